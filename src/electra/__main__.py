@@ -1,0 +1,5 @@
+import sys
+
+from electra.cli.main import main
+
+sys.exit(main())

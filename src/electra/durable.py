@@ -1,0 +1,192 @@
+"""The only place that writes, and reads back, files that must survive.
+
+A durable directory is committed in one rename: its files are written under a temporary name and fsynced, `manifest.json` (size and
+SHA-256 of each) comes last, then the directory takes its name and the parent is fsynced. So a directory either does not exist, or
+verifies. There is no "latest" pointer: the newest directory whose manifest verifies is the truth.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from electra.errors import DiskError, ElectraError, RunFolderError
+
+MANIFEST = "manifest.json"
+_TEMPORARY, _TRASH = ".tmp-", ".trash-"
+
+
+class Ops:
+    """The file operations a commit is made of: a seam where tests count them, kill the process or fill the disk."""
+
+    def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
+        if callable(content):
+            content(path)
+        else:
+            path.write_bytes(content)
+
+    def fsync(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def remove_tree(self, path: Path) -> None:
+        shutil.rmtree(path)
+
+
+OPS = Ops()
+Content = bytes | Callable[[Path], None]  # bytes, or a function that writes the file at the path it is given
+
+
+def sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def explain_disk_errors(path: Path) -> Iterator[None]:
+    """Turn the operating system's errors about writing into one line that names the volume, and what is free."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def disk_error(error: OSError, path: Path) -> DiskError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        place = next((p for p in [path, *path.parents] if p.exists()), Path("/"))
+        free = shutil.disk_usage(place).free
+        return DiskError(
+            f"no space left to write here ({free / 2**20:.0f} MiB free on this volume)", where=path, fix="Free some space, then run again"
+        )
+    return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=path, fix="Choose another folder or mend its permissions")
+
+
+def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
+    """Write one file so that it is either the old one or the new one, whole."""
+    path = Path(path)
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
+    with explain_disk_errors(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            ops.write(temporary, content)
+            ops.fsync(temporary)
+            ops.rename(temporary, path)
+            ops.fsync(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
+    commit_file(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(), ops)
+
+
+def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
+    """Write a directory of files with a manifest, all or nothing. An existing directory of that name is replaced."""
+    path = Path(path)
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
+    with explain_disk_errors(path):
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            listing = {}
+            for name, content in files.items():
+                target = temporary / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                ops.write(target, content)
+                ops.fsync(target)
+                listing[name] = {"size": target.stat().st_size, "sha256": sha256(target)}
+            ops.write(temporary / MANIFEST, (json.dumps({"files": listing}, indent=2) + "\n").encode())
+            ops.fsync(temporary / MANIFEST)
+            ops.fsync(temporary)
+            if path.exists():
+                remove_directory(path, ops)
+            ops.rename(temporary, path)
+            ops.fsync(path.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def verify_directory(path: Path) -> str | None:
+    """None when the directory holds just what its manifest says; otherwise what is wrong, naming the file."""
+    try:
+        listing = json.loads((path / MANIFEST).read_bytes())["files"]
+        expected = {str(name): (int(entry["size"]), str(entry["sha256"])) for name, entry in listing.items()}
+    except FileNotFoundError:
+        return f"{MANIFEST} is missing"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return f"{MANIFEST} is damaged"
+    for name, (size, digest) in expected.items():
+        file = path / name
+        if not file.resolve().is_relative_to(path.resolve()):
+            return f"{name} points outside the directory"
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != size:
+            return f"{name} has {file.stat().st_size} bytes instead of {size}"
+        if sha256(file) != digest:
+            return f"{name} is damaged (its SHA-256 differs)"
+    return None
+
+
+def remove_directory(path: Path, ops: Ops = OPS) -> None:
+    """Delete a durable directory: first it loses its name, so that a crash midway leaves nothing that looks whole."""
+    trash = path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
+    shutil.rmtree(trash, ignore_errors=True)
+    ops.rename(path, trash)
+    ops.remove_tree(trash)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what a killed process left half-written or half-deleted in `parent`."""
+    for pattern in (_TEMPORARY, _TRASH):
+        for leftover in parent.glob(f"{pattern}*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+
+
+def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
+    """Parse a JSON file, or raise `error` naming the file and line."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise error("no such file", where=path, fix=fix) from None
+    except (ValueError, OSError, RecursionError) as problem:
+        line = getattr(problem, "lineno", None)
+        raise error(f"not readable as JSON ({problem})", where=f"{path}:{line}" if line else path, fix=fix) from None
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[IO[str]]:
+    """Hold a folder for this process. The kernel lets go when the process ends, however it ends: no stale locks."""
+    with explain_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / ".lock", "a+", encoding="utf-8")  # noqa: SIM115
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise RunFolderError(f"in use by {holder}", where=folder, fix="Wait for it, stop it, or choose another --out") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()}")
+        file.flush()
+        yield file
+    finally:
+        file.close()

@@ -1,0 +1,73 @@
+"""What a user sees when something they gave us is wrong: one line saying what, where, and what to do."""
+
+from __future__ import annotations
+
+
+class ElectraError(Exception):
+    """A problem the user can mend. The command line prints it as one line and exits with `exit_code`.
+
+    what:  what is wrong, in plain words.
+    where: the file, line, field or option it was found at.
+    fix:   what to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, where: object = "", fix: str = "") -> None:
+        self.what, self.where, self.fix = what, str(where), fix
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        line = f"{self.where}: {self.what}" if self.where else self.what
+        line = f"{line}. {self.fix}" if self.fix else line
+        return " ".join(line.split())
+
+
+class ConfigError(ElectraError):
+    """An option or a recipe file is wrong."""
+
+
+class CorpusError(ElectraError):
+    """Text that cannot be read as the user says it should be."""
+
+
+class TokenizerError(ElectraError):
+    """A tokenizer that cannot be trained, loaded or used here."""
+
+
+class StoreError(ElectraError):
+    """A token store that is missing, damaged or not the one expected."""
+
+
+class RunFolderError(ElectraError):
+    """A run folder that cannot be started in, continued or written."""
+
+
+class CheckpointError(ElectraError):
+    """A checkpoint that is damaged, incomplete or foreign."""
+
+
+class ModelError(ElectraError):
+    """A model folder that cannot be loaded, or does not have what is asked of it."""
+
+
+class TaskError(ElectraError):
+    """Task data that cannot be read as the task says it should be."""
+
+
+class DiskError(ElectraError):
+    """A write that failed: full disk, quota or missing permission."""
+
+
+class RunFailed(ElectraError):
+    """The run itself went wrong (a loss that is not finite, a collapse told to stop)."""
+
+    exit_code = 1
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """'Did you mean ...?' for a mistyped name, or the list of known names when nothing is near."""
+    from difflib import get_close_matches
+
+    match = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"Did you mean {match[0]!r}?" if match else f"Known: {', '.join(sorted(known))}"

@@ -1,0 +1,47 @@
+"""Attention, masks and rotary positions, shared by both encoders.
+
+Shapes: B batch, T tokens, H heads, K head size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+EXPLICIT_LENGTH = 256  # up to here two plain matrix products beat the fused CPU kernel, whose backward pass is slow
+
+
+def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
+    """True where attention is allowed: within one piece. Shape [B, 1, T, T]. None in, None out: nothing is masked.
+
+    Padding (piece -1) attends to padding, so no row of the softmax is empty.
+    """
+    if piece_ids_BT is None:
+        return None
+    return (piece_ids_BT[:, None, :, None] == piece_ids_BT[:, None, None, :]).detach()
+
+
+def attend(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float) -> Tensor:
+    """Scaled dot-product attention. Returns [B, H, T, K]."""
+    if q_BHTK.device.type == "cpu" and (q_BHTK.shape[2] <= EXPLICIT_LENGTH or dropout > 0):
+        scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
+        if mask_B1TT is not None:
+            scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
+        weights_BHTT = F.dropout(scores_BHTT.softmax(-1), dropout, dropout > 0)
+        return weights_BHTT @ v_BHTK
+    return F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=mask_B1TT, dropout_p=dropout)
+
+
+def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Cosines and sines [positions, K] of rotary position embedding (Su et al. 2021), halves laid side by side."""
+    frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
+    angles = torch.arange(num_positions, dtype=torch.float32)[:, None] * frequencies
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn each pair of dimensions by its position's angle. `cos` and `sin` broadcast to [B, H, T, K]."""
+    first, second = x_BHTK.chunk(2, dim=-1)
+    return x_BHTK * cos + torch.cat([-second, first], dim=-1) * sin

@@ -1,0 +1,105 @@
+"""The paper's encoder: BERT's post-norm transformer with factorised embeddings (Clark et al. 2020, section 3.1).
+
+Weight-compatible with transformers' `ElectraModel` (interop holds the names); queries, keys and values are one matrix here.
+Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from electra.model.attention import attend, attention_mask
+from electra.model.sizes import EncoderConfig
+
+
+class Encoder(nn.Module):
+    """What both encoders offer.
+
+    forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] | None) -> [B, T, D].
+    Tokens attend to tokens with the same piece id (padding: -1); None means that nothing is masked.
+    """
+
+    config: EncoderConfig
+
+    def token_table(self) -> Tensor:
+        """The token embeddings [V, E], which the generator's head uses as its output layer."""
+        raise NotImplementedError
+
+    def depth_of(self, name: str) -> int:
+        """The layer a parameter of this encoder belongs to: 0 embeddings, 1 ... num_layers, num_layers for what follows them."""
+        parts = name.split(".")
+        if "layers" in parts:
+            return int(parts[parts.index("layers") + 1]) + 1
+        return self.config.num_layers if parts[0] == "final_norm" else 0
+
+
+class Embeddings(nn.Module):
+    """Words, positions and token types, summed and normalised: all of size E, all shared with the generator by default."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.words = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.positions = nn.Embedding(config.max_positions, config.embedding_size)
+        self.token_types = nn.Embedding(config.num_token_types, config.embedding_size)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)
+
+    def forward(self, input_ids_BT: Tensor, position_ids_BT: Tensor | None, token_type_ids_BT: Tensor | None) -> Tensor:
+        length = input_ids_BT.shape[1]
+        positions = self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
+        types = self.token_types.weight[0] if token_type_ids_BT is None else self.token_types(token_type_ids_BT)
+        x_BTE: Tensor = self.norm(self.words(input_ids_BT) + positions + types)
+        return x_BTE
+
+
+class Layer(nn.Module):
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        self.config = config
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.attention_output = nn.Linear(hidden, hidden)
+        self.attention_norm = nn.LayerNorm(hidden, eps=config.norm_eps)
+        self.intermediate = nn.Linear(hidden, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=config.norm_eps)
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        config, training = self.config, self.training
+        B, T, D = x_BTD.shape
+        q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
+        context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
+        x_BTD = self.attention_norm(x_BTD + F.dropout(context, config.dropout, training))
+        update = self.output(F.gelu(self.intermediate(x_BTD)))
+        x_BTD = self.output_norm(x_BTD + F.dropout(update, config.dropout, training))
+        return x_BTD
+
+
+class ElectraEncoder(Encoder):
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.projection = (
+            nn.Linear(config.embedding_size, config.hidden_size) if config.embedding_size != config.hidden_size else nn.Identity()
+        )
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
+
+    def token_table(self) -> Tensor:
+        return self.embeddings.words.weight
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        piece_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> Tensor:
+        mask_B1TT = attention_mask(piece_ids)
+        x = self.embeddings(input_ids, position_ids, token_type_ids)
+        x_BTD = self.projection(F.dropout(x, self.config.dropout, self.training))
+        for layer in self.layers:
+            x_BTD = layer(x_BTD, mask_B1TT)
+        return torch.as_tensor(x_BTD)

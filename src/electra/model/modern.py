@@ -1,0 +1,110 @@
+"""The modern encoder: pre-norm, rotary positions, gated feed-forward, no biases.
+
+Weight-compatible with transformers' `ModernBertModel` when all its layers use full attention, and exported as such (interop holds
+the names), so no remote code is needed. Why a second encoder: on small budgets the paper's post-norm network spends most of its
+compute in a plateau (docs/decisions.md). Departure from ModernBERT (Warner et al. 2024): no local layers, one rotary base.
+Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from electra.model.attention import attend, attention_mask, rotary_table, rotate
+from electra.model.encoder import Encoder
+from electra.model.sizes import EncoderConfig
+
+
+class TokenTable(nn.Module):
+    """A table of token embeddings [V, D]."""
+
+    def __init__(self, vocab_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size))
+
+    def table(self) -> Tensor:
+        return self.weight
+
+
+class ProjectedTable(nn.Module):
+    """Another network's table seen through a projection: how a narrow generator shares the discriminator's embeddings [V, D'].
+
+    ModernBERT has no factorised embedding, so the product is what gets exported as the generator's own table.
+    """
+
+    def __init__(self, source: TokenTable, hidden_size: int) -> None:
+        super().__init__()
+        self.source = source
+        self.projection = nn.Linear(source.weight.shape[1], hidden_size, bias=False)
+
+    def table(self) -> Tensor:
+        return F.linear(self.source.table(), self.projection.weight)
+
+
+class ModernLayer(nn.Module):
+    def __init__(self, config: EncoderConfig, first: bool) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        self.config = config
+        # The embeddings are normalised already, so the first layer's norm is the identity.
+        self.attention_norm = nn.Identity() if first else _norm(config)
+        self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
+        self.attention_output = nn.Linear(hidden, hidden, bias=False)
+        self.mlp_norm = _norm(config)
+        self.gated = nn.Linear(hidden, 2 * config.intermediate_size, bias=False)  # the activated half, then its gate
+        self.output = nn.Linear(config.intermediate_size, hidden, bias=False)
+
+    def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:
+        config, training = self.config, self.training
+        B, T, D = x_BTD.shape
+        q, k, v = self.qkv(self.attention_norm(x_BTD)).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
+        context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
+        context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
+        # ModernBERT drops the attention's output at the attention rate and inside the feed-forward at its own.
+        x_BTD = x_BTD + F.dropout(context, config.attention_dropout, training)
+        activated, gate = self.gated(self.mlp_norm(x_BTD)).chunk(2, dim=-1)
+        x_BTD = x_BTD + self.output(F.dropout(F.gelu(activated) * gate, config.dropout, training))
+        return x_BTD
+
+
+class ModernEncoder(Encoder):
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.tokens: TokenTable | ProjectedTable = TokenTable(config.vocab_size, config.hidden_size)
+        self.embedding_norm = _norm(config)
+        self.layers = nn.ModuleList(ModernLayer(config, first=index == 0) for index in range(config.num_layers))
+        self.final_norm = _norm(config)
+        cos, sin = rotary_table(config.max_positions, config.hidden_size // config.num_heads, config.rope_theta)
+        self.cos: Tensor
+        self.sin: Tensor
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+
+    def token_table(self) -> Tensor:
+        return self.tokens.table()
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        piece_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> Tensor:
+        """`token_type_ids` are accepted and not used: ModernBERT has no token types."""
+        mask_B1TT = attention_mask(piece_ids)
+        if position_ids is None:
+            cos, sin = self.cos[: input_ids.shape[1]], self.sin[: input_ids.shape[1]]
+        else:
+            cos, sin = self.cos[position_ids].unsqueeze(1), self.sin[position_ids].unsqueeze(1)
+        x_BTD = F.dropout(self.embedding_norm(F.embedding(input_ids, self.token_table())), self.config.dropout, self.training)
+        for layer in self.layers:
+            x_BTD = layer(x_BTD, mask_B1TT, cos, sin)
+        return torch.as_tensor(self.final_norm(x_BTD))
+
+
+def _norm(config: EncoderConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False)

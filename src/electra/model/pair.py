@@ -1,0 +1,150 @@
+"""The generator, the discriminator, and what they share (Clark et al. 2020, section 3.2).
+
+`sharing` says which weights are one and the same:
+  none        nothing;
+  token       the token embeddings;
+  embeddings  token, position and type embeddings with their norm: what the published code ties, and the default here;
+  all         the whole encoder (both must have one size).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from electra.errors import ConfigError
+from electra.model.encoder import ElectraEncoder, Encoder
+from electra.model.heads import DiscriminatorHead, GeneratorHead
+from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
+from electra.model.sizes import EncoderConfig
+from electra.seeds import key
+
+Sharing = Literal["none", "token", "embeddings", "all"]
+Initialisation = Literal["paper", "reference", "fan_in"]
+
+
+class Generator(nn.Module):
+    """A masked language model. As the only network of a pair it is the BERT baseline."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = GeneratorHead(encoder.config)
+
+    def logits(self, hidden_ND: Tensor) -> Tensor:
+        """Token logits [N, V] at the hidden states given: pass the masked positions only."""
+        logits: Tensor = self.head(hidden_ND, self.encoder.token_table())
+        return logits
+
+
+class Discriminator(nn.Module):
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = DiscriminatorHead(encoder.config)
+
+    def logits(self, hidden_ND: Tensor) -> Tensor:
+        """Log-odds [N] that each token was replaced."""
+        logits: Tensor = self.head(hidden_ND)
+        return logits
+
+
+class Pair(nn.Module):
+    """The networks of one run. Either may be absent: the BERT baseline has no discriminator."""
+
+    def __init__(self, generator: Generator | None, discriminator: Discriminator | None) -> None:
+        super().__init__()
+        self.generator = generator
+        self.discriminator = discriminator
+
+
+def build_encoder(config: EncoderConfig) -> Encoder:
+    return ModernEncoder(config) if config.architecture == "modern" else ElectraEncoder(config)
+
+
+def build_pair(
+    generator: EncoderConfig | None,
+    discriminator: EncoderConfig | None,
+    *,
+    sharing: Sharing = "embeddings",
+    seed: int = 0,
+    initialisation: Initialisation = "paper",
+) -> Pair:
+    """Both networks with fresh weights, tied as asked. Weights depend on the seed and on each parameter's name only."""
+    pair = Pair(
+        Generator(build_encoder(generator)) if generator else None,
+        Discriminator(build_encoder(discriminator)) if discriminator else None,
+    )
+    initialise(pair, seed, initialisation)
+    if pair.generator is not None and pair.discriminator is not None:
+        share(pair.generator, pair.discriminator, sharing)
+        initialise_projection(pair.generator.encoder, seed)
+    return pair
+
+
+def share(generator: Generator, discriminator: Discriminator, sharing: Sharing) -> None:
+    """Make the generator use the discriminator's weights, as far as `sharing` says."""
+    mine, theirs = generator.encoder, discriminator.encoder
+    if sharing == "none":
+        return
+    if sharing == "all":
+        if mine.config != theirs.config:
+            raise ConfigError(
+                "sharing all weights needs a generator of the discriminator's size",
+                where="model.sharing",
+                fix="Set model.generator_width and model.generator_depth to 1.0, or share less",
+            )
+        generator.encoder = theirs
+    elif isinstance(mine, ModernEncoder) and isinstance(theirs, ModernEncoder):
+        assert isinstance(theirs.tokens, TokenTable)
+        same_width = mine.config.hidden_size == theirs.config.hidden_size
+        mine.tokens = theirs.tokens if same_width else ProjectedTable(theirs.tokens, mine.config.hidden_size)
+        if sharing == "embeddings" and same_width:  # a norm of another width cannot be shared
+            mine.embedding_norm = theirs.embedding_norm
+    elif isinstance(mine, ElectraEncoder) and isinstance(theirs, ElectraEncoder):
+        if sharing == "token":
+            mine.embeddings.words = theirs.embeddings.words
+        else:
+            mine.embeddings = theirs.embeddings
+
+
+def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:
+    """Fill every parameter from its own key, so that no weight depends on the order of construction.
+
+    paper:      normal 0.02, cut at two deviations (BERT).
+    reference:  the same, but Glorot-uniform where the published code used TensorFlow's default layers: the embedding projection
+                and the discriminator's last layer.
+    fan_in:     normal 1/sqrt(inputs), each residual branch's last matrix divided by sqrt(2 x layers); token table normal 0.02.
+    """
+    num_layers = {name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)}
+    for name, parameter in module.named_parameters():
+        draw = torch.Generator().manual_seed(key(seed, f"init/{name}"))
+        with torch.no_grad():
+            if parameter.dim() < 2:
+                parameter.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
+            elif initialisation == "reference" and name.endswith(("encoder.projection.weight", "head.prediction.weight")):
+                nn.init.xavier_uniform_(parameter, generator=draw)
+            else:
+                std = 0.02 if initialisation != "fan_in" else _fan_in_std(name, parameter, num_layers)
+                nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=draw)
+
+
+def initialise_projection(encoder: Encoder, seed: int) -> None:
+    """A projected table keeps the scale of the table it projects."""
+    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
+        weight = encoder.tokens.projection.weight
+        draw = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))
+        nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=draw)
+
+
+def _fan_in_std(name: str, parameter: nn.Parameter, num_layers: dict[str, int]) -> float:
+    if any(part in name for part in ("words", "positions", "token_types", "tokens")):
+        return 0.02
+    std = parameter.shape[1] ** -0.5
+    encoder, _, inner = name.partition(".layers.")
+    if inner.endswith(("attention_output.weight", ".output.weight")):
+        std /= math.sqrt(2 * num_layers[encoder])
+    return std

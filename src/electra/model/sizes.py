@@ -1,0 +1,102 @@
+"""Sizes as data: the paper's (Table 6) and two for CPUs, each with its generator.
+
+The paper's rule: 64-wide heads and a generator that is the discriminator with hidden size, feed-forward size and heads multiplied
+by a fraction. `small++` is the released small model, whose generator is full-size (Google's README).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from electra.errors import ConfigError, nearest
+
+HEAD_SIZE = 64
+Architecture = Literal["electra", "modern"]
+
+
+@dataclass(frozen=True)
+class Size:
+    num_layers: int
+    hidden_size: int
+    embedding_size: int
+    generator_width: float  # fraction of the discriminator's hidden size
+    max_positions: int = 512
+
+
+SIZES: dict[str, Size] = {
+    "tiny": Size(num_layers=4, hidden_size=128, embedding_size=128, generator_width=1 / 2),
+    "mini": Size(num_layers=4, hidden_size=256, embedding_size=128, generator_width=1 / 4),
+    "small": Size(num_layers=12, hidden_size=256, embedding_size=128, generator_width=1 / 4),
+    "small++": Size(num_layers=12, hidden_size=256, embedding_size=128, generator_width=1.0),
+    "base": Size(num_layers=12, hidden_size=768, embedding_size=768, generator_width=1 / 3),
+    "large": Size(num_layers=24, hidden_size=1024, embedding_size=1024, generator_width=1 / 4),
+}
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Everything that fixes an encoder's shape and forward pass."""
+
+    architecture: Architecture
+    vocab_size: int
+    embedding_size: int
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+    max_positions: int = 512
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    norm_eps: float = 1e-12
+    pad_id: int = 0
+    num_token_types: int = 2  # the paper's encoder only
+    rope_theta: float = 10_000.0  # the modern encoder only
+
+
+def size_named(name: str) -> Size:
+    if name not in SIZES:
+        raise ConfigError(f"no size named {name!r}", where="model.size", fix=nearest(name, list(SIZES)))
+    return SIZES[name]
+
+
+def discriminator_config(
+    size: Size, architecture: Architecture, *, vocab_size: int, dropout: float, attention_dropout: float, pad_id: int
+) -> EncoderConfig:
+    modern = architecture == "modern"
+    return EncoderConfig(
+        architecture=architecture,
+        vocab_size=vocab_size,
+        embedding_size=size.hidden_size if modern else size.embedding_size,
+        hidden_size=size.hidden_size,
+        num_layers=size.num_layers,
+        num_heads=max(1, size.hidden_size // HEAD_SIZE),
+        intermediate_size=_intermediate(size.hidden_size, architecture),
+        max_positions=size.max_positions,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        norm_eps=1e-5 if modern else 1e-12,
+        pad_id=pad_id,
+    )
+
+
+def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
+    """The generator: `width` of the hidden size (in whole heads where it has more than one), `depth` of the layers."""
+    hidden = round(discriminator.hidden_size * width)
+    if hidden > HEAD_SIZE:
+        hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
+    hidden += hidden % 2  # rotary positions turn pairs of dimensions
+    modern = discriminator.architecture == "modern"
+    return replace(
+        discriminator,
+        hidden_size=hidden,
+        embedding_size=hidden if modern else discriminator.embedding_size,
+        num_layers=max(1, round(discriminator.num_layers * depth)),
+        num_heads=max(1, hidden // HEAD_SIZE),
+        intermediate_size=_intermediate(hidden, discriminator.architecture),
+    )
+
+
+def _intermediate(hidden: int, architecture: Architecture) -> int:
+    """Four times the hidden size; two thirds of that when gated (three matrices instead of two), in multiples of 32."""
+    return 4 * hidden if architecture == "electra" else -(-8 * hidden // 3 // 32) * 32

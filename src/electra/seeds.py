@@ -1,0 +1,81 @@
+"""The key of every random draw.
+
+Randomness is derived, never saved: each draw is a pure function of (seed, stream, step, index), so nothing about it depends on
+the number of processes, on workers, or on where a run was interrupted. Keys are 64-bit; numbers come from SplitMix64
+(Steele, Lea, Flood 2014), whose n-th output is a hash of `key + n * GOLDEN`, and so can be computed for whole arrays at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+SCHEME = 1  # part of a run's identity: change it whenever any function here changes its output
+
+UInt64 = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MASK = (1 << 64) - 1
+
+
+def _mix(x: UInt64) -> UInt64:
+    """SplitMix64's finalizer: a bijection on 64-bit words that spreads every input bit over the output."""
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def keys(seed: int, stream: str, step: int, indices: npt.ArrayLike) -> UInt64:
+    """One 64-bit key for each index. `stream` names the use: order, mask, sample, dropout, init, ..."""
+    name = int.from_bytes(hashlib.blake2b(stream.encode(), digest_size=8).digest(), "little")
+    with np.errstate(over="ignore"):
+        key = np.asarray(indices, dtype=np.uint64)
+        for word in (step, name, seed):
+            key = _mix((key + _GOLDEN) ^ _mix(np.asarray(word & _MASK, dtype=np.uint64) + _GOLDEN))
+    return key
+
+
+def key(seed: int, stream: str, step: int = 0, index: int = 0) -> int:
+    """The key of a single draw, as a Python int (fit for `torch.manual_seed`)."""
+    return int(keys(seed, stream, step, np.asarray([index & _MASK], dtype=np.uint64))[0])
+
+
+def uniforms(row_keys: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
+    """Uniform numbers in [0, 1), shape (*row_keys.shape, count), 53 bits each."""
+    with np.errstate(over="ignore"):
+        offsets = np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
+        bits = _mix(np.asarray(row_keys, dtype=np.uint64)[..., None] + offsets)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def permute(indices: npt.ArrayLike, size: int, permutation_key: int) -> UInt64:
+    """Where a keyed permutation of range(size) sends each index: a four-round Feistel network with cycle walking.
+
+    Random access: the order of an epoch costs no memory and no start-up time, whatever the size of the corpus.
+    """
+    if size <= 1:
+        return np.zeros_like(np.asarray(indices, dtype=np.uint64))
+    half = max(1, ((size - 1).bit_length() + 1) // 2)
+    low = np.uint64((1 << half) - 1)
+    shift = np.uint64(half)
+    round_keys = keys(permutation_key, "feistel", 0, np.arange(4))
+
+    def encrypt(x: UInt64) -> UInt64:
+        left, right = x >> shift, x & low
+        for round_key in round_keys:
+            with np.errstate(over="ignore"):
+                left, right = right, left ^ (_mix(right + round_key) & low)
+        return (left << shift) | right
+
+    values = np.atleast_1d(np.asarray(indices, dtype=np.uint64))
+    if values.size and int(values.max()) >= size:
+        raise ValueError(f"index {values.max()} outside range({size})")
+    values = encrypt(values)
+    outside = values >= size
+    while outside.any():  # each walk ends: encrypt is a bijection on 2^(2 half) >= size values
+        values[outside] = encrypt(values[outside])
+        outside = values >= size
+    return values.reshape(np.shape(indices))
