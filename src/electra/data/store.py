@@ -1,0 +1,204 @@
+"""The token store: documents as flat arrays of token ids on disk, mapped into memory.
+
+    STORE/ train.ds    little-endian uint16 (uint32 above 65,535 ids), documents back to back, no special tokens
+           train.ds.index   uint64, where each document ends
+           heldout.ds, heldout.ds.index   the documents never trained on
+           tokenizer/, store.json (what this is), audit.json (what became of the text), manifest.json (SHA-256 of each file)
+
+The pair of a `.ds` and its `.ds.index` is the layout of datatrove's TokenizedFile, so that a corpus prepared on a cluster
+by that engine opens here without conversion (`TokenStore.open(NAME.ds, tokenizer=...)`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra import durable
+from electra.data.specials import Specials
+from electra.errors import StoreError
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+
+FORMAT = 1  # of store.json; change it when a store written earlier could no longer be read as it should be
+SPLITS = ("train", "heldout")
+REBUILD = "Delete it and run electra prepare again"
+_BLOCK = 1 << 24  # ids looked at in one go when a whole file is checked
+
+
+@dataclass(frozen=True)
+class TokenDocuments:
+    """Documents as one array of ids and the position where each of them ends."""
+
+    tokens: npt.NDArray[np.unsignedinteger[Any]]
+    ends: npt.NDArray[np.uint64]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def num_documents(self) -> int:
+        return len(self.ends)
+
+    def document(self, index: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+        start = int(self.ends[index - 1]) if index else 0
+        return self.tokens[start : int(self.ends[index])]
+
+
+@dataclass(frozen=True)
+class TokenStore:
+    """A corpus as token ids, with the tokenizer that made them. Read-only; opening one costs a few file sizes."""
+
+    path: Path
+    train: TokenDocuments
+    heldout: TokenDocuments
+    specials: Specials
+    vocab_size: int
+    tokenizer_digest: str
+    description: dict[str, Any] = field(repr=False)  # store.json as it stands
+    given_tokenizer: Tokenizer | None = field(default=None, repr=False)
+
+    @classmethod
+    def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
+        """Open the store at `path`, or the bare pair of files `NAME.ds` and `NAME.ds.index` made with `tokenizer`.
+
+        A bare pair has no held-out part: its last documents (a share of `heldout`, at least one) are set aside.
+        """
+        path = Path(path)
+        if path.suffix == ".ds":
+            return _open_bare(path, tokenizer, heldout)
+        if not path.exists():
+            raise StoreError("no such token store", where=path, fix="Make one with electra prepare")
+        if not (path / "store.json").is_file():
+            raise StoreError("not a token store (it has no store.json)", where=path, fix="Make one with electra prepare")
+        description = durable.read_json(path / "store.json", StoreError, fix=REBUILD)
+        try:
+            if description["format"] != FORMAT:
+                raise StoreError(f"store format {description['format']}, this version reads format {FORMAT}", where=path, fix=REBUILD)
+            dtype = np.dtype(description["dtype"]).newbyteorder("<")
+            train, held = (_map(path / f"{split}.ds", dtype, int(description[split]["tokens"])) for split in SPLITS)
+            for split, documents in zip(SPLITS, (train, held), strict=True):
+                if documents.num_documents != description[split]["documents"]:
+                    raise StoreError(
+                        f"{documents.num_documents} documents instead of {description[split]['documents']}",
+                        where=path / f"{split}.ds.index",
+                        fix=REBUILD,
+                    )
+            store = cls(
+                path,
+                train,
+                held,
+                specials=Specials(**description["specials"]),
+                vocab_size=int(description["vocab_size"]),
+                tokenizer_digest=str(description["tokenizer_digest"]),
+                description=description,
+            )
+        except (KeyError, TypeError, ValueError) as problem:
+            raise StoreError(f"store.json is damaged ({problem!r})", where=path, fix=REBUILD) from None
+        if tokenizer is not None and tokenizer.digest != store.tokenizer_digest:
+            raise StoreError(
+                "this store was built with another tokenizer", where=path, fix="Leave the tokenizer out, or prepare the corpus with it"
+            )
+        return store
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that made the ids."""
+        from electra.data.tokenizer import Tokenizer
+
+        tokenizer = self.given_tokenizer or Tokenizer.load(self.path / "tokenizer")
+        if tokenizer.digest != self.tokenizer_digest:
+            raise StoreError("the tokenizer in this store is not the one that made its ids", where=self.path / "tokenizer", fix=REBUILD)
+        return tokenizer
+
+    @cached_property
+    def digest(self) -> str:
+        """The identity of the data: the same ids in the same documents made by the same tokenizer, and nothing else."""
+        recorded = self.description.get("digest")
+        return str(recorded) if recorded else content_digest(self.train, self.heldout, self.tokenizer_digest)
+
+    @cached_property
+    def audit(self) -> dict[str, Any]:
+        """What became of the text (empty for a bare pair of files)."""
+        if self.given_tokenizer is not None:
+            return {}
+        audit: dict[str, Any] = durable.read_json(self.path / "audit.json", StoreError, fix=REBUILD)
+        return audit
+
+    def verify(self) -> None:
+        """Read everything and compare it with the recorded hashes; raise StoreError naming the first file that differs."""
+        if self.given_tokenizer is None:
+            problem = durable.verify_directory(self.path)
+            if problem:
+                raise StoreError(problem, where=self.path, fix=REBUILD)
+            if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
+                raise StoreError("its content is not the one store.json names", where=self.path, fix=REBUILD)
+
+
+def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_digest: str) -> str:
+    state = hashlib.sha256(tokenizer_digest.encode())
+    for documents in (train, heldout):
+        for array in (documents.tokens, documents.ends):
+            state.update(f"{array.dtype.str} {len(array)} ".encode())
+            for start in range(0, len(array), _BLOCK):
+                state.update(np.ascontiguousarray(array[start : start + _BLOCK]).data)
+    return state.hexdigest()
+
+
+def _map(path: Path, dtype: np.dtype[Any], num_tokens: int | None = None) -> TokenDocuments:
+    """Map a `.ds` and its index, checking what can be checked without reading them."""
+    index = path.with_name(path.name + ".index")
+    for file, item in ((path, dtype.itemsize), (index, 8)):
+        if not file.is_file():
+            raise StoreError("missing from the token store", where=file, fix=REBUILD)
+        size = file.stat().st_size
+        if size == 0 or size % item:
+            raise StoreError(f"{size} bytes are no whole number of {item}-byte entries", where=file, fix=REBUILD)
+    tokens = np.memmap(path, dtype=dtype, mode="r")
+    ends = np.memmap(index, dtype="<u8", mode="r")
+    if num_tokens is not None and len(tokens) != num_tokens:
+        raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=REBUILD)
+    if int(ends[-1]) != len(tokens):
+        raise StoreError(f"the last document ends at {ends[-1]}, but there are {len(tokens)} tokens", where=index, fix=REBUILD)
+    return TokenDocuments(tokens, ends)
+
+
+def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> TokenStore:
+    if tokenizer is None:
+        raise StoreError("a bare .ds file does not say which tokenizer made it", where=path, fix="Name the tokenizer")
+    dtype = id_dtype(tokenizer.vocab_size)
+    documents = _map(path, dtype)
+    if (documents.ends[1:] < documents.ends[:-1]).any():
+        raise StoreError("document ends that go backwards", where=f"{path}.index")
+    for start in range(0, documents.num_tokens, _BLOCK):
+        largest = int(documents.tokens[start : start + _BLOCK].max())
+        if largest >= tokenizer.vocab_size:
+            fix = f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has {tokenizer.vocab_size} entries)"
+            raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
+    train, held = _set_aside(documents, heldout, path)
+    return TokenStore(path, train, held, tokenizer.specials, tokenizer.vocab_size, tokenizer.digest, {"bare": path.name}, tokenizer)
+
+
+def _set_aside(documents: TokenDocuments, share: float, path: Path) -> tuple[TokenDocuments, TokenDocuments]:
+    if documents.num_documents < 2:
+        raise StoreError("a single document leaves none to hold out", where=path, fix="Prepare more documents")
+    first = documents.num_documents - max(1, math.floor(share * documents.num_documents))
+    start = int(documents.ends[first - 1])
+    return (
+        TokenDocuments(documents.tokens[:start], documents.ends[:first]),
+        TokenDocuments(documents.tokens[start:], documents.ends[first:] - np.uint64(start)),
+    )
+
+
+def id_dtype(vocab_size: int) -> np.dtype[Any]:
+    """The narrowest type that holds every id."""
+    return np.dtype("<u2" if vocab_size <= 65_535 else "<u4")
