@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -9,15 +12,40 @@ from typing import Any, TypeVar
 import tyro
 from tyro.conf import Positional
 
+from electra.errors import ConfigError
+
 __all__ = ["Positional", "parse"]
 
 T = TypeVar("T")
 
 
-def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: str) -> T:
-    """Parse `argv` into the dataclass `arguments`. Wrong options end the process with code 2 and a suggestion."""
-    config: tuple[Any, ...] = (tyro.conf.FlagConversionOff, tyro.conf.HelptextFromCommentsOff) if False else ()
-    return tyro.cli(arguments, args=list(argv), prog=f"electra {verb}", description=description, config=config, console_outputs=True)
+def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: str, default: T | None = None) -> T:
+    """Parse `argv` into the dataclass `arguments`. What is wrong becomes one line; --help ends the process with code 0."""
+    caught = io.StringIO()
+    options: Any = {} if default is None else {"default": default}
+    try:
+        with contextlib.redirect_stderr(caught):
+            parsed: T = tyro.cli(
+                arguments,
+                args=list(argv),
+                prog=f"electra {verb}",
+                description=description,
+                config=(tyro.conf.AvoidSubcommands, tyro.conf.CascadeSubcommandArgs),
+                **options,
+            )
+            return parsed
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        raise ConfigError(_one_line(caught.getvalue()), fix=f"See electra {verb} --help") from None
+
+
+def _one_line(box: str) -> str:
+    """tyro draws its complaints in a box: keep the words."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    lines = [re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line) for line in text.splitlines()]
+    lines = [line for line in lines if line and line != "Parsing error" and not line.startswith("For full helptext")]
+    return " ".join(lines) or "wrong options"
 
 
 def stderr(line: str) -> None:

@@ -1,0 +1,81 @@
+"""The command line: finds the verb, runs it, and turns what goes wrong into one line and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 the user's input is wrong, 130 Ctrl-C, 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from electra import cli
+from electra.errors import ElectraError, nearest
+
+ORDER = ["prepare", "pretrain", "detect", "show", "report", "finetune", "predict", "evaluate", "analyze", "ablate"]
+HELPERS = {"main", "arguments"}
+
+
+def verbs() -> dict[str, str]:
+    """Each verb and its module: every file of this folder but the helpers (`import_.py` is the verb `import`)."""
+    stems = [module.name for module in pkgutil.iter_modules(cli.__path__) if module.name not in HELPERS]
+    stems.sort(key=lambda stem: (ORDER.index(stem) if stem in ORDER else len(ORDER), stem))
+    return {stem.rstrip("_"): f"electra.cli.{stem}" for stem in stems}
+
+
+def overview() -> str:
+    lines = [
+        "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
+        "",
+        "usage: electra VERB [options]",
+        "",
+    ]
+    for verb, module in verbs().items():
+        lines.append(f"  {verb:<10}{(importlib.import_module(module).__doc__ or '').strip().splitlines()[0]}")
+    lines += ["", "electra VERB --help lists a verb's options. --version, --debug (tracebacks) go anywhere."]
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(overview() + "\n")
+        return 0
+    if arguments[0] == "--version":
+        sys.stdout.write(f"electra {importlib.metadata.version('electra')}\n")
+        return 0
+    try:
+        return run_verb(arguments[0], arguments[1:])
+    except ElectraError as error:
+        if debug:
+            raise
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's own flush stays quiet
+        return 0
+
+
+def run_verb(verb: str, arguments: list[str]) -> int:
+    known = verbs()
+    if verb not in known:
+        raise ElectraError(f"no verb {verb!r}", fix=nearest(verb, list(known)))
+    module: ModuleType = importlib.import_module(known[verb])
+    parse = getattr(module, "parse", None)  # a verb whose options depend on others parses for itself
+    if parse is None:
+        from electra.cli.arguments import parse as parse_dataclass
+
+        parsed = parse_dataclass(module.Arguments, arguments, verb=verb, description=module.__doc__ or "")
+    else:
+        parsed = parse(arguments)
+    code: int = module.run(parsed)
+    return code

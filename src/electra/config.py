@@ -1,0 +1,134 @@
+"""Recipes as frozen dataclasses, TOML and dotted names. Knows nothing of what the sections mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from electra.errors import ConfigError, nearest
+
+RECIPES = Path(__file__).parent / "recipes"
+
+T = TypeVar("T")
+
+
+def recipe_names() -> list[str]:
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def find_recipe(name: str) -> Path:
+    """A recipe of ours by name, or a TOML file by path."""
+    if (RECIPES / f"{name}.toml").is_file():
+        return RECIPES / f"{name}.toml"
+    if Path(name).is_file():
+        return Path(name)
+    if name.endswith(".toml") or "/" in name:
+        raise ConfigError("no such recipe file", where=name)
+    raise ConfigError(f"no recipe named {name!r}", where="--recipe", fix=f"{nearest(name, recipe_names())}; or give a TOML file")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not valid TOML: {error}", where=path) from None
+
+
+def write_toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Two-level TOML. Keys whose value is None are left out: TOML has no null, and a missing key means the default."""
+    lines: list[str] = []
+    for section, values in sections.items():
+        lines.append(f"[{section}]")
+        for key, value in values.items():
+            if value is not None:
+                lines.append(f"{key} = {_toml_value(value)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A dataclass from a mapping, nested dataclasses included. Unknown names and wrong types are named with their dotted path."""
+    hints = typing.get_type_hints(cls)
+    known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise ConfigError("no such key", where=f"{where}.{key}" if where else key, fix=nearest(name, list(known)))
+        made[name] = _convert(known[name], value, f"{where}.{key}" if where else key)
+    try:
+        return cls(**made)
+    except TypeError as error:
+        raise ConfigError(str(error), where=where) from None
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"a section is wanted, not {value!r}", where=where)
+        return build(typing.cast(type, kind), value, where)
+    origin, choices = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in choices:
+            return None
+        return _convert_any([choice for choice in choices if choice is not type(None)], value, where)
+    if origin is typing.Literal:
+        if value in choices:
+            return value
+        fix = nearest(str(value), [str(choice) for choice in choices])
+        raise ConfigError(f"{value!r} is not one of {', '.join(map(repr, choices))}", where=where, fix=fix)
+    if origin is tuple:
+        if isinstance(value, list | tuple):
+            kinds = [choices[0]] * len(value) if len(choices) == 2 and choices[1] is Ellipsis else choices
+            if len(kinds) == len(value):
+                return tuple(_convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
+    elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif kind is Any or (isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
+        return value
+    raise ConfigError(f"{value!r} is not of type {getattr(kind, '__name__', kind)}", where=where)
+
+
+def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:
+    for kind in kinds[:-1]:
+        try:
+            return _convert(kind, value, where)
+        except ConfigError:
+            continue
+    return _convert(kinds[-1], value, where)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` wins, section by section and key by key."""
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = merge(merged[key], value) if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping) else value
+    return merged
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """The dotted names that differ between two nested mappings, with both values."""
+    found: list[tuple[str, Any, Any]] = []
+    for key in [*old, *(key for key in new if key not in old)]:
+        a, b, name = old.get(key), new.get(key), f"{prefix}{key}"
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differences(a, b, f"{name}.")
+        elif a != b:
+            found.append((name, a, b))
+    return found

@@ -1,0 +1,110 @@
+"""Held-out metrics: the generator as a language model, the discriminator as a detector, and the alarm when it detects nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from electra.data.batches import Batches
+from electra.model.pair import Pair
+from electra.objectives.parts.interface import Objective
+from electra.training.precision import autocast
+
+SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
+
+
+class Interrupted(Exception):
+    """The user asked to stop; an evaluation changes nothing and can be done again."""
+
+
+def evaluate(
+    pair: Pair,
+    objective: Objective,
+    heldout: Batches,
+    *,
+    rows: int,
+    mask_fraction: float,
+    batch_size: int,
+    device: torch.device,
+    precision: str,
+    stopping: Callable[[], bool] = lambda: False,
+) -> dict[str, float | None]:
+    """Losses per term and detection metrics over the first `rows` held-out rows, at a fixed mask rate."""
+    objective = objective.for_evaluation(mask_fraction)
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    observed: dict[str, list[npt.NDArray[Any]]] = {}
+    rows = min(rows, heldout.num_blocks)
+    training = pair.training
+    pair.eval()
+    try:
+        for number in range(-(-rows // batch_size)):
+            if stopping():
+                raise Interrupted
+            batch = heldout.batch(number, batch_size, stop=min(batch_size, rows - number * batch_size))
+            corrupted = objective.corrupt(batch, SEED, 1.0)
+            with torch.no_grad(), autocast(device, precision):
+                outcome = objective.forward(pair, corrupted.to(device))
+            for name, value in outcome.losses.items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+                counts[name] = counts.get(name, 0) + corrupted.counts[name]
+            for name, values in outcome.observed.items():
+                observed.setdefault(name, []).append(values.cpu().numpy())
+    finally:
+        pair.train(training)
+    return summarize({name: sums[name] / max(1, counts[name]) for name in sums}, {k: np.concatenate(v) for k, v in observed.items()})
+
+
+def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
+    """Metrics under the names that metrics.jsonl uses; None where one is undefined."""
+    metrics: dict[str, float | None] = {}
+    if "mlm" in losses:
+        metrics["generator_loss"] = losses["mlm"]
+    if "guessed" in observed:
+        metrics["generator_accuracy"] = _mean(observed["guessed"])
+    if "sample_correct" in observed:
+        metrics["sample_accuracy"] = _mean(observed["sample_correct"])
+    if "replaced_logits" in observed:
+        metrics |= detection(observed["replaced_logits"], observed["replaced"])
+    return metrics
+
+
+def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str, float | None]:
+    """How well log-odds `logits` [N] find the `replaced` [N] tokens. Losses and `gain` are nats per token."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    logits, replaced = logits.astype(np.float64), replaced.astype(bool)
+    said = logits > 0
+    hits, alarms, positives = int((said & replaced).sum()), int(said.sum()), int(replaced.sum())
+    base_rate = positives / max(1, len(replaced))
+    entropy = -sum(p * np.log(p) for p in (base_rate, 1 - base_rate) if p > 0)
+    loss = _mean(np.logaddexp(0, logits) - logits * replaced)
+    defined = 0 < positives < len(replaced)
+    precision = hits / alarms if alarms else None
+    recall = hits / positives if positives else None
+    return {
+        "discriminator_loss": loss,
+        "accuracy": _mean(said == replaced),
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * hits / (alarms + positives) if alarms + positives else None,
+        "average_precision": float(average_precision_score(replaced, logits)) if defined else None,
+        "auc": float(roc_auc_score(replaced, logits)) if defined else None,
+        "base_rate": base_rate,
+        "base_rate_entropy": float(entropy),
+        "gain": float(entropy) - loss if loss is not None else None,
+    }
+
+
+def collapsed(metrics: dict[str, float | None]) -> bool:
+    """True when the discriminator calls (almost) everything original and knows nothing beyond the base rate."""
+    recall, gain = metrics.get("recall"), metrics.get("gain")
+    return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
+
+
+def _mean(values: npt.NDArray[Any]) -> float | None:
+    return float(values.mean()) if values.size else None

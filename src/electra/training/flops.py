@@ -1,0 +1,65 @@
+"""Compute, counted as the paper's published script counts it, so that our numbers stand beside its Table 1.
+
+Conventions of that script (google-research/electra, flops_computation.py): a matrix product is 2 x m x n, the backward pass costs
+what the forward pass costs, and an embedding lookup is a dense product with a one-hot vector. The last is generous: on real
+hardware lookups are nearly free, which `dense_lookup=False` counts (both nets are charged for it, so RTD looks dearer than it is).
+Extension: a gated feed-forward has three matrices instead of two, and rotary positions replace the position table.
+"""
+
+from __future__ import annotations
+
+from electra.model.sizes import EncoderConfig
+
+DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
+
+
+def layer_flops(config: EncoderConfig, length: int) -> float:
+    """Forward pass of one layer on one sequence."""
+    h, i, heads = config.hidden_size, config.intermediate_size, config.num_heads
+    attention = 3 * (2 * h * h + h) + 2 * h * length + (SOFTMAX + DROPOUT + 1) * length * heads + 2 * h * length
+    output = 2 * h * h + h + DROPOUT * h + h + LAYER_NORM
+    matrices = 3 if config.architecture == "modern" else 2
+    feed_forward = matrices * 2 * h * i + ACTIVATION * i + i + h + (DROPOUT + 1 + LAYER_NORM) * h
+    return (attention + output + feed_forward) * length
+
+
+def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float:
+    e, h = config.embedding_size, config.hidden_size
+    per_token = 2.0 * e * config.vocab_size if dense_lookup else 0.0
+    per_token += (2 * e * (length + 2) if dense_lookup else 0) + 2 * e + (LAYER_NORM + DROPOUT) * e
+    if e != h:
+        per_token += 2 * h * e + h
+    return per_token * length
+
+
+def vocabulary_flops(config: EncoderConfig, length: int, fraction: float) -> float:
+    """The generator's output layer at `fraction` of the positions."""
+    e, v = config.embedding_size, config.vocab_size
+    per_token = 2 * e * v + 2 * config.hidden_size * e + e + (ACTIVATION + LAYER_NORM) * e + (SOFTMAX + 2) * v
+    return fraction * per_token * length
+
+
+def judgement_flops(config: EncoderConfig, length: int) -> float:
+    """The discriminator's head at every position."""
+    h = config.hidden_size
+    return (2 * h * h + h + ACTIVATION * h + 2 * h) * length
+
+
+def sequence_flops(
+    generator: EncoderConfig | None,
+    discriminator: EncoderConfig | None,
+    length: int,
+    *,
+    masked_fraction: float = 0.15625,
+    dense_lookup: bool = True,
+) -> float:
+    """Training (forward and backward) on one sequence of `length` tokens."""
+    total = 0.0
+    for config in (generator, discriminator):
+        if config is not None:
+            total += config.num_layers * layer_flops(config, length) + input_flops(config, length, dense_lookup)
+    if generator is not None:
+        total += vocabulary_flops(generator, length, masked_fraction)
+    if discriminator is not None:
+        total += judgement_flops(discriminator, length)
+    return 2 * total

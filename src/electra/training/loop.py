@@ -1,0 +1,133 @@
+"""The training loop: one screen, no callbacks. What happens at a step happens here, in this order."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import torch
+
+from electra.errors import RunFailed
+from electra.seeds import key
+from electra.training import checkpoint, evaluation
+from electra.training.precision import autocast
+from electra.training.run import Run
+from electra.training.schedule import multiplier
+from electra.training.signals import StopRequest
+
+
+def train(run: Run, stop: StopRequest) -> bool:
+    """Train to the last step. False when asked to stop before it: a checkpoint of the finished updates is then on disk.
+
+    Every pass of the loop stands on `run.step` finished updates: look, save, then take the next one. So a run that continues from
+    a checkpoint does exactly what the run that was never stopped does at that step.
+    """
+    while True:
+        if run.evaluation_due():
+            evaluate(run, stop)
+        [num_stops] = run.world.sum([float(stop.received is not None)])
+        if run.checkpoint_due() or num_stops:
+            save(run)
+        if run.step == run.total_steps:
+            return True
+        if num_stops:
+            run.telemetry.event(run.step, "stopped", f"stopped at step {run.step}; the same command continues from here")
+            return False
+        update(run)
+
+
+def update(run: Run) -> None:
+    """One update: corrupt, agree on the denominators, forward and backward for each micro-batch, sum, clip, step."""
+    began = time.perf_counter()
+    step, world, objective = run.step, run.world, run.objective
+    progress = step / run.total_steps
+    corrupted = [objective.corrupt(batch, run.recipe.training.seed, progress) for batch in run.micro_batches(step)]
+    names = list(objective.weights)
+    local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
+    counts = dict(zip(names, world.sum(local_counts), strict=True))
+
+    run.optimizer.zero_grad()
+    sums = dict.fromkeys(names, torch.zeros((), device=run.device))
+    for micro, part in enumerate(corrupted):
+        torch.manual_seed(key(run.recipe.training.seed, "dropout", step, world.rank * len(corrupted) + micro))
+        with autocast(run.device, run.precision):
+            losses = objective.forward(run.pair, part.to(run.device)).losses
+        total = sum((weight / max(1.0, counts[name])) * losses[name] for name, weight in objective.weights.items())
+        assert isinstance(total, torch.Tensor)
+        total.backward()  # type: ignore[no-untyped-call]
+        for name in names:
+            sums[name] = sums[name] + losses[name].detach()
+
+    world.sum_gradients(run.optimizer.parameters)
+    norm = float(run.optimizer.clip())
+    if not math.isfinite(norm):
+        raise RunFailed(
+            f"the gradient is not finite at step {step}: nothing was updated",
+            where=run.folder,
+            fix="Lower training.learning_rate, or run in --training.precision fp32",
+        )
+    rate = multiplier(step, run.total_steps, run.recipe.training.warmup, run.recipe.training.schedule)
+    run.optimizer.step(rate)
+    run.step += 1
+    run.seconds += time.perf_counter() - began
+    run.window.append(time.perf_counter() - began)
+    if run.log_due():
+        log(run, {name: float(value) for name, value in sums.items()}, counts, rate, norm)
+
+
+def log(run: Run, sums: dict[str, float], counts: dict[str, float], rate: float, norm: float) -> None:
+    totals = run.world.sum(list(sums.values()))
+    losses = {name: total / max(1.0, counts[name]) for name, total in zip(sums, totals, strict=True)}
+    row: dict[str, Any] = {
+        "kind": "train",
+        **run.progress(),
+        "tokens_per_s": run.tokens_per_step * len(run.window) / sum(run.window),
+        "loss": sum(run.objective.weights[name] * value for name, value in losses.items()),
+        "losses": losses,
+        "counts": {name: int(count) for name, count in counts.items()},
+        "learning_rate": rate * run.recipe.training.learning_rate,
+        "gradient_norm": norm,
+        "batch_digest": run.batch_digest(run.step - 1),
+    }
+    run.window.clear()
+    run.telemetry.training(row)
+
+
+def evaluate(run: Run, stop: StopRequest) -> None:
+    """Score the held-out rows on the leading process, and raise the alarm when the discriminator has learned nothing."""
+    run.evaluated.add(run.step)
+    if not run.world.leads:
+        return
+    try:
+        metrics = heldout_metrics(run, stop)
+    except evaluation.Interrupted:
+        return
+    run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
+    if evaluation.collapsed(metrics) and run.step >= run.total_steps / 2:
+        message = f"collapse alarm: at step {run.step} the discriminator calls everything original (AUC {metrics['auc'] or 0.5:.2f})"
+        run.telemetry.event(run.step, "collapse", f"{message}; see docs/metrics.md")
+        if run.recipe.training.on_collapse == "stop":
+            raise RunFailed(message, where=run.folder, fix="Try a budget-* recipe, a smaller generator or a higher mask rate")
+
+
+def heldout_metrics(run: Run, stop: StopRequest) -> dict[str, float | None]:
+    return evaluation.evaluate(
+        run.pair,
+        run.objective,
+        run.heldout,
+        rows=run.recipe.evaluation.rows,
+        mask_fraction=run.recipe.evaluation.mask_fraction,
+        batch_size=run.micro_batch_size,
+        device=run.device,
+        precision=run.precision,
+        stopping=lambda: stop.received is not None,
+    )
+
+
+def save(run: Run) -> None:
+    if run.world.leads:
+        state = {**run.progress(), "identity": run.identity, "world_size": run.world.size}
+        checkpoint.write(run.folder / "checkpoints", run.pair, run.optimizer, state, keep=run.recipe.training.keep)
+    run.saved = run.step
+    run.world.barrier()

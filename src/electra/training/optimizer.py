@@ -1,0 +1,104 @@
+"""AdamW as the paper sets it (Table 6), optionally as the published code really runs it, and Muon for the matrices of the layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from electra.model.pair import Pair
+from electra.training.recipe import TrainingSection
+
+
+class Optimizer:
+    """Named parameters in groups (network x decayed or not x algorithm), stepped by torch's fused kernels.
+
+    Moments are addressed by parameter name, so a checkpoint does not depend on the order of groups.
+    """
+
+    def __init__(self, pair: Pair, settings: TrainingSection) -> None:
+        self.settings = settings
+        self.names: dict[Tensor, str] = {parameter: name for name, parameter in pair.named_parameters()}
+        self.num_steps = 0
+        self.adam_groups: list[dict[str, Any]] = []
+        self.muon_groups: list[dict[str, Any]] = []
+        for group in _groups(pair, settings):
+            (self.muon_groups if group.pop("muon") else self.adam_groups).append(group)
+        self.optimizers: list[torch.optim.Optimizer] = [
+            torch.optim.AdamW(self.adam_groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=True)
+        ]
+        if self.muon_groups:
+            self.optimizers.append(torch.optim.Muon(self.muon_groups, lr=0.0, adjust_lr_fn="match_rms_adamw"))
+        self.parameters = [parameter for _, parameter in pair.named_parameters()]
+
+    def clip(self) -> Tensor:
+        """Scale the gradients down to the largest allowed norm. Returns the norm before."""
+        return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+
+    def step(self, multiplier: float) -> None:
+        self.num_steps += 1
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak"] * multiplier
+                if not self.settings.bias_correction and isinstance(optimizer, torch.optim.AdamW):
+                    _cancel_bias_correction(group, self.settings, self.num_steps)
+            optimizer.step()
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The moments, as `name:moment` -> tensor."""
+        return {
+            f"{self.names[parameter]}:{moment}": value
+            for optimizer in self.optimizers
+            for parameter, state in optimizer.state.items()
+            for moment, value in state.items()
+            if isinstance(value, Tensor)
+        }
+
+    def load_tensors(self, tensors: dict[str, Tensor], num_steps: int) -> None:
+        """Put the moments back; raises KeyError with the name of one that is missing."""
+        self.num_steps = num_steps
+        if num_steps == 0:
+            return
+        for optimizer in self.optimizers:
+            moments = ("momentum_buffer",) if isinstance(optimizer, torch.optim.Muon) else ("step", "exp_avg", "exp_avg_sq")
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    saved = {moment: tensors[f"{self.names[parameter]}:{moment}"] for moment in moments}
+                    optimizer.state[parameter] = {
+                        moment: value.to(parameter.device) if value.dim() else value.clone() for moment, value in saved.items()
+                    }
+
+
+def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
+    """Weights that both networks use belong to the discriminator's groups."""
+    main = {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
+    groups: dict[tuple[bool, bool, bool], dict[str, Any]] = {}
+    for name, parameter in pair.named_parameters():
+        generator_only = id(parameter) not in main
+        decayed = parameter.dim() >= 2
+        muon = settings.optimizer == "muon" and decayed and ".layers." in name
+        rate = settings.learning_rate
+        if generator_only and settings.generator_learning_rate is not None:
+            rate = settings.generator_learning_rate
+        decay = settings.weight_decay if decayed else 0.0
+        fresh = {"params": [], "peak": rate, "weight_decay": decay, "decay": decay, "muon": muon}
+        groups.setdefault((generator_only, decayed, muon), fresh)["params"].append(parameter)
+    return list(groups.values())
+
+
+def _cancel_bias_correction(group: dict[str, Any], settings: TrainingSection, step: int) -> None:
+    """Choose the rate, epsilon and decay that make the corrected update of torch equal the uncorrected one of the published code.
+
+    torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^step. Wanted: p -= rate * m / (sqrt(v) + epsilon).
+    """
+    c1, c2 = (1 - beta**step for beta in settings.betas)
+    rate = group["lr"]
+    group["eps"] = settings.epsilon / math.sqrt(c2)
+    group["lr"] = rate * c1 / math.sqrt(c2)
+    group["weight_decay"] = group["decay"] * math.sqrt(c2) / c1

@@ -1,0 +1,28 @@
+"""Which device and which number format: bf16 matrix products where the hardware has them, fp32 elsewhere."""
+
+from __future__ import annotations
+
+import torch
+
+from electra.errors import ConfigError
+
+
+def pick_device(name: str, local_rank: int = 0) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("no CUDA device here", where="training.device", fix="Use --training.device cpu")
+    if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
+        return torch.device("cuda", local_rank)
+    return torch.device("cpu")
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    """'bf16' or 'fp32'."""
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+    return "bf16" if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported() else "fp32"
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

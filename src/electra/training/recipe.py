@@ -1,0 +1,147 @@
+"""What a run is made of: the sections of a recipe. Torch-free, so that `--help` is quick.
+
+A recipe is defaults, overridden by a TOML file, overridden by command-line flags of the same dotted names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from electra.config import build
+from electra.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    size: str = "tiny"
+    """tiny, mini (CPUs), small, small++, base, large (the paper's)."""
+    encoder: Literal["electra", "modern"] = "electra"
+    """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as ModernBERT."""
+    generator_width: float | None = None
+    """Generator's hidden size as a fraction of the discriminator's (none: the size's own)."""
+    generator_depth: float = 1.0
+    """Generator's number of layers as a fraction of the discriminator's."""
+    sharing: Literal["none", "token", "embeddings", "all"] = "embeddings"
+    """Weights that generator and discriminator have in common."""
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    initialisation: Literal["paper", "reference", "fan_in"] = "paper"
+
+
+@dataclass(frozen=True)
+class TrainingSection:
+    seed: int = 1
+    """The root of every random draw."""
+    length: int = 128
+    """Tokens in a row, [CLS] and [SEP] included."""
+    batch_size: int = 32
+    """Rows in one update, over all processes and accumulated micro-batches."""
+    micro_batch: int | None = None
+    """Rows in one forward pass (none: the batch, divided over the processes)."""
+    steps: int | None = None
+    """Updates. Give this or --budget."""
+    budget: str | None = None
+    """30m, 2h, 2e16flops, 50Mtokens or 5000steps: fixes `steps` when the run starts."""
+    learning_rate: float = 5e-4
+    generator_learning_rate: float | None = None
+    """For the weights that only the generator has (none: the same)."""
+    warmup: float = 0.01
+    """Share of the steps over which the learning rate rises."""
+    schedule: Literal["linear", "reference"] = "linear"
+    """linear: up, then down to zero. reference: the published code's product of warm-up and a decay that starts at step 0."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    """Decoupled; never on biases and norms, as in the published code."""
+    bias_correction: bool = True
+    """False: Adam as the published code has it, without correction of the moments' start."""
+    clip: float = 1.0
+    """Largest global gradient norm, over both networks together."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling are always fp32."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: int | None = None
+    """CPU threads of each process (none: torch's choice)."""
+    checkpoint_every: int | None = None
+    """Steps between checkpoints (none: a twentieth of the run)."""
+    keep: int = 2
+    """Checkpoints to keep, the newest first; at least 1."""
+    evaluate_every: int | None = None
+    """Steps between held-out evaluations (none: a tenth of the run)."""
+    log_every: int = 10
+    """Steps between rows of metrics.jsonl."""
+    on_collapse: Literal["warn", "stop"] = "warn"
+    """What to do when the discriminator stays at "all original" after half of the run."""
+
+
+@dataclass(frozen=True)
+class EvaluationSection:
+    rows: int = 256
+    """Held-out rows to score."""
+    mask_fraction: float = 0.15
+    """Mask rate of held-out evaluation, whatever the training rate, so that runs can be compared."""
+
+
+@dataclass(frozen=True)
+class TokenizerSection:
+    vocab_size: int = 8192
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    """None: as BERT does, when lower-casing."""
+
+
+@dataclass(frozen=True)
+class DataSection:
+    unit: Literal["file", "blank-line", "line"] = "file"
+    """What one document is in a .txt file."""
+    text_field: str = "text"
+    """Field of .jsonl and column of .parquet that holds the text."""
+    heldout: float = 0.005
+    """Share of the documents kept for evaluation, never trained on (at least one)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    model: ModelSection = field(default_factory=ModelSection)
+    objective: dict[str, Any] = field(default_factory=lambda: {"name": "rtd"})
+    training: TrainingSection = field(default_factory=TrainingSection)
+    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    tokenizer: TokenizerSection = field(default_factory=TokenizerSection)
+    data: DataSection = field(default_factory=DataSection)
+
+    def to_sections(self) -> dict[str, dict[str, Any]]:
+        return {key: dict(value) if isinstance(value, dict) else value for key, value in asdict(self).items()}
+
+
+# Keys that change what is written or when, never what is learned: free to differ when a run is continued.
+HARMLESS = {
+    "training.checkpoint_every",
+    "training.keep",
+    "training.evaluate_every",
+    "training.log_every",
+    "training.on_collapse",
+    "training.threads",
+    "training.micro_batch",
+    "evaluation.rows",
+}
+
+
+def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
+    recipe = build(Recipe, sections, where)
+    training = recipe.training
+    positive = {name: getattr(training, name) for name in ("length", "batch_size", "micro_batch", "steps", "keep", "log_every")}
+    for name, value in positive.items():
+        if value is not None and value < 1:
+            raise ConfigError(f"must be at least 1, not {value}", where=f"training.{name}")
+    if training.length < 4:
+        raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", where="training.length")
+    if not 0 <= training.warmup < 1:
+        raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", where="training.warmup")
+    for name, share in (("evaluation.mask_fraction", recipe.evaluation.mask_fraction), ("data.heldout", recipe.data.heldout)):
+        if not 0 < share < 1:
+            raise ConfigError(f"must lie between 0 and 1, not {share}", where=name)
+    return recipe

@@ -1,0 +1,283 @@
+"""A run: everything the loop needs, built from a recipe, a token store and a folder, or continued from what the folder holds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from electra import durable, objectives, seeds
+from electra.config import differences, merge, read_toml, write_toml
+from electra.data.batches import Batch, Batches
+from electra.data.store import TokenStore
+from electra.errors import ConfigError, RunFolderError
+from electra.model.pair import Pair, build_pair
+from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
+from electra.objectives.parts.interface import Objective
+from electra.training import budget, checkpoint, flops
+from electra.training.distributed import World
+from electra.training.optimizer import Optimizer
+from electra.training.precision import pick_device, pick_precision
+from electra.training.recipe import HARMLESS, Recipe, make_recipe
+from electra.training.telemetry import Telemetry
+
+MEASURE_SECONDS = 3.0  # a budget of time is turned into steps after training this long on a throw-away copy
+
+
+@dataclass
+class Run:
+    recipe: Recipe
+    folder: Path
+    store: TokenStore
+    pair: Pair
+    objective: Objective
+    optimizer: Optimizer
+    batches: Batches
+    heldout: Batches
+    world: World
+    device: torch.device
+    precision: str
+    telemetry: Telemetry
+    flops_per_step: float
+    identity: dict[str, Any]
+    total_steps: int = 0
+    step: int = 0  # finished updates
+    seconds: float = 0.0  # spent in updates
+    saved: int = -1  # the step of the newest checkpoint
+    evaluated: set[int] = field(default_factory=set)
+    window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.recipe.training.batch_size * self.recipe.training.length
+
+    @property
+    def micro_batch_size(self) -> int:
+        share = self.recipe.training.batch_size // self.world.size
+        return min(self.recipe.training.micro_batch or share, share)
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """This process's rows of the global batch at `step`, in pieces that fit one forward pass."""
+        share = self.recipe.training.batch_size // self.world.size
+        first, last = self.world.rank * share, (self.world.rank + 1) * share
+        starts = range(first, last, self.micro_batch_size)
+        size = self.recipe.training.batch_size
+        return [self.batches.batch(step, size, start, min(start + self.micro_batch_size, last)) for start in starts]
+
+    def batch_digest(self, step: int) -> str:
+        """64 bits over the whole global batch: the ledger that shows that no example was repeated or skipped."""
+        return self.batches.batch(step, self.recipe.training.batch_size).digest
+
+    def progress(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "tokens": self.step * self.tokens_per_step,
+            "flops": self.step * self.flops_per_step,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def evaluation_due(self) -> bool:
+        every = self.recipe.training.evaluate_every or max(1, self.total_steps // 10)
+        return self.step not in self.evaluated and (self.step % every == 0 or self.step == self.total_steps)
+
+    def checkpoint_due(self) -> bool:
+        every = self.recipe.training.checkpoint_every or max(1, self.total_steps // 20)
+        return self.saved < self.step and self.step > 0 and (self.step % every == 0 or self.step == self.total_steps)
+
+    def log_due(self) -> bool:
+        return self.step % self.recipe.training.log_every == 0 or self.step in (1, self.total_steps)
+
+
+def encoder_configs(recipe: Recipe, store: TokenStore, networks: str) -> tuple[EncoderConfig | None, EncoderConfig | None]:
+    """The shapes of (generator, discriminator). An objective with one network trains it at the discriminator's size."""
+    model, size = recipe.model, size_named(recipe.model.size)
+    full = discriminator_config(
+        size,
+        model.encoder,
+        vocab_size=store.vocab_size,
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
+        pad_id=store.specials.pad,
+    )
+    if recipe.training.length > full.max_positions:
+        fix = f"Use at most {full.max_positions}"
+        raise ConfigError(f"{recipe.training.length} tokens are more than the model's positions", where="training.length", fix=fix)
+    if networks == "generator":
+        return full, None
+    return generator_config(full, model.generator_width or size.generator_width, model.generator_depth), full
+
+
+def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> Run:
+    """A run at step 0 with fresh weights; `start` decides what it really begins from."""
+    training = recipe.training
+    if training.batch_size % world.size:
+        raise ConfigError(f"{training.batch_size} rows cannot be shared by {world.size} processes", where="training.batch_size")
+    if training.threads:
+        torch.set_num_threads(training.threads)
+    objective = objectives.create(recipe.objective, vocab_size=store.vocab_size, specials=store.specials._asdict())
+    generator, discriminator = encoder_configs(recipe, store, objective.networks)
+    device = pick_device(training.device, world.local_rank)
+    precision = pick_precision(training.precision, device)
+    pair = build_pair(
+        generator, discriminator, sharing=recipe.model.sharing, seed=training.seed, initialisation=recipe.model.initialisation
+    ).to(device)
+    fraction = getattr(objective.config, "mask_fraction", 0.15)
+    final = getattr(objective.config, "final_mask_fraction", None)
+    per_sequence = flops.sequence_flops(
+        generator, discriminator, training.length, masked_fraction=fraction if final is None else (fraction + final) / 2
+    )
+    identity = {
+        "objective": recipe.objective.get("name"),
+        "data": store.digest,
+        "tokenizer": store.tokenizer_digest,
+        "seed_scheme": seeds.SCHEME,
+        "precision": precision,
+    }
+    return Run(
+        recipe=recipe,
+        folder=folder,
+        store=store,
+        pair=pair,
+        objective=objective,
+        optimizer=Optimizer(pair, training),
+        batches=Batches(store.train, length=training.length, seed=training.seed, specials=store.specials),
+        heldout=Batches(store.heldout, length=training.length, seed=0, specials=store.specials),
+        world=world,
+        device=device,
+        precision=precision,
+        telemetry=Telemetry(folder, leads=world.leads, total_steps=training.steps or 0),
+        flops_per_step=per_sequence * training.batch_size,
+        identity=identity,
+        total_steps=training.steps or 0,
+    )
+
+
+@contextmanager
+def start(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> Iterator[Run]:
+    """Begin a run in `folder`, or continue the one it holds; refuse when that one is another run."""
+    recorded = read_record(folder)
+    steps = recipe.training.steps
+    if recorded is not None and recipe.training.budget is not None and recorded["training"].get("budget") == recipe.training.budget:
+        steps = recorded["training"]["steps"]
+    elif recipe.training.budget is not None:
+        steps = None
+    run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world)
+    if recorded is not None:
+        refuse_changes(recorded, run)
+    if steps is None:
+        steps = int(str(world.broadcast(resolve_budget(run) if world.leads else None)))
+        run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world)
+    warnings: list[str] = []
+    newest = checkpoint.newest(folder / "checkpoints", warnings.append) if world.leads else None
+    chosen = world.broadcast(str(newest.path) if newest else None)
+    if isinstance(chosen, str):
+        state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
+        run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
+        if state.get("world_size", world.size) != world.size:
+            warnings.append(f"continuing on {world.size} processes what {state['world_size']} began: not bit-exact")
+    elif recorded is None and world.leads:
+        durable.commit_file(folder / "run.toml", write_toml(record(run)).encode())
+    rows = run.telemetry.open(run.step)
+    run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
+    try:
+        for line in warnings:
+            run.telemetry.event(run.step, "warning", line)
+        if run.step < run.total_steps:
+            event = "resumed" if run.step else "started"
+            run.telemetry.event(run.step, event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}")
+        yield run
+    finally:
+        run.telemetry.close()
+
+
+def describe(run: Run) -> str:
+    def millions(module: torch.nn.Module | None) -> str:
+        return "none" if module is None else f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
+
+    training, rows = run.recipe.training, run.batches.num_blocks
+    return (
+        f"{run.identity['objective']}, size {run.recipe.model.size}, generator {millions(run.pair.generator)}, "
+        f"discriminator {millions(run.pair.discriminator)} parameters; {training.batch_size} x {training.length} tokens an update, "
+        f"{run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device}, {run.precision}, "
+        f"{torch.get_num_threads()} threads, {run.world.size} process{'es' if run.world.size > 1 else ''}"
+    )
+
+
+def resolve_budget(run: Run) -> int:
+    text = run.recipe.training.budget
+    if text is None:
+        raise ConfigError("no number of steps", where="training.steps", fix="Give --budget, such as 30m, 50Mtokens or 5000steps")
+    return budget.steps_for(
+        text,
+        tokens_per_step=run.tokens_per_step,
+        flops_per_step=run.flops_per_step,
+        measure_seconds_per_step=lambda: seconds_per_step(run),
+    )
+
+
+def seconds_per_step(run: Run) -> float:
+    """Train for a moment (the caller rebuilds the run) and take the median update after the first two."""
+    from electra.training.loop import update
+
+    alone = replace(run, world=World(), telemetry=Telemetry(run.folder, leads=False, total_steps=0), total_steps=1 << 30)
+    began = time.perf_counter()
+    times: list[float] = []
+    while len(times) < 4 or time.perf_counter() - began < MEASURE_SECONDS:
+        before = time.perf_counter()
+        update(alone)
+        times.append(time.perf_counter() - before)
+    usual = sorted(times[2:])[len(times[2:]) // 2]
+    return usual / run.world.size
+
+
+def record(run: Run) -> dict[str, dict[str, Any]]:
+    """run.toml: the resolved recipe, what identifies the run, and what it ran on."""
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")}
+    environment: dict[str, Any] = {"python": sys.version.split()[0], "platform": platform.platform(), **versions, "device": str(run.device)}
+    environment["command"] = " ".join(sys.argv[1:])
+    environment |= {"threads": torch.get_num_threads(), "processes": run.world.size}
+    return {**run.recipe.to_sections(), "identity": run.identity, "environment": environment}
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """The run.toml of a folder, None for a new or empty one; refuses a folder that holds something else."""
+    if (folder / "run.toml").exists():
+        return read_toml(folder / "run.toml")
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another --out")
+    expected = ("store", "log.txt")  # what a run killed before its first step leaves
+    strangers = [path.name for path in folder.glob("*") if path.name not in expected and not path.name.startswith(".")]
+    if strangers:
+        raise RunFolderError(f"holds files that are not a run ({strangers[0]}, ...)", where=folder, fix="Choose another --out")
+    return None
+
+
+def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
+    """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
+    old = {key: dict(value) for key, value in recorded.items() if key != "environment"}
+    defaults = make_recipe({}).to_sections()
+    now = {**run.recipe.to_sections(), "identity": run.identity}
+    old = merge({section: values for section, values in defaults.items() if section != "objective"}, old)
+    changed = [(name, a, b) for name, a, b in differences(_plain(old), _plain(now)) if name not in HARMLESS]
+    changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
+    if changed:
+        listed = "; ".join(f"{name} was {_short(a)}, now {_short(b)}" for name, a, b in changed)
+        raise RunFolderError(f"holds another run: {listed}", where=run.folder, fix="Use the same settings, or another --out")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _short(value: Any) -> str:
+    return str(value)[:24]

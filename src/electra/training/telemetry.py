@@ -1,0 +1,113 @@
+"""What a run says while it trains: metrics.jsonl (the record of truth), log.txt, and a live display or plain lines."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from electra import durable
+
+QUIET_SECONDS = 5.0  # between two plain lines when the output is not a terminal
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a metrics.jsonl; a last line torn by a kill is left out."""
+    rows = []
+    if path.exists():
+        for line in path.read_bytes().splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                continue
+    return rows
+
+
+class Telemetry:
+    """One writer a run, on the leading process; elsewhere every call does nothing."""
+
+    def __init__(self, folder: Path, *, leads: bool, total_steps: int, console: Console | None = None) -> None:
+        self.folder, self.leads, self.total_steps = folder, leads, total_steps
+        self.console = console or Console(stderr=False, highlight=False, soft_wrap=True)
+        self._last_line = 0.0
+        self._metrics: TextIO | None = None
+        self._log: TextIO | None = None
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def open(self, step: int) -> list[dict[str, Any]]:
+        """Start or continue the record at `step`: later rows, of updates that are about to be done again, move to metrics.cut.jsonl."""
+        if not self.leads:
+            return []
+        path = self.folder / "metrics.jsonl"
+        rows = read_rows(path)
+        kept = [row for row in rows if row.get("step", 0) <= step]
+        cut = [row for row in rows if row.get("step", 0) > step]
+        if cut:
+            with open(self.folder / "metrics.cut.jsonl", "a", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in cut)
+        durable.commit_file(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
+        self._metrics = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._log = open(self.folder / "log.txt", "a", encoding="utf-8")  # noqa: SIM115
+        if self.console.is_terminal:
+            bar = (BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
+            self._progress = Progress(TextColumn("{task.description}"), *bar, console=self.console, transient=True)
+            self._progress.start()
+            self._task = self._progress.add_task("starting", total=self.total_steps, completed=step)
+        return kept
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+        for file in (self._metrics, self._log):
+            if file is not None:
+                file.close()
+
+    def row(self, row: dict[str, Any]) -> None:
+        if self._metrics is not None:
+            with durable.explain_disk_errors(self.folder):
+                self._metrics.write(json.dumps(row) + "\n")
+                self._metrics.flush()
+
+    def say(self, line: str) -> None:
+        """One line for the reader and for log.txt."""
+        if not self.leads:
+            return
+        if self._log is not None:
+            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+            self._log.flush()
+        self.console.print(line, markup=False)
+
+    def event(self, step: int, event: str, message: str) -> None:
+        self.row({"kind": "event", "step": step, "event": event, "message": message})
+        self.say(message)
+
+    def training(self, row: dict[str, Any]) -> None:
+        """Record a training row; show it on the display, or now and then as a line."""
+        self.row(row)
+        losses = "  ".join(f"{name} {value:.4f}" for name, value in row["losses"].items())
+        line = f"{losses}  {row['tokens_per_s']:,.0f} tokens/s  {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs"
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=row["step"], description=f"step {row['step']}/{self.total_steps}  {line}")
+        elif time.monotonic() - self._last_line > QUIET_SECONDS or row["step"] == self.total_steps:
+            self._last_line = time.monotonic()
+            remaining = (self.total_steps - row["step"]) * row["tokens"] / max(1, row["step"]) / max(1.0, row["tokens_per_s"])
+            self.say(f"step {row['step']}/{self.total_steps}  {line}  {_duration(remaining)} left")
+
+    def evaluation(self, row: dict[str, Any]) -> None:
+        self.row(row)
+        shown = ("generator_loss", "generator_accuracy", "discriminator_loss", "gain", "auc", "average_precision", "base_rate", "recall")
+        metrics = row["metrics"]
+        values = "  ".join(f"{name.replace('_', ' ')} {metrics[name]:.4f}" for name in shown if metrics.get(name) is not None)
+        self.say(f"held-out at step {row['step']}: {values}")
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"
