@@ -1,0 +1,90 @@
+"""Mark the words of a text that look replaced, by a discriminator: P(replaced) for each word and token."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electra.cli.arguments import Positional
+from electra.errors import ConfigError, CorpusError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from electra.interop.detection import Detection
+
+
+@dataclass(frozen=True)
+class Arguments:
+    model: Positional[str]
+    """A run folder, an exported or published folder, or a name on the hub."""
+    text: Positional[str | None] = None
+    """The text to judge."""
+    file: str | None = None
+    """A file with one text on each line; - is standard input."""
+    json: bool = False
+    """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does."""
+    threshold: float = 0.5
+    """P(replaced) from which a word is marked."""
+
+
+def run(arguments: Arguments) -> int:
+    if (arguments.text is None) == (arguments.file is None):
+        raise ConfigError("give a text or --file, one of them", where="electra detect", fix='Such as: electra detect MODEL "The chef ate"')
+    if not 0 <= arguments.threshold <= 1:
+        raise ConfigError(f"{arguments.threshold} is no probability", where="--threshold", fix="Give a number from 0 to 1")
+    texts = iter([arguments.text]) if arguments.text is not None else _lines(str(arguments.file))
+
+    from electra.interop.detection import detect
+    from electra.interop.load import load
+
+    model = load(arguments.model, "discriminator")
+    if arguments.json:
+        for detection in detect(model, texts):
+            sys.stdout.write(json.dumps(detection.to_json(arguments.threshold), ensure_ascii=False) + "\n")
+        return 0
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    words = marked = 0
+    for detection in detect(model, texts):
+        console.print(painted(detection, arguments.threshold))
+        words += len(detection.words)
+        marked += sum(word.p_replaced >= arguments.threshold for word in detection.words)
+    console.print(f"{marked} of {words} words marked: P(replaced) >= {arguments.threshold:g}", style="dim")
+    return 0
+
+
+def painted(detection: Detection, threshold: float) -> Text:
+    """The text with each word in a colour from plain to red; marked words also stand in brackets with their probability."""
+    from rich.text import Text
+
+    line, position = Text(), 0
+    for word in detection.words:
+        line.append(detection.text[position : word.start])
+        if word.p_replaced >= threshold:
+            line.append(f"[{word.text} {word.p_replaced:.2f}]", style="bold red")
+        else:
+            line.append(word.text, style="yellow" if word.p_replaced >= threshold / 2 else "")
+        position = word.end
+    line.append(detection.text[position:])
+    return line
+
+
+def _lines(name: str) -> Iterator[str]:
+    """The lines of a file or of standard input, without their ends."""
+    number = 0
+    try:
+        with nullcontext(sys.stdin.buffer) if name == "-" else open(Path(name), "rb") as file:
+            for line in file:
+                number += 1
+                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise CorpusError(f"not UTF-8 ({problem.reason})", where=f"{name}:{number}", fix="Convert it to UTF-8") from None
+    except OSError as problem:
+        raise CorpusError(f"cannot be read ({problem.strerror})", where=name, fix="Check the path") from None

@@ -1,0 +1,36 @@
+"""Write a network of a run as a Hugging Face folder, also as of a chosen checkpoint."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    run: Positional[str]
+    """A run folder, or any model folder or hub name."""
+    out: Path
+    """The folder to write. It must be new, or hold an exported model and nothing else."""
+    network: Literal["discriminator", "generator"] = "discriminator"
+    """Which of the two networks."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the weights."""
+    step: int | None = None
+    """The checkpoint to export (default: the finished network, or the newest checkpoint)."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.interop.load import load
+    from electra.interop.transfer import export
+
+    loaded = load(arguments.run, arguments.network, step=arguments.step)
+    export(loaded, arguments.out, arguments.run, dtype=arguments.dtype)
+    for note in loaded.notes:
+        sys.stderr.write(f"note: {note}\n")
+    sys.stdout.write(f"{arguments.out}\n")
+    return 0

@@ -1,0 +1,29 @@
+"""Turn a published ELECTRA (or an own exported folder) into a folder pair to continue pre-training from."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    source: Positional[str]
+    """A folder or a hub name, usually of a discriminator."""
+    out: Path
+    """The folder to write; the networks go to discriminator/ and generator/ in it."""
+    generator: str | None = None
+    """Folder or hub name of the generator, if you have it."""
+    allow_pickle: bool = False
+    """Also read pytorch_model.bin. It is opened with torch's restricted unpickler, which makes tensors and calls no code."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.interop.transfer import import_pair
+
+    for line in import_pair(arguments.source, arguments.out, arguments.generator, allow_pickle=arguments.allow_pickle):
+        sys.stdout.write(f"{line}\n")
+    return 0

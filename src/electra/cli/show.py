@@ -1,0 +1,47 @@
+"""Print the table Original | Masked | Generated | Label | P(replaced) for a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from electra.cli.arguments import Positional
+from electra.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Arguments:
+    model: Positional[str]
+    """A run folder, or any model with a discriminator (or, to see samples only, a generator)."""
+    generator_or_text: Positional[str | None] = None
+    """Where the generator is, when MODEL does not hold both: a folder or a hub name (owner/name). Anything else is the sentence."""
+    text: Positional[str | None] = None
+    """The sentence. Default: the paper's, "the chef cooked the meal"."""
+    seed: int = 1
+    """The root of the masks and samples."""
+    masked: float = 0.4
+    """Share of the tokens that is masked (at least one)."""
+
+
+def run(arguments: Arguments) -> int:
+    if not 0 < arguments.masked <= 1:
+        raise ConfigError(f"{arguments.masked} is no share", where="--masked", fix="Give a number above 0, up to 1")
+    second, text = arguments.generator_or_text, arguments.text
+    if second is not None and text is None and not _names_a_model(second):
+        second, text = None, second
+
+    from rich.console import Console
+
+    from electra.interop.examples import SENTENCE, example_rows, load_pair, table_of
+
+    discriminator, generator = load_pair(arguments.model, second)
+    rows = example_rows(discriminator, generator, text or SENTENCE, seed=arguments.seed, masked=arguments.masked)
+    console = Console(highlight=False)
+    console.print(table_of(rows))
+    if generator is None:
+        console.print("no generator here: the text is judged as it stands (name a generator's folder after MODEL)", style="dim")
+    return 0
+
+
+def _names_a_model(word: str) -> bool:
+    return Path(word).expanduser().exists() or ("/" in word and " " not in word)

@@ -1,0 +1,25 @@
+"""Check a run, a checkpoint, a token store or a model folder for damage: manifests, hashes, shapes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    path: Positional[Path]
+    """The folder to check. Exit code 1 when something in it is damaged."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.interop.verify import verify
+
+    damaged = 0
+    for finding in verify(arguments.path):
+        damaged += bool(finding.problem)
+        sys.stdout.write(f"{'DAMAGED' if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n")
+    return 1 if damaged else 0

@@ -1,0 +1,175 @@
+"""The model card: the README.md of an exported folder, made of what the run itself recorded.
+
+Nothing is asked of the user and nothing is guessed: recipe from run.toml, text from audit.json, numbers from the last evaluation in
+metrics.jsonl. What is not known (the licence and the language of the text) is left for the author to add.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+USES = {
+    "discriminator": "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune.",
+    "generator": "It is the small masked language model that made the replacements; it fills `[MASK]`.",
+    "classifier": "It is a pre-trained encoder fine-tuned to classify text.",
+}
+PIPELINES = {"generator": "fill-mask", "classifier": "text-classification"}
+HEADLINES = ("auc", "average_precision", "gain", "f1", "generator_accuracy", "generator_loss", "discriminator_loss")
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a model card tells. Empty parts are left out."""
+
+    name: str
+    # discriminator, generator or classifier
+    kind: str
+    # the transformers class that loads the folder
+    architecture: str = ""
+    # sentences about the model that come before everything else
+    summary: str = ""
+    # label -> value, in order: steps, tokens, FLOPs, hardware
+    training: dict[str, Any] = field(default_factory=dict)
+    # metric -> value on text (or examples) the model was not trained on
+    metrics: dict[str, float] = field(default_factory=dict)
+    # what the metrics were measured on
+    measured_on: str = "held-out documents"
+    # the audit of the text the model was trained on
+    audit: dict[str, Any] = field(default_factory=dict)
+    # the resolved recipe, as TOML
+    recipe: str = ""
+    # the model this one started from
+    base_model: str = ""
+
+
+def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None = None) -> Card:
+    """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation)."""
+    rows = list(read_metrics(run / "metrics.jsonl"))
+    rows = [row for row in rows if step is None or row.get("step", 0) <= step]
+    last: dict[str, Any] = next((row for row in reversed(rows) if row.get("kind") in ("train", "eval")), {})
+    scores: dict[str, Any] = next((row.get("metrics", {}) for row in reversed(rows) if row.get("kind") == "eval"), {})
+    training = {"steps": last.get("step") if step is None else step}
+    training |= {label: last.get(key) for label, key in (("tokens", "tokens"), ("FLOPs", "flops"), ("seconds", "seconds"))}
+    return Card(
+        name=f"{run.resolve().name}-{kind}",
+        kind=kind,
+        architecture=architecture,
+        training={key: value for key, value in training.items() if value is not None},
+        metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
+        audit=_read_optional_json(run / "audit.json"),
+        recipe=(run / "run.toml").read_text(encoding="utf-8") if (run / "run.toml").is_file() else "",
+    )
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a metrics.jsonl; a line torn by a kill is passed over."""
+    if not path.is_file():
+        return
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                yield row
+
+
+def render(card: Card) -> str:
+    """The text of README.md: YAML front matter for the hub, then Markdown for people."""
+    parts = [
+        f"---\n{_front_matter(card)}---\n",
+        f"# {card.name}",
+        f"A text encoder pre-trained by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}",
+        card.summary,
+        _usage(card),
+        _section("Training", _table(card.training)),
+        _section("Numbers", f"Measured on {card.measured_on}, not trained on.\n\n{_table(card.metrics)}" if card.metrics else ""),
+        _section("Text it was trained on", _table(dict(_flatten(card.audit)))),
+        _section("Recipe", f"```toml\n{card.recipe.strip()}\n```" if card.recipe else ""),
+        _section("Before you publish it", "Add licence and language to the header of this file, and say where the text comes from."),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front_matter(card: Card) -> str:
+    from huggingface_hub import EvalResult, ModelCardData
+
+    results = [
+        EvalResult(
+            task_type="text-classification" if card.kind == "classifier" else "replaced-token-detection",
+            dataset_type="text",
+            dataset_name=card.measured_on,
+            metric_type=metric,
+            metric_value=round(float(value), 6),
+        )
+        for metric, value in card.metrics.items()
+        if card.kind == "classifier" or metric in HEADLINES
+    ]
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag=PIPELINES.get(card.kind),
+        tags=["electra", "replaced-token-detection", card.kind],
+        base_model=card.base_model or None,
+        model_name=card.name if results else None,
+        eval_results=results or None,
+    )
+    return str(data.to_yaml()).strip() + "\n"
+
+
+def _usage(card: Card) -> str:
+    if not card.architecture:
+        return ""
+    return _section(
+        "Use",
+        "```python\n"
+        f"from transformers import AutoTokenizer, {card.architecture}\n\n"
+        'tokenizer = AutoTokenizer.from_pretrained("PATH")\n'
+        f'model = {card.architecture}.from_pretrained("PATH")\n'
+        'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits\n'
+        "```" + ("\n\nA logit above 0 means: more likely replaced than original." if card.kind == "discriminator" else ""),
+    )
+
+
+def _section(title: str, body: str) -> str:
+    return f"## {title}\n\n{body}" if body else ""
+
+
+def _table(values: dict[str, Any]) -> str:
+    if not values:
+        return ""
+    rows = [f"| {_cell(key)} | {_number(value)} |" for key, value in values.items()]
+    return "\n".join(["| | |", "|---|---:|", *rows])
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _cell(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3e}"
+
+
+def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested tables as dotted names; lists (of file names, say) are left to the audit itself."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            yield f"{prefix}{key}".replace("_", " "), value
+
+
+def _read_optional_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,229 @@
+"""config.json, both ways: our `EncoderConfig` <-> transformers' ElectraConfig and ModernBertConfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from electra import durable
+from electra.errors import ModelError
+from electra.interop.names import Kind
+from electra.model.sizes import EncoderConfig
+
+CLASSES: dict[str, dict[Kind, str]] = {
+    "electra": {
+        "encoder": "ElectraModel",
+        "discriminator": "ElectraForPreTraining",
+        "generator": "ElectraForMaskedLM",
+        "classifier": "ElectraForSequenceClassification",
+        "tagger": "ElectraForTokenClassification",
+        "reader": "ElectraForQuestionAnswering",
+    },
+    "modern": {
+        "encoder": "ModernBertModel",
+        "discriminator": "ModernBertForTokenClassification",
+        "generator": "ModernBertForMaskedLM",
+        "classifier": "ModernBertForSequenceClassification",
+        "tagger": "ModernBertForTokenClassification",
+        "reader": "ModernBertForQuestionAnswering",
+    },
+}
+MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
+# The label that tells a modern discriminator from any other token classifier with one label.
+REPLACED = "REPLACED"
+NEEDED = "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors, tokenizer.json"
+
+
+@dataclass(frozen=True)
+class FolderConfig:
+    """What config.json says: the encoder's shape, the head's kind and labels."""
+
+    encoder: EncoderConfig
+    kind: Kind
+    labels: tuple[str, ...]
+    tied: bool
+
+
+def write_config(config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]) -> dict[str, Any]:
+    """The contents of config.json. `special_ids`: cls and sep."""
+    if kind == "discriminator" and config.architecture == "modern":
+        labels = (REPLACED,)
+    names: dict[str, Any] = {}
+    if kind == "classifier":
+        names["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
+    if labels:
+        names |= {"id2label": {str(i): label for i, label in enumerate(labels)}, "label2id": {label: i for i, label in enumerate(labels)}}
+    common = {
+        "architectures": [CLASSES[config.architecture][kind]],
+        "dtype": dtype,
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "max_position_embeddings": config.max_positions,
+        "initializer_range": 0.02,
+        "pad_token_id": config.pad_id,
+        "tie_word_embeddings": True,
+        **names,
+    }
+    return {**common, **(_modern_only(config, special_ids) if config.architecture == "modern" else _electra_only(config))}
+
+
+def _electra_only(config: EncoderConfig) -> dict[str, Any]:
+    return {
+        "model_type": "electra",
+        "embedding_size": config.embedding_size,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "classifier_dropout": None,
+        "type_vocab_size": config.num_token_types,
+        "layer_norm_eps": config.norm_eps,
+        "position_embedding_type": "absolute",
+        "summary_type": "first",
+        "summary_use_proj": True,
+        "summary_activation": "gelu",
+        "summary_last_dropout": config.dropout,
+    }
+
+
+def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
+    rope = {"rope_type": "default", "rope_theta": config.rope_theta}
+    return {
+        "model_type": "modernbert",
+        "hidden_activation": "gelu",
+        "norm_eps": config.norm_eps,
+        "norm_bias": False,
+        "attention_bias": False,
+        "attention_dropout": config.attention_dropout,
+        "embedding_dropout": config.dropout,
+        "mlp_bias": False,
+        "mlp_dropout": config.dropout,
+        "layer_types": ["full_attention"] * config.num_layers,
+        "rope_parameters": {"full_attention": rope, "sliding_attention": rope},
+        # The same again, as transformers 4 spelled it.
+        "global_attn_every_n_layers": 1,
+        "global_rope_theta": config.rope_theta,
+        "local_rope_theta": config.rope_theta,
+        "decoder_bias": True,
+        "classifier_pooling": "cls",
+        "classifier_dropout": config.dropout,
+        "classifier_bias": False,
+        "classifier_activation": "gelu",
+        "cls_token_id": special_ids["cls"],
+        "bos_token_id": special_ids["cls"],
+        "sep_token_id": special_ids["sep"],
+        "eos_token_id": special_ids["sep"],
+    }
+
+
+def read_config(folder: Path) -> FolderConfig:
+    """What a model folder's config.json says, or one line about what the folder is instead."""
+    path = folder / "config.json"
+    values = durable.read_json(path, ModelError, fix=NEEDED)
+    if not isinstance(values, dict):
+        raise ModelError("not a JSON object", where=path, fix=NEEDED)
+    model_type = values.get("model_type")
+    if model_type not in MODEL_TYPES:
+        raise ModelError(f"this is a model of type {model_type!r}, not an ELECTRA", where=path, fix=NEEDED)
+    architecture = MODEL_TYPES[model_type]
+    try:
+        encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
+        labels = _labels(values)
+    except KeyError as missing:
+        raise ModelError(f"{missing.args[0]} is missing", where=path, fix="The file is not complete") from None
+    except (TypeError, ValueError, AttributeError) as problem:
+        raise ModelError(f"a value of the wrong type ({problem})", where=path, fix="The file is not one of transformers") from None
+    except _Unsupported as problem:
+        raise ModelError(str(problem), where=path, fix=NEEDED) from None
+    return FolderConfig(encoder, _kind(values, architecture, labels), labels, bool(values.get("tie_word_embeddings", True)))
+
+
+class _Unsupported(Exception):
+    """A setting that neither of our encoders has."""
+
+
+def _electra_config(values: dict[str, Any]) -> EncoderConfig:
+    """Keys left out have ElectraConfig's defaults, as in transformers."""
+    _require(values, "hidden_act", "gelu")
+    _require(values, "position_embedding_type", "absolute")
+    hidden = int(values.get("hidden_size", 256))
+    return _checked(
+        EncoderConfig(
+            architecture="electra",
+            vocab_size=int(values["vocab_size"]),
+            embedding_size=int(values.get("embedding_size", 128)),
+            hidden_size=hidden,
+            num_layers=int(values.get("num_hidden_layers", 12)),
+            num_heads=int(values.get("num_attention_heads", 4)),
+            intermediate_size=int(values.get("intermediate_size", 1024)),
+            max_positions=int(values.get("max_position_embeddings", 512)),
+            dropout=float(values.get("hidden_dropout_prob", 0.1)),
+            attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
+            norm_eps=float(values.get("layer_norm_eps", 1e-12)),
+            pad_id=int(values.get("pad_token_id") or 0),
+            num_token_types=int(values.get("type_vocab_size", 2)),
+        )
+    )
+
+
+def _modern_config(values: dict[str, Any]) -> EncoderConfig:
+    for name, needed in (("hidden_activation", "gelu"), ("classifier_activation", "gelu")):
+        _require(values, name, needed)
+    for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
+        _require(values, name, False)
+    layers = int(values["num_hidden_layers"])
+    every = int(values.get("global_attn_every_n_layers") or 3)
+    types = values.get("layer_types") or ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
+    if set(types) != {"full_attention"}:
+        raise _Unsupported("a ModernBERT with local attention layers; only full attention is supported")
+    rope = (values.get("rope_parameters") or {}).get("full_attention") or {}
+    if rope.get("rope_type", "default") != "default":
+        raise _Unsupported(f"rotary positions of type {rope['rope_type']!r}; only 'default' is supported")
+    hidden = int(values["hidden_size"])
+    return _checked(
+        EncoderConfig(
+            architecture="modern",
+            vocab_size=int(values["vocab_size"]),
+            embedding_size=hidden,
+            hidden_size=hidden,
+            num_layers=layers,
+            num_heads=int(values["num_attention_heads"]),
+            intermediate_size=int(values["intermediate_size"]),
+            max_positions=int(values.get("max_position_embeddings", 8192)),
+            dropout=float(values.get("mlp_dropout", 0.0)),
+            attention_dropout=float(values.get("attention_dropout", 0.0)),
+            norm_eps=float(values.get("norm_eps", 1e-5)),
+            pad_id=int(values.get("pad_token_id") or 0),
+            rope_theta=float(rope.get("rope_theta") or values.get("global_rope_theta") or 160_000.0),
+        )
+    )
+
+
+def _checked(config: EncoderConfig) -> EncoderConfig:
+    hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
+    smallest = min(config.vocab_size, config.embedding_size, hidden, layers, heads, config.intermediate_size, config.max_positions)
+    if smallest < 1 or hidden % heads:
+        raise _Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
+    return config
+
+
+def _require(values: dict[str, Any], name: str, needed: object) -> None:
+    if values.get(name, needed) != needed:
+        raise _Unsupported(f"{name} is {values[name]!r}; only {needed!r} is supported")
+
+
+def _labels(values: dict[str, Any]) -> tuple[str, ...]:
+    names = values.get("id2label") or {}
+    return tuple(str(names[key]) for key in sorted(names, key=int))
+
+
+def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
+    """The kind of head by the class the folder was saved from; a modern discriminator is a one-label token classifier."""
+    named = (values.get("architectures") or [""])[0]
+    if architecture == "modern" and named == CLASSES["modern"]["tagger"]:
+        return "discriminator" if labels == (REPLACED,) else "tagger"
+    return next((kind for kind, name in CLASSES[architecture].items() if name == named), "encoder")

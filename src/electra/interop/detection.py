@@ -1,0 +1,157 @@
+"""What a discriminator believes about a text: for each token and word, the probability that it was replaced.
+
+Offsets count Unicode code points, as Python's str does: text[start:end] is what a token came from, in the text as given (before
+lower-casing or any other normalisation), with the combining marks that belong to it. No text is cut: one that is longer than the
+model's positions is read in overlapping windows, and each token is judged where it stands farthest from a cut edge.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+    from electra.interop.load import Loaded
+
+TEXTS_AT_ONCE = 1024  # texts that are tokenised and sorted by length together
+POSITIONS_AT_ONCE = 8192  # positions in one forward pass, padding included
+
+
+@dataclass(frozen=True)
+class Span:
+    """A token or a word of a text, and the probability that it was replaced."""
+
+    text: str
+    start: int
+    end: int
+    p_replaced: float
+
+
+@dataclass(frozen=True)
+class Detection:
+    text: str
+    tokens: tuple[Span, ...]
+    words: tuple[Span, ...]
+
+    def to_json(self, threshold: float) -> dict[str, Any]:
+        def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
+            return [
+                {name: s.text, "start": s.start, "end": s.end, "p_replaced": round(s.p_replaced, 6), "replaced": s.p_replaced >= threshold}
+                for s in spans
+            ]
+
+        return {"text": self.text, "threshold": threshold, "tokens": rows(self.tokens, "token"), "words": rows(self.words, "word")}
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A text's tokens, without specials: ids, names, offsets, and the word each belongs to."""
+
+    ids: npt.NDArray[np.int64]
+    names: list[str]
+    offsets: list[tuple[int, int]]
+    words: list[int | None]
+
+
+def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> Iterator[Detection]:
+    """Judge texts, in their order, in batches of similar length. `overlap`: the share of a window that the next one sees again."""
+    size = loaded.config.max_positions - 2
+    source = iter(texts)
+    while chunk := list(islice(source, TEXTS_AT_ONCE)):
+        pieces = [split(loaded.tokenizer, text) for text in chunk]
+        windows = [(row, *window) for row, piece in enumerate(pieces) for window in cut(len(piece.ids), size, int(size * overlap))]
+        scores = [np.zeros(len(piece.ids)) for piece in pieces]
+        for group in _batches([stop - start + 2 for _, start, stop, _, _ in windows]):
+            members = [windows[index] for index in group]
+            found = _probabilities(loaded, [pieces[row].ids[start:stop] for row, start, stop, _, _ in members])
+            for (row, start, _, keep_from, keep_to), values in zip(members, found, strict=True):
+                scores[row][keep_from:keep_to] = values[keep_from - start : keep_to - start]
+        for text, piece, values in zip(chunk, pieces, scores, strict=True):
+            yield _detection(text, piece, values)
+
+
+def split(tokenizer: Tokenizer, text: str) -> Pieces:
+    encoding = tokenizer.encode(text)
+    kept = [i for i, special in enumerate(encoding.special) if not special]
+    ids = [encoding.ids[i] for i in kept]
+    return Pieces(
+        ids=np.asarray(ids, np.int64),
+        names=[tokenizer.id_to_token(i) for i in ids],
+        offsets=_whole_characters(text, [encoding.offsets[i] for i in kept]),
+        words=[encoding.words[i] for i in kept],
+    )
+
+
+def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
+    """Windows (start, stop) over `length` tokens, each with the part (keep_from, keep_to) that is judged there.
+
+    The last window is as long as the others, so its tokens see as much. Neighbours share their common part half and half.
+    """
+    if length == 0:
+        return []
+    starts = list(range(0, max(1, length - overlap), size - overlap))
+    starts[-1] = max(0, length - size) if len(starts) > 1 else 0
+    borders = [0, *((start + min(before + size, length)) // 2 for before, start in pairwise(starts)), length]
+    return [(start, min(start + size, length), borders[i], borders[i + 1]) for i, start in enumerate(starts)]
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices in groups of similar length, the longest first, so that a batch too large for the memory fails at once."""
+    group: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if group and (len(group) + 1) * lengths[group[0]] > POSITIONS_AT_ONCE:
+            yield group
+            group = []
+        group.append(index)
+    if group:
+        yield group
+
+
+def _probabilities(loaded: Loaded, rows: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float64]]:
+    """P(replaced) of each token of each row, read between [CLS] and [SEP]."""
+    import torch
+
+    specials = loaded.tokenizer.specials
+    longest = max(map(len, rows)) + 2
+    ids = np.full((len(rows), longest), specials.pad, np.int64)
+    pieces = np.full((len(rows), longest), -1, np.int64)
+    for row, tokens in enumerate(rows):
+        end = len(tokens) + 2
+        ids[row, 0], ids[row, 1 : end - 1], ids[row, end - 1] = specials.cls, tokens, specials.sep
+        pieces[row, :end] = 0
+    device = loaded.encoder.token_table().device
+    padded = (pieces < 0).any()
+    with torch.inference_mode():
+        logits = loaded.logits(torch.from_numpy(ids).to(device), torch.from_numpy(pieces).to(device) if padded else None)
+        values = logits.double().sigmoid().cpu().numpy()
+    return [values[row, 1 : len(tokens) + 1] for row, tokens in enumerate(rows)]
+
+
+def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64]) -> Detection:
+    tokens = tuple(Span(name, *offset, float(score)) for name, offset, score in zip(pieces.names, pieces.offsets, scores, strict=True))
+    words = []
+    for _, members in groupby(zip(pieces.words, tokens, strict=True), key=lambda pair: pair[0]):
+        spans = [span for _, span in members]
+        start, end = min(span.start for span in spans), max(span.end for span in spans)
+        # A word is as suspicious as its most suspicious piece.
+        words.append(Span(text[start:end], start, end, max(span.p_replaced for span in spans)))
+    return Detection(text, tokens, tuple(words))
+
+
+def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Let each token keep the combining marks after it that normalisation stripped and no other token claims."""
+    claimed = {position for start, end in offsets for position in range(start, end)}
+    whole = []
+    for start, stop in offsets:
+        end = stop
+        while start < end < len(text) and end not in claimed and unicodedata.combining(text[end]):
+            end += 1
+        whole.append((start, end))
+    return whole

@@ -1,0 +1,132 @@
+"""Hugging Face folders, written without transformers.
+
+A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt and README.md, and nothing else: it
+can be published as it stands. It appears whole or not at all. The digest of its weights is kept in the header of the weights file,
+so that `electra verify` can tell a damaged file without a file of ours in the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from electra import durable
+from electra.errors import ModelError
+from electra.interop.card import Card, render
+from electra.interop.configs import CLASSES, write_config
+from electra.interop.names import Kind, to_theirs
+from electra.model.encoder import Encoder
+from electra.model.modern import ModernEncoder, ProjectedTable
+from electra.model.pair import Discriminator, Generator
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+
+Dtype = Literal["float32", "bfloat16"]
+WEIGHTS = "model.safetensors"
+FILES = ("config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "README.md")
+DIGEST = "sha256"  # its key in the header of model.safetensors
+
+
+def export_network(folder: Path, network: Generator | Discriminator, tokenizer: Tokenizer, card: Card, *, dtype: Dtype = "float32") -> None:
+    """Write a pre-trained network as a folder that transformers loads as it is."""
+    kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
+    write_model(folder, network.encoder, network.head, kind=kind, labels=(), tokenizer=tokenizer, card=card, dtype=dtype)
+
+
+def save_finetuned(  # noqa: PLR0917
+    folder: Path, encoder: Encoder, head: nn.Module, kind: Kind, labels: Sequence[str], tokenizer: Tokenizer, card: Card
+) -> None:
+    """Write a fine-tuned model. The head's parameters bear the names listed in `names.py`: dense, norm (modern only), output."""
+    write_model(folder, encoder, head, kind=kind, labels=labels, tokenizer=tokenizer, card=card)
+
+
+def write_model(
+    folder: Path,
+    encoder: Encoder,
+    head: nn.Module | None,
+    *,
+    kind: Kind,
+    labels: Sequence[str],
+    tokenizer: Tokenizer,
+    card: Card,
+    dtype: Dtype = "float32",
+) -> None:
+    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it holds a model only."""
+    folder = Path(folder)
+    refuse_foreign_folder(folder)
+    config = encoder.config
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
+    state = {name: tensor.to(getattr(torch, dtype)) for name, tensor in weights_of(encoder, head).items()}
+    tensors = to_theirs(state, config.architecture, kind)
+    special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
+    values = write_config(config, kind, labels, dtype, special_ids)
+    files: dict[str, durable.Content] = {
+        "config.json": _json(values),
+        WEIGHTS: lambda path: write_weights(path, tensors),
+        **tokenizer_files(tokenizer, config.architecture, config.max_positions),
+        "README.md": render(replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])).encode(),
+    }
+    durable.commit_directory(folder, files)
+    (folder / durable.MANIFEST).unlink()  # it served the commit; a folder to publish holds no file of ours
+
+
+def refuse_foreign_folder(folder: Path) -> None:
+    """Writing a folder replaces it, so one that holds anything but a model is not ours to replace."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ModelError("this is a file", where=folder, fix="Choose another --out")
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (*FILES, durable.MANIFEST))
+    if others:
+        raise ModelError(f"the folder exists and holds other files ({', '.join(others[:3])})", where=folder, fix="Choose another --out")
+
+
+def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
+    """All weights under our names, `encoder.X` and `head.X`. A projected token table appears as the table it makes."""
+    state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
+    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("encoder.tokens.")}
+        with torch.no_grad(), torch.autocast(encoder.token_table().device.type, enabled=False):
+            state["encoder.tokens.weight"] = encoder.token_table().detach()
+    if head is not None:
+        state |= {f"head.{name}": tensor.detach() for name, tensor in head.state_dict().items()}
+    return {name: tensor.cpu() for name, tensor in state.items()}
+
+
+def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    save_file(dict(tensors), path, metadata={"format": "pt", DIGEST: digest(tensors)})
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over the names, types, shapes and bytes of the tensors, in the order of their names."""
+    state = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        state.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        state.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return state.hexdigest()
+
+
+def tokenizer_files(tokenizer: Tokenizer, architecture: str, max_positions: int) -> dict[str, durable.Content]:
+    """The tokenizer's own files; the length and the inputs of this model are put into tokenizer_config.json."""
+    files = tokenizer.files()
+    settings: dict[str, Any] = json.loads(files["tokenizer_config.json"])
+    settings["model_max_length"] = max_positions
+    if architecture == "modern":
+        settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
+    return {**files, "tokenizer_config.json": _json(settings)}
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,171 @@
+"""Any model this project can use, from wherever it is: a run, an exported or published folder, a name on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ModelError
+from electra.interop import names, run_folder
+from electra.interop.configs import CLASSES, FolderConfig, read_config
+from electra.interop.huggingface import WEIGHTS
+from electra.interop.names import Kind
+from electra.interop.source import PICKLE, locate
+from electra.model.encoder import Encoder
+from electra.model.heads import DiscriminatorHead, GeneratorHead
+from electra.model.pair import build_encoder
+from electra.model.sizes import EncoderConfig
+
+NEEDS: dict[Kind, str] = {
+    "discriminator": "a discriminator",
+    "generator": "a generator (a masked language model)",
+    "classifier": "a fine-tuned classifier",
+    "tagger": "a fine-tuned tagger",
+    "reader": "a fine-tuned reader",
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready for use: fp32, evaluation mode."""
+
+    encoder: Encoder
+    # None for a bare encoder, and for a fine-tuned head: `head_weights` holds that one's parameters
+    head: nn.Module | None
+    config: EncoderConfig
+    tokenizer: Tokenizer
+    kind: Kind
+    labels: tuple[str, ...]
+    folder: Path
+    head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
+    # what the user may want to know: weights that were not used, say
+    notes: tuple[str, ...] = ()
+
+    def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
+        """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]."""
+        assert self.head is not None
+        hidden = self.encoder(input_ids, piece_ids=piece_ids)
+        logits = self.head(hidden, self.encoder.token_table()) if self.kind == "generator" else self.head(hidden)
+        return torch.as_tensor(logits)
+
+
+def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None, allow_pickle: bool = False) -> Loaded:
+    """The network wanted out of a run folder, a model folder or a model on the hub.
+
+    "encoder" takes whatever there is (of a run: the discriminator's encoder, or the generator's when it has none).
+    `step` picks a checkpoint of a run; otherwise the finished network counts, or the newest checkpoint that verifies.
+    """
+    path = locate(source, allow_pickle=allow_pickle)
+    if not run_folder.holds_networks(path):
+        if step is not None:
+            raise ModelError("no run folder, so it has no checkpoint to choose", where=path, fix="Leave --step out")
+        return load_folder(path, network, allow_pickle=allow_pickle)
+    finished = run_folder.finished_network(path, network) if step is None else None
+    if finished is not None:
+        return load_folder(finished, network)
+    opened = run_folder.open_checkpoint(path, network, step)
+    encoder, head = opened.network.encoder, opened.network.head
+    return Loaded(encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint, notes=opened.notes)
+
+
+def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
+    """A model in transformers' format."""
+    described = read_config(folder)
+    config = described.encoder
+    tensors = names.normalise(read_tensors(folder, allow_pickle), config.architecture)
+    kind = _choose(described, set(tensors), network, folder)
+    if kind == "generator":
+        _refuse_untied(described, tensors, folder)
+    encoder, head = build_encoder(config), _head(kind, config)
+    template = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
+    if head is not None:
+        template |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
+    state, unused = names.from_theirs(tensors, template, config.architecture, kind, folder)
+    _fill(encoder, _part(state, "encoder."))
+    _fill(head, _part(state, "head."))
+    head_weights = names.finetuned_head(tensors, config.architecture, kind) if head is None and kind != "encoder" else {}
+    used_by_head = {name for ours in head_weights for name in names.their_names(f"head.{ours}", config.architecture, kind)}
+    unused = [name for name in unused if name not in used_by_head]
+    labels = described.labels or tuple(f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ()))))
+    notes = (f"not used: {len(unused)} other tensors ({', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''})",) if unused else ()
+    tokenizer = Tokenizer.load(folder)
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
+    return Loaded(encoder, head, config, tokenizer, kind, labels, folder, head_weights, notes)
+
+
+def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
+    """The weights of a folder: safetensors, or a pickle where that was allowed explicitly."""
+    path = folder / WEIGHTS
+    if path.is_file():
+        return read_safetensors(path)
+    pickle = folder / PICKLE
+    if not pickle.is_file():
+        raise ModelError(f"no {WEIGHTS}", where=folder, fix="Give a folder with its weights")
+    if not allow_pickle:
+        raise ModelError(
+            f"the weights are a pickle ({PICKLE}), which this command does not open",
+            where=folder,
+            fix=f"Convert it once: electra import {folder} --allow-pickle --out FOLDER",
+        )
+    try:
+        # The only torch.load of this package, reached through `electra import --allow-pickle` alone. weights_only: a restricted
+        # unpickler that makes tensors and plain containers and calls nothing else.
+        tensors = torch.load(pickle, map_location="cpu", weights_only=True)
+    except Exception as problem:  # the unpickler raises whatever the damage leads it to
+        raise ModelError(f"not readable as weights ({str(problem).splitlines()[0]})", where=pickle, fix="Get the file again") from None
+    if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
+        raise ModelError("not a table of tensors", where=pickle, fix="Give the file that transformers wrote")
+    return dict(tensors)
+
+
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError, ValueError) as problem:
+        raise ModelError(f"not readable as safetensors ({problem})", where=path, fix="The file is damaged: get it again") from None
+
+
+def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
+    """The head to load: the one wanted, if the folder has it."""
+    present = names.kinds_in(tensors, described.encoder.architecture)
+    if described.encoder.architecture == "modern":  # its heads share names
+        present = [kind for kind in present if kind == described.kind]
+    if network == "encoder":
+        return described.kind if described.kind in present else "encoder"
+    if network in present:
+        return network
+    has = NEEDS.get(present[0], "") if present else "an encoder without a head"
+    name = CLASSES[described.encoder.architecture][present[0] if present else "encoder"]
+    raise ModelError(f"this is {has} ({name}), and {NEEDS[network]} is needed", where=folder, fix=f"Give the folder of {NEEDS[network]}")
+
+
+def _refuse_untied(described: FolderConfig, tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Our generator's output layer is its token table; transformers ties them too, unless told otherwise."""
+    table, decoder = names.tied_pair(tensors, described.encoder.architecture)
+    if not described.tied and table is not None and decoder is not None and not torch.equal(table, decoder):
+        raise ModelError("a generator whose output layer is not its token table", where=folder, fix="Only tied generators are supported")
+
+
+def _head(kind: Kind, config: EncoderConfig) -> nn.Module | None:
+    if kind == "discriminator":
+        return DiscriminatorHead(config)
+    return GeneratorHead(config) if kind == "generator" else None
+
+
+def _fill(module: nn.Module | None, state: Mapping[str, Tensor]) -> None:
+    if module is not None:
+        module.load_state_dict(dict(state))
+        module.eval()
+
+
+def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

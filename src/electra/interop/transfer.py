@@ -1,0 +1,49 @@
+"""Models from one folder to another: a run's network to a Hugging Face folder, published checkpoints to a pair to go on training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from electra.errors import ModelError
+from electra.interop import run_folder
+from electra.interop.card import Card, card_of_run
+from electra.interop.huggingface import Dtype, write_model
+from electra.interop.load import Loaded, load
+
+
+def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
+    """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from one."""
+    run = Path(source).expanduser()
+    if run_folder.is_run(run):
+        card = card_of_run(run, loaded.kind, step=run_folder.step_of(loaded.folder))
+    else:
+        card = Card(name=Path(out).resolve().name, kind=loaded.kind, base_model=str(source) if not run.exists() else "")
+    write_model(
+        Path(out),
+        loaded.encoder,
+        loaded.head,
+        kind=loaded.kind,
+        labels=loaded.labels,
+        tokenizer=loaded.tokenizer,
+        card=card,
+        dtype=dtype,
+    )
+
+
+def import_pair(source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False) -> list[str]:
+    """Write `source` (and `generator`) to out/discriminator and out/generator. Returns what was done, in lines for the user."""
+    out = Path(out)
+    models = [load(source, "encoder", allow_pickle=allow_pickle)]
+    if generator is not None:
+        models = [load(source, "discriminator", allow_pickle=allow_pickle), load(generator, "generator", allow_pickle=allow_pickle)]
+        if models[0].tokenizer.digest != models[1].tokenizer.digest:
+            raise ModelError("the two networks have different tokenizers", where=generator, fix="Give the two networks of one pair")
+    if models[0].kind not in run_folder.NETWORKS:
+        raise ModelError(f"this is a {models[0].kind}, not a pre-trained network", where=source, fix="Give a discriminator or a generator")
+    lines = []
+    for model, name in zip(models, (source, generator), strict=False):
+        export(model, out / model.kind, str(name))
+        config = model.config
+        shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"
+        lines += [f"{out / model.kind}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]
+    return lines

@@ -1,0 +1,113 @@
+"""Continued pre-training: a run's networks start from the weights of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from electra.errors import ModelError
+from electra.interop.huggingface import weights_of
+from electra.interop.load import Loaded, load
+from electra.model.modern import ModernEncoder, ProjectedTable
+from electra.model.pair import Pair
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+
+TOLERANCE = 1e-3  # relative error at which a token table still counts as a projection of another
+
+SIZES_DIFFER = "Choose the model's size, width and depth as the folder has them"
+
+
+def load_weights_into(
+    pair: Pair, *, discriminator: str | Path | None = None, generator: str | Path | None = None, tokenizer: Tokenizer | None = None
+) -> tuple[str, ...]:
+    """Fill the networks of `pair` from model folders, runs or hub names; one that is not given stays as it is.
+
+    Returns notes for the log. `tokenizer` is the run's: a checkpoint that was trained with another is refused. What the pair shares
+    comes from the discriminator, when one is given.
+    """
+    notes: list[str] = []
+    if discriminator is not None:
+        if pair.discriminator is None:
+            raise ModelError("this objective has no discriminator to start", where="--init-discriminator", fix="Leave the option out")
+        loaded = load(discriminator, "discriminator")
+        _check_tokenizer(loaded, tokenizer)
+        _copy(pair.discriminator, loaded, set(), "discriminator")
+        notes += loaded.notes
+    if generator is not None:
+        if pair.generator is None:
+            raise ModelError("this objective has no generator to start", where="--init-generator", fix="Leave the option out")
+        loaded = load(generator, "generator")
+        _check_tokenizer(loaded, tokenizer)
+        kept = _parameters(pair.discriminator) if discriminator is not None else set()
+        differing = _copy(pair.generator, loaded, kept, "generator")
+        notes += loaded.notes
+        if differing:
+            notes.append(f"shared weights that differ in the two folders: the discriminator's are used ({', '.join(differing[:3])}, ...)")
+    return tuple(notes)
+
+
+def _parameters(network: nn.Module | None) -> set[int]:
+    return {id(parameter) for parameter in network.parameters()} if network is not None else set()
+
+
+@torch.no_grad()
+def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list[str]:
+    """Copy weights in. Parameters in `kept` stay; returns the names of those among them that would have changed."""
+    state = weights_of(loaded.encoder, loaded.head)
+    differing = []
+    encoder = network.get_submodule("encoder")
+    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
+        _unfold(encoder.tokens, state.pop("encoder.tokens.weight"), kept, loaded)
+    own = {key: parameter for key, parameter in network.named_parameters() if not _is_projected(key, encoder)}
+    for key, parameter in own.items():
+        if key not in state or state[key].shape != parameter.shape:
+            has = list(state[key].shape) if key in state else "none"
+            raise ModelError(
+                f"tensor {key} has the shape {has} there and {list(parameter.shape)} in this run's {name}",
+                where=loaded.folder,
+                fix=SIZES_DIFFER,
+            )
+        if id(parameter) not in kept:
+            parameter.copy_(state[key])
+        elif not torch.equal(parameter.cpu(), state[key]):
+            differing.append(key)
+    stray = sorted(set(state) - set(own))
+    if stray:
+        raise ModelError(f"tensor {stray[0]} has no place in this run's {name}", where=loaded.folder, fix=SIZES_DIFFER)
+    return differing
+
+
+def _is_projected(key: str, encoder: nn.Module) -> bool:
+    return isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable) and key.startswith("encoder.tokens.")
+
+
+def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Loaded) -> None:
+    """Find the projection that makes `table_VD` out of the shared table: exported generators hold only their product."""
+    source = tokens.source.weight
+    if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
+        needed = [source.shape[0], tokens.projection.weight.shape[0]]
+        raise ModelError(f"its token table has the shape {list(table_VD.shape)}, not {needed}", where=loaded.folder, fix=SIZES_DIFFER)
+    shared = source.detach().double().cpu()
+    solution = torch.linalg.lstsq(shared, table_VD.double()).solution
+    error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)
+    if id(source) not in kept or error > TOLERANCE:
+        raise ModelError(
+            "this generator's token table is no projection of the discriminator's",
+            where=loaded.folder,
+            fix="Start both networks from one pair, or set --model.sharing none",
+        )
+    tokens.projection.weight.copy_(solution.T)
+
+
+def _check_tokenizer(loaded: Loaded, tokenizer: Tokenizer | None) -> None:
+    if tokenizer is not None and loaded.tokenizer.digest != tokenizer.digest:
+        raise ModelError(
+            "this model was trained with another tokenizer than the text was encoded with",
+            where=loaded.folder,
+            fix=f"Prepare the text with its own: electra prepare ... --tokenizer {loaded.folder}",
+        )

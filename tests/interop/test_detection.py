@@ -1,0 +1,131 @@
+"""P(replaced) of tokens and words: offsets into any text, windows over long texts, batches that change nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electra.data.tokenizer import Tokenizer
+from electra.interop.detection import cut, detect, split
+from electra.interop.load import Loaded
+from electra.model.pair import Pair
+
+MakePair = Callable[..., Pair]
+HOSTILE = [
+    "The CHEF ate", "caf\u00e9 cafe\u0301 x", "\u0130stanbul I\u0307x \u0131", "\u6f22\u5b57\u304b\ud55c\uad6d", "a\u0000b\u200dc",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 family a\U0001f44db", "\ufb01ne \u00df \u1e9e", "e\u0301\u0302\u0323e", "\u0301abc",
+    "[MASK] [CLS]", " \t\n ", "", "\u1100\u1161\u11a8 \uac01", "a" * 300,
+]  # fmt: skip
+CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from([*"aAeEsS .,", *"".join(HOSTILE)])
+
+
+@pytest.fixture(scope="module")
+def loaded(uncased: Tokenizer, make_pair: MakePair) -> Loaded:
+    network = make_pair(vocab_size=uncased.vocab_size).discriminator
+    assert network is not None
+    short = replace(network.encoder.config, max_positions=64)
+    return Loaded(network.encoder, network.head, short, uncased, "discriminator", (), Path("model"))
+
+
+def normal(text: str, lowercase: bool) -> str:
+    """BERT's cleaning, as far as a single token can show it."""
+    text = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd")
+    if lowercase:
+        text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+        text = "".join(c.lower() for c in text)
+    return text
+
+
+@pytest.mark.parametrize("case", ["cased", "uncased"])
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(text=st.text(CHARACTERS, max_size=40))
+def test_each_token_is_the_text_at_its_offsets(case: str, text: str, request: pytest.FixtureRequest) -> None:
+    check_offsets(request.getfixturevalue(case), text, lowercase=case == "uncased")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts(text: str, cased: Tokenizer, uncased: Tokenizer) -> None:
+    check_offsets(cased, text, lowercase=False)
+    check_offsets(uncased, text, lowercase=True)
+
+
+def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
+    pieces = split(tokenizer, text)
+    assert len(pieces.ids) == len(pieces.names) == len(pieces.offsets) == len(pieces.words)
+    for name, (start, end) in zip(pieces.names, pieces.offsets, strict=True):
+        assert 0 <= start < end <= len(text)
+        if name != "[UNK]":
+            assert name.removeprefix("##") in normal(text[start:end], lowercase)
+            # nothing but the token itself, save for a character that became several
+            assert len(normal(text[start:end], lowercase)) == len(name.removeprefix("##")) or end - start == 1
+    assert all(left[0] <= right[0] for left, right in pairwise(pieces.offsets))
+    visible = {i for i, c in enumerate(text) if normal(c, lowercase).strip()}
+    assert visible <= {i for start, end in pieces.offsets for i in range(start, end)}  # no character is lost
+
+
+def test_stripped_marks_belong_to_their_letter(uncased: Tokenizer) -> None:
+    pieces = split(uncased, "cafe\u0301 s")
+    assert pieces.names == ["cafe", "s"] and pieces.offsets == [(0, 5), (6, 7)]
+
+
+@given(st.integers(0, 400), st.integers(3, 60), st.data())
+@settings(deadline=None, derandomize=True, database=None)
+def test_windows_cover_every_token_once(length: int, size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    windows = cut(length, size, overlap)
+    kept = [token for _, _, start, stop in windows for token in range(start, stop)]
+    assert kept == list(range(length))
+    for start, stop, keep_from, keep_to in windows:
+        assert 0 <= start <= keep_from <= keep_to <= stop <= length
+        assert stop - start == min(size, length)
+    for one, other in pairwise(windows):
+        assert one[1] - other[0] >= overlap  # neighbours see at least so much of each other
+
+
+@torch.inference_mode()
+def test_probabilities_are_the_model_s_own(loaded: Loaded) -> None:
+    text = "The Chef cooked the meals"
+    [found] = detect(loaded, [text])
+    encoding = loaded.tokenizer.encode(text)
+    expected = loaded.logits(torch.tensor([encoding.ids]))[0].sigmoid()[1:-1]
+    assert torch.tensor([token.p_replaced for token in found.tokens]) == pytest.approx(expected, abs=1e-6)
+    assert [word.text for word in found.words] == ["The", "Chef", "cooked", "the", "meals"]
+    assert found.words[-1].p_replaced == max(token.p_replaced for token in found.tokens[-2:])
+    assert [text[token.start : token.end] for token in found.tokens] == ["The", "Chef", "cooked", "the", "meal", "s"]
+
+
+def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:
+    texts = ["the meal", "", "the chef ate " * 50, "x", "the Chef cooked the meal s s s", "the meal"] * 3
+    together, alone = list(detect(loaded, texts)), [next(detect(loaded, [text])) for text in texts]
+    assert [found.text for found in together] == texts
+    for one, other in zip(together, alone, strict=True):
+        assert [t.p_replaced for t in one.tokens] == pytest.approx([t.p_replaced for t in other.tokens], abs=1e-6)
+
+
+@torch.inference_mode()
+def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
+    text = "the chef cooked the meal s " * 40
+    [found] = detect(loaded, [text])
+    assert len(found.tokens) == 240 > loaded.config.max_positions and found.tokens[-1].end == len(text) - 1
+    ids = torch.from_numpy(split(loaded.tokenizer, text).ids)[-62:]  # the last window: as long as any
+    specials = loaded.tokenizer.specials
+    row = torch.cat([torch.tensor([specials.cls]), ids, torch.tensor([specials.sep])])[None]
+    expected = loaded.logits(row)[0].sigmoid()[-11:-1]
+    assert torch.tensor([token.p_replaced for token in found.tokens[-10:]]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_json_rows(loaded: Loaded) -> None:
+    [found] = detect(loaded, ["the caf\u00e9"])
+    p = found.words[1].p_replaced
+    value = found.to_json(threshold=p)
+    assert value["text"] == "the caf\u00e9" and value["threshold"] == p
+    assert value["words"][1] == {"word": "caf\u00e9", "start": 4, "end": 8, "p_replaced": round(p, 6), "replaced": True}
+    assert found.to_json(threshold=1.0)["words"][1]["replaced"] is False

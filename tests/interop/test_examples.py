@@ -1,0 +1,95 @@
+"""The table of a sentence: masks, samples, labels, and what is missing when a network is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ModelError
+from electra.interop.card import Card
+from electra.interop.examples import SENTENCE, example_rows, load_pair, table_of
+from electra.interop.huggingface import export_network
+from electra.interop.load import Loaded, load
+from electra.model.pair import Pair
+
+ExportPair = Callable[..., tuple[Pair, Path]]
+
+
+@pytest.fixture
+def networks(export_pair: ExportPair) -> tuple[Loaded, Loaded]:
+    discriminator, generator = load_pair(export_pair()[1])
+    assert discriminator is not None and generator is not None
+    return discriminator, generator
+
+
+def test_rows_say_what_happened(networks: tuple[Loaded, Loaded]) -> None:
+    rows = example_rows(*networks, seed=3)
+    assert [row["original"] for row in rows] == SENTENCE.split()
+    assert sum(row["masked"] == "[MASK]" for row in rows) == 2
+    for row in rows:
+        assert row["masked"] in ("[MASK]", row["original"])
+        assert row["label"] == ("original" if row["generated"] == row["original"] else "replaced")
+        if row["masked"] != "[MASK]":
+            assert row["generated"] == row["original"]
+        assert row["p_replaced"] is not None and 0 < row["p_replaced"] < 1
+    assert rows == example_rows(*networks, seed=3) != example_rows(*networks, seed=4)
+
+
+@torch.inference_mode()
+def test_p_is_of_the_replaced_sentence(networks: tuple[Loaded, Loaded]) -> None:
+    discriminator, _ = networks
+    rows = example_rows(*networks, seed=3)
+    tokenizer = discriminator.tokenizer
+    ids = [tokenizer.specials.cls, *(tokenizer.token_to_id(str(row["generated"])) for row in rows), tokenizer.specials.sep]
+    expected = discriminator.logits(torch.tensor([ids]))[0, 1:-1].sigmoid()
+    assert torch.tensor([row["p_replaced"] for row in rows]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_samples_follow_the_softmax(networks: tuple[Loaded, Loaded]) -> None:
+    """Sharpen the generator's preference for one token: it is then drawn about as often as its probability says."""
+    _, generator = networks
+    with torch.no_grad():
+        generator.head.bias.zero_()  # type: ignore[union-attr]
+        generator.head.bias[20] = 6.0  # type: ignore[union-attr,index]
+        tokenizer = generator.tokenizer
+        row = torch.tensor([[tokenizer.specials.cls, tokenizer.specials.mask, tokenizer.specials.sep]])
+        probability = float(generator.logits(row)[0, 1].softmax(-1)[20])
+    drawn = Counter(example_rows(None, generator, "x", seed=seed)[0]["generated"] for seed in range(400))
+    assert drawn[tokenizer.id_to_token(20)] / 400 == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 400) ** 0.5)
+    assert len(drawn) > 10
+
+
+def test_one_network_alone(networks: tuple[Loaded, Loaded]) -> None:
+    discriminator, generator = networks
+    assert all(row["p_replaced"] is None and row["generated"] for row in example_rows(None, generator))
+    for row in example_rows(discriminator, None):
+        assert row["masked"] is row["generated"] is row["label"] is None and row["p_replaced"] is not None
+
+
+def test_table_marks_without_colour(networks: tuple[Loaded, Loaded]) -> None:
+    rows = example_rows(*networks, seed=3)
+    console = Console(no_color=True, width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table_of(rows, threshold=max(row["p_replaced"] or 0 for row in rows)))
+    console.file.close()
+    text = console.export_text()
+    assert all(word in text for word in ("Original", "Masked", "Generated", "Label", "P(replaced)", "[MASK]"))
+    assert text.count("* 0.") == 1
+
+
+def test_wrong_input_is_one_line(networks: tuple[Loaded, Loaded], export_pair: ExportPair, cased: Tokenizer, tmp_path: Path) -> None:
+    discriminator, generator = networks
+    with pytest.raises(ModelError, match="no tokens"):
+        example_rows(discriminator, generator, "  ")
+    with pytest.raises(ModelError, match="the text has 900 tokens, the model reads 510"):
+        example_rows(discriminator, generator, "the chef ate " * 300)
+    pair, _ = export_pair("other")
+    assert pair.generator is not None
+    export_network(tmp_path / "cased", pair.generator, cased, Card("x", "generator"))
+    with pytest.raises(ModelError, match="different tokenizers"):
+        example_rows(discriminator, load(tmp_path / "cased", "generator"))

@@ -1,0 +1,170 @@
+"""Exported folders in transformers: no key missing or left over, our logits, our tokens, our sentence embeddings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ModelError
+from electra.interop.card import Card
+from electra.interop.huggingface import FILES, export_network, save_finetuned
+from electra.interop.load import load
+from electra.model.encoder import Encoder
+from electra.model.pair import Pair
+
+TOLERANCE = 1e-5
+MakePair = Callable[..., Pair]
+ExportPair = Callable[..., tuple[Pair, Path]]
+CLASSES = {
+    "electra": (transformers.ElectraForPreTraining, transformers.ElectraForMaskedLM),
+    "modern": (transformers.ModernBertForTokenClassification, transformers.ModernBertForMaskedLM),
+}
+SIZES = [("tiny", "electra"), ("mini", "electra"), ("small", "electra"), ("small++", "electra"), ("base", "electra"), ("large", "electra")]
+SIZES += [("tiny", "modern"), ("mini", "modern"), ("small", "modern"), ("base", "modern")]
+
+
+def from_pretrained(model_class: Any, folder: Path) -> Any:
+    model, report = model_class.from_pretrained(folder, output_loading_info=True)
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")), report
+    return model.eval()
+
+
+def batch(vocab_size: int, padded: bool) -> tuple[dict[str, torch.Tensor], torch.Tensor | None, torch.Tensor]:
+    """Ids with attention mask for transformers, our piece ids, and which positions are real."""
+    ids = torch.randint(5, vocab_size, (3, 17), generator=torch.Generator().manual_seed(0))
+    real = torch.ones_like(ids, dtype=torch.bool)
+    if padded:
+        for row, length in enumerate((17, 9, 4)):
+            real[row, length:] = False
+        ids = ids.masked_fill(~real, 0)
+    return {"input_ids": ids, "attention_mask": real.long()}, torch.where(real, 0, -1) if padded else None, real
+
+
+@pytest.mark.parametrize(("size", "architecture"), SIZES)
+@torch.inference_mode()
+def test_logits_are_transformers(size: str, architecture: str, tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
+    pair = make_pair(size, architecture, uncased.vocab_size, num_layers=1 if size == "large" else 2)
+    for network, model_class in zip((pair.discriminator, pair.generator), CLASSES[architecture], strict=True):
+        assert network is not None
+        export_network(tmp_path, network, uncased, Card("x", "discriminator"))
+        model = from_pretrained(model_class, tmp_path)
+        for padded in (False, True):
+            inputs, pieces, real = batch(uncased.vocab_size, padded)
+            ours = network.logits(network.encoder(inputs["input_ids"], piece_ids=pieces))
+            assert (ours - model(**inputs).logits.view_as(ours))[real].abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@torch.inference_mode()
+def test_sentence_embeddings_are_transformers(architecture: str, export_pair: ExportPair) -> None:
+    """AutoModel and AutoTokenizer with mean pooling, as sentence-transformers does it."""
+    pair, folder = export_pair(architecture=architecture)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "discriminator")
+    model = transformers.AutoModel.from_pretrained(folder / "discriminator").eval()
+    inputs = tokenizer(["The chef cooked the meal", "the meals"], padding=True, return_tensors="pt")
+    real = inputs["attention_mask"].bool()
+    assert pair.discriminator is not None
+    ours = pair.discriminator.encoder(inputs["input_ids"], piece_ids=torch.where(real, 0, -1))
+    theirs = model(**inputs).last_hidden_state
+    assert (pooled(ours, real) - pooled(theirs, real)).abs().max() <= TOLERANCE
+
+
+def pooled(hidden: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    return (hidden * real[..., None]).sum(1) / real.sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize("case", ["cased", "uncased"])
+def test_tokenizer_is_read_as_it_is(
+    case: str, architecture: str, tmp_path: Path, make_pair: MakePair, request: pytest.FixtureRequest
+) -> None:
+    tokenizer: Tokenizer = request.getfixturevalue(case)
+    network = make_pair("tiny", architecture, tokenizer.vocab_size).discriminator
+    assert network is not None
+    export_network(tmp_path, network, tokenizer, Card("x", "discriminator"))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("The Chef cooked the Meal", "Caf\u00e9 CAFE caf\u00e9", "a\u6f22\u5b57b \ud55c", "x\u0000y \u2603"):
+        assert theirs(text)["input_ids"] == list(tokenizer.encode(text).ids)
+    assert theirs.model_max_length == network.encoder.config.max_positions
+    assert ("token_type_ids" in theirs("a", "b")) == (architecture == "electra")
+    if architecture == "electra":
+        assert theirs("the meal", "the chef")["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1]
+    assert (theirs.pad_token_id, theirs.mask_token_id) == (tokenizer.specials.pad, tokenizer.specials.mask)
+
+
+def test_config_carries_everything(export_pair: ExportPair) -> None:
+    """transformers' own reading of our file, saved again, differs in nothing that shapes the model."""
+    for architecture in ("electra", "modern"):
+        _, folder = export_pair(architecture, architecture=architecture)
+        for name in ("discriminator", "generator"):
+            written = json.loads((folder / name / "config.json").read_text())
+            theirs = transformers.AutoConfig.from_pretrained(folder / name).to_dict()
+            assert {key: value for key, value in written.items() if key in theirs and theirs[key] != value} in ({}, IDS_AS_TEXT)
+
+
+IDS_AS_TEXT = {"id2label": {"0": "REPLACED"}}  # JSON's keys are text, transformers' are numbers
+
+
+def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pair: MakePair) -> None:
+    _, folder = export_pair()
+    assert {file.name for file in (folder / "discriminator").iterdir()} == set(FILES)
+    with pytest.raises(ModelError, match=r"holds other files \(notes.txt\)"):
+        (folder / "discriminator" / "notes.txt").write_text("mine")
+        pair = make_pair(vocab_size=400)
+        export_network(folder / "discriminator", pair.discriminator, None, Card("x", "discriminator"))  # type: ignore[arg-type]
+
+
+def test_bfloat16(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
+    network = make_pair(vocab_size=uncased.vocab_size).discriminator
+    assert network is not None
+    export_network(tmp_path, network, uncased, Card("x", "discriminator"), dtype="bfloat16")
+    theirs = from_pretrained(transformers.ElectraForPreTraining, tmp_path)
+    assert theirs.dtype == torch.bfloat16
+    loaded = load(tmp_path)
+    mine, back = network.encoder.state_dict(), loaded.encoder.state_dict()
+    assert all(torch.equal(mine[name].bfloat16().float(), back[name]) for name in mine)
+
+
+class Head(torch.nn.Module):
+    """A fine-tuned head by its parameters' names: see names.py."""
+
+    def __init__(self, hidden: int, outputs: int, modern: bool) -> None:
+        super().__init__()
+        self.dense = torch.nn.Linear(hidden, hidden, bias=not modern)
+        self.norm = torch.nn.LayerNorm(hidden, bias=False) if modern else torch.nn.Identity()
+        self.output = torch.nn.Linear(hidden, outputs)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.output(self.norm(torch.nn.functional.gelu(self.dense(hidden[:, 0]))))
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize("labels", [("no", "yes", "maybe"), ("score",)])
+@torch.inference_mode()
+def test_finetuned_classifier(architecture: str, labels: tuple[str, ...], tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
+    discriminator = make_pair("tiny", architecture, uncased.vocab_size).discriminator
+    assert discriminator is not None
+    encoder: Encoder = discriminator.encoder
+    head = Head(encoder.config.hidden_size, len(labels), architecture == "modern").eval()
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())) * 0.1)
+    save_finetuned(tmp_path, encoder, head, kind="classifier", labels=labels, tokenizer=uncased, card=Card("x", "classifier"))
+    model = from_pretrained(transformers.AutoModelForSequenceClassification, tmp_path)
+    assert model.config.id2label == dict(enumerate(labels))
+    assert model.config.problem_type == ("regression" if len(labels) == 1 else "single_label_classification")
+    inputs, pieces, _ = batch(uncased.vocab_size, padded=True)
+    assert (model(**inputs).logits - head(encoder(inputs["input_ids"], piece_ids=pieces))).abs().max() <= TOLERANCE
+
+    loaded = load(tmp_path, "classifier")
+    assert (loaded.kind, loaded.labels, loaded.head, loaded.notes) == ("classifier", labels, None, ())
+    assert {name: tensor.tolist() for name, tensor in loaded.head_weights.items()} == {
+        name: tensor.tolist() for name, tensor in head.state_dict().items()
+    }

@@ -1,0 +1,235 @@
+"""Loading: what was exported comes back bit for bit, published layouts are read, and a wrong folder is one clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ElectraError, ModelError
+from electra.interop.huggingface import weights_of
+from electra.interop.load import load
+from electra.model.pair import Pair
+
+MakePair = Callable[..., Pair]
+ExportPair = Callable[..., tuple[Pair, Path]]
+
+
+@pytest.mark.parametrize("size", ["tiny", "mini", "small++", "base"])
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_export_then_load_changes_no_tensor(size: str, architecture: str, export_pair: ExportPair) -> None:
+    pair, folder = export_pair(size=size, architecture=architecture)
+    for kind, network in (("discriminator", pair.discriminator), ("generator", pair.generator)):
+        loaded = load(folder, kind)  # type: ignore[arg-type]
+        assert network is not None and loaded.kind == kind and loaded.config == network.encoder.config and not loaded.notes
+        mine, back = weights_of(network.encoder, network.head), weights_of(loaded.encoder, loaded.head)
+        assert mine.keys() == back.keys()
+        assert [name for name in mine if not torch.equal(mine[name], back[name])] == []
+        assert not loaded.encoder.training
+
+
+def electra_config(**changes: Any) -> transformers.ElectraConfig:
+    sizes = {"embedding_size": 16, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32}
+    return transformers.ElectraConfig(**{**sizes, "max_position_embeddings": 32, **changes})
+
+
+@pytest.fixture
+def published(tmp_path: Path, uncased: Tokenizer) -> Callable[..., tuple[Any, Path]]:
+    """A folder as transformers itself writes it."""
+
+    def make(model_class: Any = transformers.ElectraForPreTraining, config: Any = None, name: str = "published") -> tuple[Any, Path]:
+        torch.manual_seed(0)
+        config = config or electra_config(vocab_size=uncased.vocab_size)
+        model = model_class(config).eval()
+        model.save_pretrained(tmp_path / name)
+        uncased.save(tmp_path / name)
+        return model, tmp_path / name
+
+    return make
+
+
+@torch.inference_mode()
+def same_logits(model: Any, folder: Path, kind: Any) -> bool:
+    ids = torch.randint(5, 100, (2, 9), generator=torch.Generator().manual_seed(0))
+    return bool((load(folder, kind).logits(ids) - model(ids).logits).abs().max() <= 1e-5)
+
+
+def test_what_transformers_writes(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
+    assert same_logits(*published(), "discriminator")
+    assert same_logits(*published(transformers.ElectraForMaskedLM, name="generator"), "generator")
+    modern = transformers.ModernBertConfig(
+        vocab_size=uncased.vocab_size,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        layer_types=["full_attention"] * 2,
+        pad_token_id=0,
+    )
+    assert same_logits(*published(transformers.ModernBertForMaskedLM, modern, "modern"), "generator")
+
+
+def test_equal_sizes_have_no_projection(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
+    model, folder = published(config=electra_config(vocab_size=uncased.vocab_size, embedding_size=24))
+    assert not any("embeddings_project" in name for name in load_file(folder / "model.safetensors"))
+    assert same_logits(model, folder, "discriminator")
+
+
+def test_old_names_and_extra_heads(published: Callable[..., tuple[Any, Path]]) -> None:
+    """position_ids buffers, gamma and beta, the tied output layer, and a head nobody asked for."""
+    model, folder = published(transformers.ElectraForMaskedLM)
+    tensors = load_file(folder / "model.safetensors")
+    tensors = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t for name, t in tensors.items()
+    }
+    tensors["electra.embeddings.position_ids"] = torch.arange(32)[None]
+    tensors["generator_lm_head.weight"] = tensors["electra.embeddings.word_embeddings.weight"].clone()
+    tensors["qa_outputs.weight"] = torch.zeros(2, 24)
+    save_file(tensors, folder / "model.safetensors")
+    assert same_logits(model, folder, "generator")
+    assert load(folder, "generator").notes == ("not used: 1 other tensors (qa_outputs.weight)",)
+
+
+def test_bare_encoder_and_foreign_head_serve_as_encoders(published: Callable[..., tuple[Any, Path]]) -> None:
+    model, folder = published(transformers.ElectraModel)
+    loaded = load(folder, "encoder")
+    ids = torch.randint(5, 100, (2, 9))
+    with torch.inference_mode():
+        assert (loaded.encoder(ids) - model(ids).last_hidden_state).abs().max() <= 1e-5
+    assert (loaded.kind, loaded.head) == ("encoder", None)
+    _, folder = published(transformers.ElectraForSequenceClassification, name="classifier")
+    assert load(folder, "encoder").kind == "classifier"
+    assert load(folder, "classifier").labels == ("LABEL_0", "LABEL_1")
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**values, **changes}))
+
+
+def drop(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        del tensors[name]
+        save_file(tensors, folder / "model.safetensors")
+
+    return change
+
+
+def bert(folder: Path) -> None:
+    edit(folder, model_type="bert")
+
+
+BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "bert": (bert, "this is a model of type 'bert', not an ELECTRA"),
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
+    "not json": (lambda f: (f / "config.json").write_text("{,"), "config.json:1: not readable as JSON"),
+    "a list": (lambda f: (f / "config.json").write_text("[]"), "not a JSON object"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors"),
+    "not safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "not readable as safetensors"),
+    "cut": (lambda f: os.truncate(f / "model.safetensors", 5000), "not readable as safetensors"),
+    "no tokenizer": (lambda f: [(f / n).unlink(missing_ok=True) for n in ("tokenizer.json", "vocab.txt")], ""),
+    "other shape": (
+        lambda f: edit(f, intermediate_size=48),
+        "tensor electra.encoder.layer.0.intermediate.dense.weight has the shape [32, 24], where [48, 24] is needed",
+    ),
+    "lost tensor": (drop("electra.encoder.layer.1.output.dense.bias"), "lack the tensor electra.encoder.layer.1.output.dense.bias"),
+    "activation": (lambda f: edit(f, hidden_act="relu"), "hidden_act is 'relu'; only 'gelu' is supported"),
+    "wrong type": (lambda f: edit(f, hidden_size="wide"), "a value of the wrong type"),
+    "heads": (lambda f: edit(f, num_attention_heads=5), "sizes that make no encoder"),
+    "no vocabulary size": (lambda f: edit(f, vocab_size=None), "a value of the wrong type"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any, Path]]) -> None:
+    _, folder = published()
+    breaking, message = BROKEN[case]
+    breaking(folder)
+    with pytest.raises(ElectraError) as caught:
+        load(folder)
+    assert message in str(caught.value) and str(folder) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_wrong_kind_is_one_line(published: Callable[..., tuple[Any, Path]], export_pair: ExportPair) -> None:
+    _, folder = published(transformers.ElectraForMaskedLM)
+    with pytest.raises(ModelError, match=r"this is a generator .*\(ElectraForMaskedLM\), and a discriminator is needed"):
+        load(folder)
+    _, folder = published(transformers.ElectraModel, name="bare")
+    with pytest.raises(ModelError, match=r"an encoder without a head \(ElectraModel\), and a generator .* is needed"):
+        load(folder, "generator")
+    _, modern = export_pair(architecture="modern")
+    with pytest.raises(ModelError, match=r"\(ModernBertForTokenClassification\), and a generator"):
+        load(modern / "discriminator", "generator")
+    with pytest.raises(ModelError, match="a fine-tuned classifier is needed"):
+        load(modern, "classifier")
+    shutil.rmtree(modern / "generator")
+    with pytest.raises(ModelError, match="there is no generator in this folder"):
+        load(modern, "generator")
+
+
+def test_local_attention_and_untied_generators_are_refused(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
+    sizes = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 3, "intermediate_size": 32, "pad_token_id": 0}
+    _, folder = published(transformers.ModernBertForMaskedLM, transformers.ModernBertConfig(vocab_size=uncased.vocab_size, **sizes))
+    with pytest.raises(ModelError, match="local attention"):
+        load(folder, "generator")
+    config = electra_config(vocab_size=uncased.vocab_size, tie_word_embeddings=False)
+    _, folder = published(transformers.ElectraForMaskedLM, config, "untied")
+    with pytest.raises(ModelError, match="not its token table"):
+        load(folder, "generator")
+
+
+class Payload:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (os.environ["PAYLOAD"],))
+
+
+def test_pickles_are_opened_on_request_only_and_run_nothing(
+    published: Callable[..., tuple[Any, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder = published()
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"electra import .* --allow-pickle"):
+        load(folder)
+    assert load(folder, allow_pickle=True).kind == "discriminator"
+    monkeypatch.setenv("PAYLOAD", str(tmp_path / "executed"))
+    for write in (
+        lambda f: torch.save({"x": Payload()}, f),
+        lambda f: f.write_bytes(pickle.dumps(Payload())),
+        lambda f: f.write_bytes(b"x"),
+    ):
+        write(folder / "pytorch_model.bin")
+        with pytest.raises(ModelError, match="not readable as weights"):
+            load(folder, allow_pickle=True)
+    torch.save({"step": 3}, folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="not a table of tensors"):
+        load(folder, allow_pickle=True)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_missing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "file").write_text("")
+    for source, message in (
+        ("runs/typo", "no such folder"),
+        ("/no/such/place", "no such folder"),
+        ("a b", "no such folder"),
+        ("file", "is a file"),
+    ):
+        with pytest.raises(ModelError, match=message):
+            load(source)
+    with pytest.raises(ModelError, match="no run folder, so it has no checkpoint"):
+        load(tmp_path / "runs", step=3)

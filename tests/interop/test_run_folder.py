@@ -1,0 +1,97 @@
+"""Networks of a run that was stopped: from its newest whole checkpoint, or a chosen one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from electra.config import write_toml
+from electra.data.tokenizer import Tokenizer
+from electra.errors import CheckpointError, ModelError, RunFolderError
+from electra.interop.huggingface import weights_of
+from electra.interop.load import Loaded, load
+from electra.model.pair import Discriminator, Generator, Pair
+from electra.training import checkpoint
+from electra.training.optimizer import Optimizer
+from electra.training.recipe import Recipe
+
+MakePair = Callable[..., Pair]
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path, uncased: Tokenizer) -> MakeRun:
+    """A run folder as training leaves it after a stop: run.toml, tokenizer, checkpoints of the given steps and pairs."""
+
+    def make(pairs: dict[int, Pair], sharing: str = "embeddings") -> Path:
+        run = tmp_path / "run"
+        recipe = Recipe()
+        for step, pair in pairs.items():
+            checkpoint.write(run / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9)
+        networks = (("generator", pair.generator), ("discriminator", pair.discriminator))
+        shapes = {kind: asdict(network.encoder.config) for kind, network in networks if network is not None}
+        recipe = replace(recipe, model=replace(recipe.model, sharing=sharing))  # type: ignore[arg-type]
+        (run / "run.toml").write_text(write_toml({**recipe.to_sections(), **shapes}))
+        uncased.save(run / "store" / "tokenizer")
+        return run
+
+    return make
+
+
+def same(network: Generator | Discriminator | None, loaded: Loaded) -> bool:
+    assert network is not None
+    mine, back = weights_of(network.encoder, network.head), weights_of(loaded.encoder, loaded.head)
+    return mine.keys() == back.keys() and all(torch.equal(mine[name], back[name]) for name in mine)
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings"])
+def test_both_networks_of_a_checkpoint(sharing: str, architecture: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+    pair = make_pair("mini", architecture, uncased.vocab_size, sharing=sharing)
+    run = make_run({10: pair}, sharing)
+    assert same(pair.discriminator, load(run)) and same(pair.generator, load(run, "generator"))
+    assert load(run, "encoder").kind == "discriminator"
+
+
+def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+    old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
+    run = make_run({9900: old, 10000: new})
+    assert same(new.discriminator, load(run)) and load(run).notes == ()
+    assert same(old.discriminator, load(run, step=9900))
+    weights = run / "checkpoints" / "step-00010000" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    loaded = load(run)
+    assert same(old.discriminator, loaded)
+    assert "step-00010000 is damaged (model.safetensors is damaged" in loaded.notes[0]
+    with pytest.raises(CheckpointError, match=r"step-00010000: damaged: model.safetensors"):
+        load(run, step=10000)
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 5. There are: 9900, 10000"):
+        load(run, step=5)
+
+
+def test_run_of_one_network(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+    generator = make_pair(vocab_size=uncased.vocab_size, sharing="none").generator
+    run = make_run({10: Pair(generator, None)})
+    assert same(generator, load(run, "encoder"))
+    with pytest.raises(ModelError, match="this run has no discriminator"):
+        load(run)
+
+
+def test_unfinished_business_is_one_line(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+    run = make_run({10: make_pair(vocab_size=uncased.vocab_size)})
+    (run / "store" / "tokenizer").rename(run / "elsewhere")
+    with pytest.raises(RunFolderError, match="no tokenizer"):
+        load(run)
+    (run / "elsewhere").rename(run / "tokenizer")
+    (run / "run.toml").write_text("[model]\n")
+    with pytest.raises(RunFolderError, match="does not describe the networks"):
+        load(run)
+    (run / "checkpoints").rename(run / "gone")
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        load(run)

@@ -1,0 +1,84 @@
+"""Continued pre-training: weights of a published or exported pair in the networks of a new run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ModelError
+from electra.interop.warm_start import load_weights_into
+from electra.model.pair import Pair
+
+MakePair = Callable[..., Pair]
+ExportPair = Callable[..., tuple[Pair, Path]]
+
+
+def differing(one: Pair, other: Pair) -> list[str]:
+    mine, theirs = dict(one.named_parameters()), dict(other.named_parameters())
+    assert mine.keys() == theirs.keys()
+    return [name for name in mine if not torch.equal(mine[name], theirs[name])]
+
+
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings"])
+def test_pair_goes_on_with_the_same_weights(sharing: str, export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+    pair, folder = export_pair(size="mini", sharing=sharing)
+    fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7, sharing=sharing)
+    assert differing(pair, fresh)
+    assert load_weights_into(fresh, discriminator=folder, generator=folder, tokenizer=uncased) == ()
+    assert differing(pair, fresh) == []
+
+
+@torch.inference_mode()
+def test_modern_projection_is_found_again(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+    """The exported generator holds table x projection; the run that continues has the two apart again."""
+    pair, folder = export_pair(size="tiny", architecture="modern")
+    fresh = make_pair("tiny", "modern", uncased.vocab_size, seed=7)
+    load_weights_into(fresh, discriminator=folder, generator=folder)
+    ids = torch.randint(5, 100, (2, 9))
+    for name in ("generator", "discriminator"):
+        old, new = getattr(pair, name), getattr(fresh, name)
+        assert (old.logits(old.encoder(ids)) - new.logits(new.encoder(ids))).abs().max() <= 1e-4
+    _, other = export_pair("other", size="tiny", architecture="modern", seed=3)
+    with pytest.raises(ModelError, match="no projection of the discriminator's"):
+        load_weights_into(fresh, discriminator=folder, generator=other)
+
+
+def test_discriminator_alone_leaves_the_generator_fresh(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+    pair, folder = export_pair(size="mini")
+    fresh, untouched = (make_pair("mini", vocab_size=uncased.vocab_size, seed=7) for _ in range(2))
+    load_weights_into(fresh, discriminator=folder / "discriminator")
+    assert fresh.generator is not None and untouched.generator is not None
+    changed = set(differing(untouched, fresh))
+    own = {name for name, _ in fresh.generator.named_parameters() if ".embeddings." not in f".{name}"}
+    assert not changed & {f"generator.{name}" for name in own}
+    assert "generator.encoder.embeddings.words.weight" in changed  # shared with the discriminator
+    assert differing(pair, fresh)
+
+
+def test_shared_weights_come_from_the_discriminator(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+    pair, one = export_pair("one", size="mini", seed=1)
+    _, two = export_pair("two", size="mini", seed=2)
+    fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7)
+    [note] = load_weights_into(fresh, discriminator=one, generator=two)
+    assert "shared weights that differ" in note
+    assert fresh.discriminator is not None and pair.discriminator is not None
+    assert torch.equal(fresh.discriminator.encoder.token_table(), pair.discriminator.encoder.token_table())
+
+
+def test_what_does_not_fit_is_named(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer, cased: Tokenizer) -> None:
+    _, folder = export_pair(size="mini")
+    with pytest.raises(ModelError, match=r"tensor encoder.* has the shape \[.*\] there and \[.*\] in this run's discriminator"):
+        load_weights_into(make_pair("tiny", vocab_size=uncased.vocab_size), discriminator=folder)
+    with pytest.raises(ModelError, match="has no place in this run's discriminator"):
+        load_weights_into(make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1), discriminator=folder)
+    fitting = make_pair("mini", vocab_size=uncased.vocab_size)
+    with pytest.raises(ModelError, match="another tokenizer"):
+        load_weights_into(fitting, discriminator=folder, tokenizer=cased)
+    with pytest.raises(ModelError, match="has no discriminator"):
+        load_weights_into(Pair(fitting.generator, None), discriminator=folder)
+    with pytest.raises(ModelError, match="has no generator"):
+        load_weights_into(Pair(None, fitting.discriminator), generator=folder)
