@@ -112,6 +112,16 @@ class Batches:
         piece[padding], position[padding] = -1, 0
         return Rows(ids, position, piece, opens | closes | padding, packed=bool(padding.any() or inner.any()))
 
+    def padding(self) -> float:
+        """The share of [PAD] in the rows of an epoch."""
+        padded, width = 0, self.length - 2
+        for first in range(0, self.num_blocks, 1 << 20):
+            slots = np.arange(first, min(first + (1 << 20), self.num_blocks)) * width
+            begin, _ = self._first_token(slots)
+            end, _ = self._last_token(np.minimum(slots + width, self._slots) - 1)
+            padded += int((width - (end - begin + 1)).sum())
+        return padded / (self.num_blocks * self.length)
+
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """The first slot from each of `slots` on that holds a token, and the document it belongs to."""
         document = np.searchsorted(self._starts, slots, side="right") - 1

@@ -85,7 +85,7 @@ class TokenStore:
             if description["format"] != FORMAT:
                 raise StoreError(f"store format {description['format']}, this version reads format {FORMAT}", where=path, fix=REBUILD)
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
-            train, held = (_map(path / f"{split}.ds", dtype, int(description[split]["tokens"])) for split in SPLITS)
+            train, held = (map_documents(path / f"{split}.ds", dtype, int(description[split]["tokens"])) for split in SPLITS)
             for split, documents in zip(SPLITS, (train, held), strict=True):
                 if documents.num_documents != description[split]["documents"]:
                     raise StoreError(
@@ -154,7 +154,7 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
     return state.hexdigest()
 
 
-def _map(path: Path, dtype: np.dtype[Any], num_tokens: int | None = None) -> TokenDocuments:
+def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = None) -> TokenDocuments:
     """Map a `.ds` and its index, checking what can be checked without reading them."""
     index = path.with_name(path.name + ".index")
     for file, item in ((path, dtype.itemsize), (index, 8)):
@@ -176,7 +176,7 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
     if tokenizer is None:
         raise StoreError("a bare .ds file does not say which tokenizer made it", where=path, fix="Name the tokenizer")
     dtype = id_dtype(tokenizer.vocab_size)
-    documents = _map(path, dtype)
+    documents = map_documents(path, dtype)
     if (documents.ends[1:] < documents.ends[:-1]).any():
         raise StoreError("document ends that go backwards", where=f"{path}.index")
     for start in range(0, documents.num_tokens, _BLOCK):

@@ -1,0 +1,63 @@
+"""The audit: what became of every document, byte and token on the way from text to token store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Audit:
+    """Counts over a whole corpus. Documents read = kept + empty + duplicate; kept = training + held out."""
+
+    documents_read: int = 0
+    documents_empty: int = 0  # dropped: no text, or nothing that makes a token
+    documents_duplicate: int = 0  # dropped: the same text as an earlier document
+    documents_train: int = 0
+    documents_heldout: int = 0
+    heldout_by: str = "hash"  # "hash"; "smallest hash"; or "end of one document", when any whole one would be too much
+    characters: int = 0  # of the kept documents, as are all counts below
+    words: int = 0  # separated by white space
+    tokens_train: int = 0
+    tokens_heldout: int = 0
+    tokens_unknown: int = 0
+    tokens_lost: int = 0  # between encoding and the files, counted again from the files
+    vocabulary_used: int = 0  # entries that occur at least once
+    vocab_size: int = 0
+    bytes_replaced: int = 0  # not UTF-8, each run now one U+FFFD (in all documents read)
+    nuls_dropped: int = 0
+    padding: dict[str, float] = field(default_factory=dict)  # share of [PAD] in an epoch of training rows of a length
+    sources: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_train + self.tokens_heldout
+
+    @property
+    def unknown_rate(self) -> float:
+        return self.tokens_unknown / self.tokens if self.tokens else 0.0
+
+    @property
+    def tokens_per_word(self) -> float:
+        return self.tokens / self.words if self.words else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        derived = {"tokens": self.tokens, "unknown_rate": self.unknown_rate, "tokens_per_word": self.tokens_per_word}
+        return asdict(self) | derived
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The audit as lines of a table."""
+        documents = f"{self.documents_read:,} read, {self.documents_empty:,} empty, {self.documents_duplicate:,} duplicate"
+        kept = f"{self.documents_train:,} to train on, {self.documents_heldout:,} held out (by {self.heldout_by})"
+        mended = f"{self.bytes_replaced:,} bytes that were not UTF-8, {self.nuls_dropped:,} NULs dropped"
+        return [
+            ("documents", documents),
+            ("kept", kept),
+            ("text", f"{self.characters:,} characters, {self.words:,} words"),
+            ("tokens", f"{self.tokens_train:,} to train on, {self.tokens_heldout:,} held out, {self.tokens_lost:,} lost"),
+            ("tokens per word", f"{self.tokens_per_word:.3f}"),
+            ("unknown tokens", f"{self.tokens_unknown:,} ({100 * self.unknown_rate:.3f} %)"),
+            ("vocabulary used", f"{self.vocabulary_used:,} of {self.vocab_size:,}"),
+            ("padding", ", ".join(f"{100 * share:.2f} % at length {length}" for length, share in self.padding.items())),
+            ("mended", mended),
+        ]

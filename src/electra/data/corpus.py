@@ -1,0 +1,49 @@
+"""A corpus: named sources of text, read as documents in a stable order, as often as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from electra.data import readers
+from electra.data.readers import Text, Unit
+from electra.data.sources import find_sources
+from electra.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """How text is read, and how much of it is set aside."""
+
+    unit: Unit = "file"
+    """What is one document of a .txt file: the whole file, a part between blank lines, or a line."""
+    text_field: str = "text"
+    """The field (.jsonl) or column (.parquet, hub data sets) that holds the text."""
+    format: Literal["auto", "txt", "jsonl", "parquet"] = "auto"
+    """The format of every source, for files whose suffix does not tell; stdin is txt unless told."""
+    heldout: float = 0.005
+    """The share of documents held out for evaluation, chosen by a hash of their text; at least one."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.heldout < 1:
+            raise ConfigError(f"a held-out share of {self.heldout}", fix="It must lie between 0 and 1")
+
+
+class Documents:
+    """The documents of `sources`: files, folders, globs, `-`, remote addresses, `python-docs`, `hub:NAME[:CONFIG][:SPLIT]`.
+
+    Iterate as often as you like. `scratch` is a folder for copies of what cannot be read twice.
+    """
+
+    def __init__(self, sources: Sequence[str | Path], config: CorpusConfig, scratch: Path) -> None:
+        self.config = config
+        self.sources = find_sources(sources, scratch, config.format)
+
+    def __iter__(self) -> Iterator[Text]:
+        for source in self.sources:
+            yield from readers.read(source, self.config.unit, self.config.text_field)
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [source.describe() for source in self.sources]

@@ -1,0 +1,305 @@
+"""Text to token store: read, drop what is empty or said before, hold some out, encode on all cores, write all or nothing.
+
+The bytes of a store depend on the text and the settings only: documents are encoded independently of each other and written in
+the order of reading, whatever the number of workers. Everything is made in a folder `.NAME.building` beside the store, which takes
+its name in one rename; a killed build leaves that folder, and the next one begins by emptying it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from electra import config as recipes
+from electra import durable
+from electra.data import sources, store
+from electra.data.audit import Audit
+from electra.data.batches import Batches
+from electra.data.corpus import CorpusConfig, Documents
+from electra.data.parallel import encode_in_order
+from electra.data.store import TokenStore
+from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.errors import CorpusError, StoreError
+
+Progress = Callable[[str, int], None]  # what is being done, and the characters done so far; may raise to end the build
+_CHUNK = 1 << 20  # characters that a worker gets at a time
+_CHUNK_DOCUMENTS = 1 << 12
+
+
+class Kept(NamedTuple):
+    """A document that is neither empty nor a repetition."""
+
+    text: str
+    digest: bytes  # 16 bytes; the first half decides whether it is held out, the second whether it is in the vocabulary's sample
+    held: bool
+
+
+def build_store(
+    arguments: Sequence[str | Path],
+    tokenizer: Tokenizer | TokenizerConfig,
+    out: str | Path,
+    *,
+    config: CorpusConfig | None = None,
+    workers: int | None = None,
+    progress: Progress = lambda stage, characters: None,
+) -> TokenStore:
+    """The token store of a corpus at `out`. One that was finished before, with the same text and settings, is opened as it is."""
+    out, config = Path(out), config or CorpusConfig()
+    finished = _finished(arguments, tokenizer, out, config)
+    if finished is not None:
+        return finished
+    with _workplace(out) as work:
+        finished = _finished(arguments, tokenizer, out, config)  # by whoever held the lock until now
+        if finished is None:
+            _build(
+                Documents(arguments, config, work / "copies"),
+                tokenizer,
+                out,
+                work=work,
+                workers=workers or os.cpu_count() or 1,
+                progress=progress,
+            )
+    return finished or TokenStore.open(out)
+
+
+def _build(
+    documents: Documents, tokenizer: Tokenizer | TokenizerConfig, out: Path, *, work: Path, workers: int, progress: Progress
+) -> None:
+    config = documents.config
+    settings = {"corpus": asdict(config), "tokenizer": _describe(tokenizer)}
+    if isinstance(tokenizer, TokenizerConfig):
+        sample = _sample(_kept(documents, config, Audit(), partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb)
+        progress("training the vocabulary", sum(map(len, sample)))
+        tokenizer = Tokenizer.train(sample, tokenizer)
+        del sample
+    audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
+    dtype = store.id_dtype(tokenizer.vocab_size)
+    with durable.explain_disk_errors(out):
+        place = _write(_kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit)
+        _hold_out(work, config.heldout, place, audit)
+    train, held = (store.map_documents(work / f"{split}.ds", dtype) for split in store.SPLITS)
+    audit.tokens_train, audit.tokens_heldout = train.num_tokens, held.num_tokens
+    audit.tokens_lost -= audit.tokens
+    audit.padding = {str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding() for length in (128, 512)}
+    description = {
+        "format": store.FORMAT,
+        "digest": store.content_digest(train, held, tokenizer.digest),
+        "dtype": dtype.name,
+        "vocab_size": tokenizer.vocab_size,
+        "specials": tokenizer.specials._asdict(),
+        "tokenizer_digest": tokenizer.digest,
+        "train": {"tokens": train.num_tokens, "documents": train.num_documents},
+        "heldout": {"tokens": held.num_tokens, "documents": held.num_documents},
+        "settings": settings,
+        "sources": audit.sources,
+    }
+    files: dict[str, durable.Content] = {f"tokenizer/{name}": content for name, content in tokenizer.files().items()}
+    files |= {"store.json": _json(description), "audit.json": _json(audit.as_json())}
+    for name in (f"{split}.{kind}" for split in store.SPLITS for kind in ("ds", "ds.index")):
+        files[name] = partial(os.replace, work / name)
+    durable.commit_directory(work / "store", files)
+    with durable.explain_disk_errors(out):
+        os.replace(work / "store", out)
+        durable.OPS.fsync(out.parent)
+
+
+@contextmanager
+def _workplace(out: Path) -> Iterator[Path]:
+    """An empty folder beside the store, locked against a second builder; gone when the build is done."""
+    work = out.with_name(f".{out.name}.building")
+    with durable.lock(work) as held:
+        if not (work / ".lock").exists() or not os.path.samestat(os.fstat(held.fileno()), os.stat(work / ".lock")):
+            raise StoreError("another process has just finished building this store", where=out, fix="Run the same command again")
+        for leftover in work.iterdir():
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
+            elif leftover.name != ".lock":
+                leftover.unlink()
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _finished(
+    arguments: Sequence[str | Path], tokenizer: Tokenizer | TokenizerConfig, out: Path, config: CorpusConfig
+) -> TokenStore | None:
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return None
+    if not (out / "store.json").is_file():
+        raise StoreError("exists and is not a token store", where=out, fix="Choose another --out, or remove it")
+    found = TokenStore.open(out)
+    settings = {"corpus": asdict(config), "tokenizer": _describe(tokenizer)}
+    recorded = dict(found.description["settings"])
+    if isinstance(tokenizer, Tokenizer) and tokenizer.digest == found.tokenizer_digest:
+        recorded["tokenizer"] = settings["tokenizer"]
+    differing = [f"{key} ({old!r} in the store, now {new!r})" for key, old, new in recipes.differences(recorded, settings)]
+    if [sources.identity(listing) for listing in found.description["sources"]] != sources.identify(arguments, config.format):
+        differing.append("the text itself")
+    if differing:
+        raise StoreError(f"built with other settings: {'; '.join(differing)}", where=out, fix="Choose another --out, or remove the store")
+    return found
+
+
+def _describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
+    return {"digest": tokenizer.digest} if isinstance(tokenizer, Tokenizer) else asdict(tokenizer)
+
+
+def _kept(documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None]) -> Iterator[Kept]:
+    """The documents to encode; the audit counts those, and those that are left out."""
+    seen: set[bytes] = set()
+    threshold = int(config.heldout * 2**64)
+    characters = 0
+    for document in documents:
+        audit.documents_read += 1
+        audit.bytes_replaced += document.replaced
+        audit.nuls_dropped += document.nuls
+        characters += len(document.text)
+        text = document.text.strip()
+        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if not text:
+            audit.documents_empty += 1
+        elif digest in seen:
+            audit.documents_duplicate += 1
+        else:
+            seen.add(digest)
+            yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold)
+        if audit.documents_read % 256 == 0:
+            progress(characters)
+    progress(characters)
+
+
+def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
+    """At most so many characters of what is not held out, thinned out evenly by the documents' hashes."""
+    kept: list[tuple[int, str]] = []
+    threshold, size = 2**64, 0
+    for document in documents:
+        draw = int.from_bytes(document.digest[8:], "little")
+        if not document.held and draw < threshold:
+            kept.append((draw, document.text))
+            size += len(document.text)
+        while size > characters and len(kept) > 1:
+            threshold //= 2
+            kept = [entry for entry in kept if entry[0] < threshold] or [min(kept)]
+            size = sum(len(text) for _, text in kept)
+    return [text for _, text in kept]
+
+
+def _chunks(documents: Iterable[Kept]) -> Iterator[list[Kept]]:
+    chunk: list[Kept] = []
+    size = 0
+    for document in documents:
+        chunk.append(document)
+        size += len(document.text)
+        if size >= _CHUNK or len(chunk) >= _CHUNK_DOCUMENTS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+class _Writer:
+    """One split's two files, appended to."""
+
+    def __init__(self, work: Path, split: str) -> None:
+        self.tokens, self.index = open(work / f"{split}.ds", "wb"), open(work / f"{split}.ds.index", "wb")  # noqa: SIM115
+        self.documents = self.end = 0
+
+    def append(self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64]) -> None:
+        self.tokens.write(ids.data)
+        self.index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
+        self.documents += len(sizes)
+        self.end += len(ids)
+
+    def close(self) -> None:
+        self.tokens.close()
+        self.index.close()
+
+
+def _write(documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit) -> int:
+    """Encode the documents and append each to its split. Returns the place in the training split of the smallest digest."""
+    train, heldout = writers = [_Writer(work, split) for split in store.SPLITS]
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    smallest, place = b"", 0
+    waiting: deque[list[Kept]] = deque()
+
+    def texts() -> Iterator[list[str]]:
+        for chunk in _chunks(documents):
+            waiting.append(chunk)
+            yield [document.text for document in chunk]
+
+    try:
+        for encoded in encode_in_order(texts(), tokenizer, workers):
+            chunk = waiting.popleft()
+            held = np.array([document.held for document in chunk])
+            some = encoded.sizes > 0
+            for offset, index in enumerate(np.flatnonzero(some & ~held)):
+                if not smallest or chunk[index].digest < smallest:
+                    smallest, place = chunk[index].digest, train.documents + offset
+            for writer, chosen in ((train, some & ~held), (heldout, some & held)):
+                writer.append(encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen])
+            counts += np.bincount(encoded.ids, minlength=len(counts))
+            audit.characters += encoded.characters
+            audit.words += encoded.words
+            audit.documents_empty += int((~some).sum())  # text of which the tokenizer keeps nothing
+    finally:
+        for writer in writers:
+            writer.close()
+    audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
+    audit.tokens_lost = int(counts.sum())  # until they are found in the files
+    audit.documents_train, audit.documents_heldout = train.documents, heldout.documents
+    return place
+
+
+def _hold_out(work: Path, share: float, place: int, audit: Audit) -> None:
+    """See to it that both splits hold text: a small corpus may have no document, or every one, that its hash holds out.
+
+    Then the document with the smallest hash is held out, or, if it is more than a tenth of the corpus, its end.
+    """
+    if not audit.documents_train:  # every one: begin again with all of them to train on
+        for kind in ("ds", "ds.index"):
+            os.replace(work / f"heldout.{kind}", work / f"train.{kind}")
+        audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
+    if audit.documents_heldout:
+        return
+    if not audit.documents_train:
+        raise CorpusError(f"no text in any of the {audit.documents_read} documents read", where=", ".join(s["name"] for s in audit.sources))
+    ends = np.fromfile(work / "train.ds.index", dtype="<u8")
+    total, stop = (int(ends[-1]), int(ends[place])) if len(ends) else (0, 0)
+    start = int(ends[place - 1]) if place else 0
+    whole = len(ends) > 1 and (10 * (stop - start) <= total or stop - start == 1)
+    if not whole:
+        least = max(math.ceil(share * total), min(128, total // 10), 1)
+        start = max(stop - least, start + 1)
+    if start >= stop:
+        raise CorpusError(f"too little text ({total} tokens)", fix="Part of it is held out, and something must remain to train on")
+    ends[place:] -= np.uint64(stop - start)
+    tokens = np.memmap(work / "train.ds", dtype="u1", mode="r")
+    item = len(tokens) // total
+    (work / "heldout.ds").write_bytes(tokens[start * item : stop * item].data)
+    (work / "heldout.ds.index").write_bytes(np.array([stop - start], dtype="<u8").data)
+    with open(work / "rest", "wb") as rest:
+        rest.write(tokens[: start * item].data)
+        rest.write(tokens[stop * item :].data)
+    os.replace(work / "rest", work / "train.ds")
+    (work / "train.ds.index").write_bytes(np.delete(ends, [place] if whole else []).data)
+    audit.heldout_by = "smallest hash" if whole else "end of one document"
+    audit.documents_train -= int(whole)
+    audit.documents_heldout = 1
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")

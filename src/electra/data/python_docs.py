@@ -1,0 +1,97 @@
+"""The corpus that exists on every machine: the documentation that comes with the running Python.
+
+The language reference (`pydoc_data.topics`) and the docstrings of the standard library and of the numerical libraries that this
+package needs anyway. Source files are parsed with `ast` and never imported. One document per topic and per module; docstrings
+seen before, doctest blocks, ruled lines and indentation are left out, so that what remains reads as prose.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import platform
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
+from pathlib import Path
+
+NAME = "python-docs"
+_LIBRARIES = ("numpy", "scipy", "sklearn")
+_SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "pydoc_data"}
+_DOCTEST = re.compile(r"^[ \t]*>>>.*(?:\n[ \t]*\S.*)*", re.MULTILINE)  # from a prompt to the next blank line
+_RULE = re.compile(r"^[ \t]*([-=*~^#.+_|`])[-=*~^#.+_| `]*$", re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+@cache
+def documents() -> tuple[str, ...]:
+    """Every document (about 10 MB), in an order that depends on the installation only."""
+    seen: set[str] = set()
+    found = []
+    for docstrings in chain(_topics(), _modules()):
+        kept = [text for text in dict.fromkeys(map(prose, docstrings)) if text and text not in seen]
+        seen.update(kept)
+        if kept:
+            found.append("\n\n".join(kept))
+    return tuple(found)
+
+
+def describe() -> dict[str, object]:
+    """What identifies this corpus: the documentation differs from one Python, or library, to the next."""
+    state, size = hashlib.sha256(), 0
+    for text in documents():
+        content = text.encode("utf-8", "replace") + b"\0"
+        size += len(content)
+        state.update(content)
+    return {"name": NAME, "python": platform.python_version(), "size": size, "sha256": state.hexdigest()}
+
+
+def prose(docstring: str) -> str:
+    """The docstring without indentation, doctest blocks and ruled lines."""
+    text = _RULE.sub("", _DOCTEST.sub("", inspect.cleandoc(docstring)))
+    text = "\n".join(line.strip() for line in text.splitlines())
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def _topics() -> Iterator[list[str]]:
+    from pydoc_data.topics import topics
+
+    for name in sorted(topics):
+        yield [topics[name]]
+
+
+def _modules() -> Iterator[list[str]]:
+    roots = [Path(sysconfig.get_path("stdlib"))]
+    for library in _LIBRARIES:
+        spec = importlib.util.find_spec(library)
+        if spec is not None and spec.submodule_search_locations:
+            roots.append(Path(next(iter(spec.submodule_search_locations))))
+    for root in roots:
+        files = [path for path in root.rglob("*.py") if not _SKIPPED & set(path.relative_to(root).parts)]
+        for path in sorted(files, key=lambda path: path.relative_to(root).as_posix()):
+            yield _docstrings(path)
+
+
+def _docstrings(path: Path) -> list[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in another's source is no business of ours
+            module = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, OSError):  # the standard library keeps a few files that are broken on purpose
+        return []
+    found = (ast.get_docstring(node, clean=False) for node in [module, *_definitions(module.body)])
+    return [docstring for docstring in found if docstring]
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Classes and functions in source order, also inside `if` and `try`; much faster than walking every expression."""
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+        for branch in ("body", "orelse", "handlers", "finalbody"):
+            yield from _definitions(getattr(node, branch, []))

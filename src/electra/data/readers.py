@@ -1,0 +1,244 @@
+"""Files to texts: decompression, decoding, and the three formats.
+
+The policy for imperfect text: UTF-8 is expected. A byte order mark is dropped. Bytes that are not UTF-8 become U+FFFD and are
+counted, as are lone surrogates in JSON; NUL characters are dropped and counted; CRLF and CR become LF. A file that is mostly not
+text is refused. Files are streamed: a text longer than `LONGEST` characters continues as the next document, cut at a space where
+there is one, so that memory stays bounded whatever the size of a file or line.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import re
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any, Literal, NamedTuple
+
+from electra.data import python_docs
+from electra.data.sources import HUB, Source
+from electra.errors import CorpusError
+
+Unit = Literal["file", "blank-line", "line"]
+LONGEST = 1 << 20  # characters of one document
+LONGEST_RECORD = 1 << 26  # bytes of one JSON line
+_SURROGATES = re.compile("[\ud800-\udfff]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
+_SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
+
+
+class Text(NamedTuple):
+    """One document's text, and what had to be mended to get it."""
+
+    text: str
+    replaced: int = 0  # bytes that were not UTF-8
+    nuls: int = 0
+
+
+def read(source: Source, unit: Unit, field: str) -> Iterator[Text]:
+    """The documents of one source."""
+    if source.kind == "python-docs":
+        yield from map(Text, python_docs.documents())
+        return
+    if source.kind == "hub":
+        yield from _hub(source.name, field)
+        return
+    try:
+        if source.format == "parquet":
+            yield from _parquet(source, field)
+        else:
+            with io.BufferedReader(_decompress(source), 1 << 20) as stream:  # type: ignore[type-var]
+                head = stream.peek(1 << 16)[: 1 << 16]
+                _refuse_binary(head, source.name)
+                if not head and source.named:
+                    raise CorpusError("empty file", where=source.name)
+                yield from _json_lines(stream, source.name, field) if source.format == "jsonl" else _plain(stream, unit)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise CorpusError(f"damaged or cut off ({error})", where=source.name, fix="Fetch or compress it again") from None
+    except OSError as error:
+        raise CorpusError(f"cannot be read ({error.strerror or error})", where=source.name) from None
+
+
+def mend(text: str) -> Text:
+    """Apply the policy above to text decoded with `surrogateescape`."""
+    replaced = nuls = 0
+    if "\0" in text:
+        nuls = text.count("\0")
+        text = text.replace("\0", "")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            replaced = sum(map(len, _SURROGATES.findall(text)))
+            text = _SURROGATES.sub("\ufffd", text)
+    return Text(text, replaced, nuls)
+
+
+def _refuse_binary(head: bytes, name: str) -> None:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise CorpusError("this is UTF-16", where=name, fix="Convert it to UTF-8")
+    text = head.decode("utf-8", "surrogateescape")
+    odd = len(_CONTROL.findall(text))
+    if odd > 8 and odd * 10 > len(text):
+        raise CorpusError(f"not UTF-8 text ({odd} of its first {len(text)} characters are not)", where=name, fix="Convert it to UTF-8")
+
+
+def _plain(stream: IO[bytes], unit: Unit) -> Iterator[Text]:
+    """Documents of a text file. The pieces are lines, or blocks when the whole file is one document."""
+    text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape")  # newline=None: CRLF and CR become LF
+    collected: list[str] = []
+    size = 0
+    while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
+        starts_line = not collected or collected[-1].endswith("\n")
+        collected.append(piece)
+        size += len(piece)
+        whole = unit == "line" and piece.endswith("\n")
+        whole |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
+        if whole or size >= LONGEST:
+            joined = "".join(collected)
+            cut = len(joined) if whole else _cut(joined)
+            if unit != "blank-line" or not joined.isspace():
+                yield mend(joined[:cut])
+            collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
+    if collected and not (unit == "blank-line" and "".join(collected).isspace()):
+        yield mend("".join(collected))
+
+
+def _cut(text: str) -> int:
+    """Where to end a document that goes on: after its last white space, or anywhere when it has none."""
+    space = _SPACE.search(text, max(0, len(text) - (1 << 16)))
+    return space.end() if space else len(text)
+
+
+def _split(text: str) -> Iterator[str]:
+    while len(text) > LONGEST:
+        cut = _cut(text[:LONGEST])
+        yield text[:cut]
+        text = text[cut:]
+    yield text
+
+
+def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
+    number = 0
+    while line := stream.readline(LONGEST_RECORD):
+        number += 1
+        where = f"{name}:{number}"
+        if len(line) == LONGEST_RECORD and not line.endswith(b"\n"):
+            raise CorpusError(f"a line of more than {LONGEST_RECORD >> 20} MiB", where=where, fix="Keep a text of this size in a .txt file")
+        if line.isspace():
+            continue
+        try:
+            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape"))
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(f"not valid JSON ({error})", where=where) from None
+        text = record.get(field) if isinstance(record, dict) else None
+        if not isinstance(text, str):
+            known = ", ".join(sorted(record)) if isinstance(record, dict) else f"a {type(record).__name__}, not an object"
+            raise CorpusError(f"no text in field {field!r} (this line has: {known})", where=where, fix="Name the field with --text-field")
+        yield from map(mend, _split(text))
+
+
+def _parquet(source: Source, field: str) -> Iterator[Text]:
+    try:
+        import pyarrow.parquet
+        from pyarrow import ArrowException, types
+    except ImportError:
+        raise CorpusError("parquet files need pyarrow", where=source.name, fix="pip install 'electra[data]'") from None
+
+    with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
+        stream: Any = raw
+        if source.compression:
+            shutil.copyfileobj(_decompress(source), plain, 1 << 20)
+            stream = plain
+        try:
+            file = pyarrow.parquet.ParquetFile(stream)
+            if field not in file.schema_arrow.names:
+                known = ", ".join(file.schema_arrow.names)
+                raise CorpusError(f"no column {field!r} (it has: {known})", where=source.name, fix="Name the column with --text-field")
+            kind = file.schema_arrow.field(field).type
+            if not (types.is_string(kind) or types.is_large_string(kind)):
+                raise CorpusError(f"column {field!r} holds {kind}, not text", where=source.name, fix="Name the column with --text-field")
+            for batch in file.iter_batches(256, columns=[field]):
+                for text in batch.column(0):
+                    yield from map(mend, _split(text.as_py() or ""))
+        except ArrowException as error:
+            raise CorpusError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name) from None
+
+
+def _hub(name: str, field: str) -> Iterator[Text]:
+    """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library (which keeps its own copy on disk)."""
+    try:
+        import datasets
+    except ImportError:
+        raise CorpusError("hub data sets need the datasets library", where=name, fix="pip install 'electra[hub]'") from None
+
+    path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
+    try:
+        records = datasets.load_dataset(path, config or None, split=split or "train")
+    except Exception as error:  # network, names, formats: the library raises dozens of kinds
+        raise CorpusError(
+            f"cannot be loaded ({str(error).strip().splitlines()[0]})", where=name, fix="The form is hub:NAME:CONFIG:SPLIT"
+        ) from error
+    if field not in records.column_names:
+        known = ", ".join(records.column_names)
+        raise CorpusError(f"no column {field!r} (it has: {known})", where=name, fix="Name the column with --text-field")
+    for record in records.select_columns([field]):
+        text = record[field]
+        if not isinstance(text, str | None):
+            raise CorpusError(
+                f"column {field!r} holds {type(text).__name__}, not text", where=name, fix="Name the column with --text-field"
+            )
+        yield from map(mend, _split(text or ""))
+
+
+def _decompress(source: Source) -> Any:
+    if source.compression == ".zst":
+        return _ZstdStream(source)
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return openers[source.compression](source.path, "rb") if source.compression else open(source.path, "rb", buffering=0)
+
+
+class _ZstdStream(io.RawIOBase):
+    """A zstd file as a stream. Unlike the library's own reader it notices a file that was cut off."""
+
+    def __init__(self, source: Source) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise CorpusError("zstd files need zstandard", where=source.name, fix="pip install 'electra[data]'") from None
+        self._error: type[Exception] = zstandard.ZstdError
+        self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._frame: Any = None  # the frame being read; None between frames
+        self._file = open(source.path, "rb")  # noqa: SIM115
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            rest = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
+            block = rest or self._file.read(1 << 17)
+            if rest or self._frame is None or self._frame.eof:
+                self._frame = self._new() if block else None
+            if not block:
+                if self._frame is not None and not self._frame.eof:
+                    raise EOFError("the file ends inside a frame")
+                return 0
+            try:
+                self._ready = memoryview(self._frame.decompress(block))
+            except self._error as error:
+                raise EOFError(str(error)) from None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,190 @@
+"""Where text comes from: files, folders, globs, stdin, remote addresses, hub data sets, the Python documentation.
+
+What a user names becomes a list of `Source`s in a stable order: arguments as given, the files of a folder or glob sorted. What
+cannot be read twice (stdin, pipes, remote files) is first copied, as it is, into a scratch folder.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from electra import durable
+from electra.data import python_docs
+from electra.errors import CorpusError, ElectraError
+
+FORMATS = {".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
+STDIN, HUB = "-", "hub:"
+_SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}"
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing that text is read from."""
+
+    name: str  # as the user would say it
+    kind: str  # "file", "python-docs" or "hub"
+    path: Path = Path()  # of the file, or of the copy of what cannot be read twice
+    format: str = ""  # of a file: one of the values of FORMATS
+    compression: str = ""  # of a file: "" or one of COMPRESSIONS
+    named: bool = True  # named by the user, not found in a folder: then it must hold text
+    argument: str = ""  # what the user named, when it is read through a copy
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the content: the name, and the size and SHA-256 of the raw file."""
+        if self.kind == "python-docs":
+            return python_docs.describe()
+        if self.kind == "hub":
+            return {"name": self.name, "argument": self.name}
+        listing: dict[str, Any] = {"name": self.name, "size": self.path.stat().st_size, "sha256": durable.sha256(self.path)}
+        return listing | ({"argument": self.argument} if self.argument else {})
+
+
+def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: str = "auto") -> list[Source]:
+    """Resolve what the user names. Every name that leads to no text is an error; a file reached twice is read once."""
+    if not arguments:
+        raise CorpusError("no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}")
+    found: dict[str, Source] = {}
+    for argument in map(str, arguments):
+        for source in _expand(argument, scratch, forced_format):
+            found.setdefault(str(source.path.resolve()) if source.kind == "file" else source.name, source)
+    return list(found.values())
+
+
+def identify(arguments: Sequence[str | Path], forced_format: str = "auto") -> list[tuple[Any, ...]]:
+    """What tells whether a store was built from these arguments, without reading again what is read through a copy."""
+    identities: dict[tuple[Any, ...], None] = {}
+    for argument in map(str, arguments):
+        listings = [{"argument": argument}] if _is_copied(argument) else [s.describe() for s in _expand(argument, Path(), forced_format)]
+        identities.update((identity(listing), None) for listing in listings)
+    return list(identities)
+
+
+def identity(listing: dict[str, Any]) -> tuple[Any, ...]:
+    """Of a source as `describe` lists it: its content where that can be read again, otherwise how it was named."""
+    return ("named", listing["argument"]) if "argument" in listing else (listing["size"], listing["sha256"])
+
+
+def _is_copied(argument: str) -> bool:
+    path = Path(argument)
+    return (
+        argument == STDIN
+        or argument.startswith(HUB)
+        or bool(_URL.match(argument))
+        or (path.exists() and not path.is_file() and not path.is_dir())
+    )
+
+
+def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
+    path = Path(argument).expanduser()
+    if argument == python_docs.NAME:
+        yield Source(argument, "python-docs")
+    elif argument.startswith(HUB):
+        yield Source(argument, "hub")
+    elif argument == STDIN:
+        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+            yield _copied(Source(argument, "file", format="txt" if forced == "auto" else forced, argument=argument), stream, scratch)
+    elif _URL.match(argument):
+        yield from _remote(argument, scratch, forced)
+    elif path.is_dir():
+        files = sorted(_files_below(path), key=lambda file: file.relative_to(path).as_posix())
+        sources = [_file(str(file), file, forced, named=False) for file in files if _kind(file.name)[0]]
+        if not sources:
+            raise CorpusError("no text files in this folder", where=argument, fix=f"Files are known by their suffix: {_SUFFIXES}")
+        yield from sources
+    elif path.exists():
+        yield _file(argument, path, forced) if path.is_file() else _pipe(argument, path, scratch, forced)
+    elif glob.has_magic(argument):
+        files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if os.path.isfile(match))
+        if not files:
+            raise CorpusError("no file matches this pattern", where=argument, fix="Quote the pattern and check it with ls")
+        yield from (_file(str(file), file, forced) for file in files)
+    else:
+        raise CorpusError("no such file or folder", where=argument)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Files below a folder; hidden ones and hidden folders are left out."""
+
+    def fail(error: OSError) -> None:
+        raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
+
+    for parent, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
+
+
+def _kind(name: str) -> tuple[str, str]:
+    """Format and compression that a file's name tells ("" when it tells none)."""
+    stem, suffix = os.path.splitext(name.lower())
+    compression = suffix if suffix in COMPRESSIONS else ""
+    return FORMATS.get(os.path.splitext(stem)[1] if compression else suffix, ""), compression
+
+
+def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
+    known, compression = _kind(path.name)
+    if forced == "auto" and not known:
+        raise CorpusError("its suffix names no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
+    return Source(name, "file", path, known if forced == "auto" else forced, compression, named)
+
+
+def _pipe(name: str, path: Path, scratch: Path, forced: str) -> Source:
+    known, compression = _kind(path.name)
+    format = (known or "txt") if forced == "auto" else forced
+    with _explain(name), open(path, "rb") as stream:
+        return _copied(Source(name, "file", format=format, compression=compression, argument=name), stream, scratch)
+
+
+def _copied(source: Source, stream: IO[bytes], scratch: Path) -> Source:
+    scratch.mkdir(parents=True, exist_ok=True)
+    target = scratch / f"source-{sum(1 for _ in scratch.glob('source-*')):06d}"
+    with durable.explain_disk_errors(target), open(target, "wb") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+    return replace(source, path=target)
+
+
+def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
+    """A remote file, glob or folder, through fsspec."""
+    import fsspec
+
+    bare = re.sub(r"[?#].*", "", url) if url.startswith("http") else url
+    with _explain(url):
+        system, path = fsspec.core.url_to_fs(url)
+        if _kind(bare)[0] and not glob.has_magic(bare):
+            files = [path]
+        elif glob.has_magic(bare):
+            files = sorted(system.glob(path))
+        else:
+            files = [path] if url.startswith("http") else sorted(file for file in system.find(path) if _kind(file)[0])
+    if not files:
+        raise CorpusError("no text files found there", where=url, fix=f"Files are known by their suffix: {_SUFFIXES}")
+    for file in files:
+        name = url if file == path else system.unstrip_protocol(file)
+        known, compression = _kind(re.sub(r"[?#].*", "", file))
+        if forced == "auto" and not known:
+            raise CorpusError("its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
+        with _explain(name), system.open(file, "rb") as stream:
+            format = known if forced == "auto" else forced
+            yield _copied(Source(name, "file", format=format, compression=compression, argument=url), stream, scratch)
+
+
+@contextmanager
+def _explain(name: str) -> Iterator[None]:
+    """Whatever a file system says went wrong, in one line that names the source."""
+    try:
+        yield
+    except ElectraError:
+        raise
+    except Exception as error:  # each fsspec file system raises errors of its own
+        reason = str(error).strip() or type(error).__name__
+        raise CorpusError(f"cannot be read ({reason.splitlines()[0]})", where=name) from error

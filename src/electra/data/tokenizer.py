@@ -1,0 +1,249 @@
+"""Text to ids and back, with any tokenizer that the `tokenizers` library runs, trained here or brought along.
+
+A tokenizer is its definition (the content of a tokenizer.json) and the names of its five special tokens. Literal special tokens
+in a text are plain text: a document that says "[MASK]" hides nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from electra import durable
+from electra.data import wordpiece
+from electra.data.encoding import CorpusEncoder
+from electra.data.specials import Specials
+from electra.data.wordpiece import TokenizerConfig
+from electra.errors import TokenizerError
+
+__all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
+
+FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+_STYLES = (  # names tried, in this order, for roles that the tokenizer's own configuration does not name
+    wordpiece.SPECIAL_TOKENS,
+    {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+)
+_HUB_NAME = re.compile(r"^[\w.\-]+(/[\w.\-]+)?$")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Encoding(NamedTuple):
+    """A text, or a pair of texts, as a model takes it: with special tokens."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]  # of each token, in characters of the original text (of its own text in a pair); (0, 0) for specials
+    words: list[int | None]  # the word each token is a part of, counted in its own text; None for specials
+    segments: list[int]  # 0 in the first text, 1 in the second
+    special: list[bool]
+
+
+class Tokenizer:
+    def __init__(self, definition: str, names: dict[str, str], origin: object = "tokenizer") -> None:
+        """`definition`: the content of a tokenizer.json. `names`: the token of each role that is not named as usual."""
+        content = json.loads(definition)
+        content["truncation"] = content["padding"] = None  # settings of one use, not of the tokenizer
+        self.definition = json.dumps(content, ensure_ascii=False)
+        try:
+            self._raw = tokenizers.Tokenizer.from_str(self.definition)
+        except Exception as error:  # the library raises bare Exceptions
+            raise TokenizerError(f"not a tokenizer that can be used ({error})", where=origin) from None
+        self._raw.encode_special_tokens = True
+        vocabulary = self._raw.get_vocab(with_added_tokens=True)
+        self.vocab_size = max(vocabulary.values(), default=-1) + 1
+        self.names = _find_names(names, vocabulary, origin)
+        self.specials = Specials(**{role: vocabulary[name] for role, name in self.names.items()})
+
+    @classmethod
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+        """A WordPiece tokenizer with a vocabulary trained on `texts`, which are gone through several times."""
+        return cls(wordpiece.train(texts, config).to_str(), wordpiece.SPECIAL_TOKENS)
+
+    @classmethod
+    def load(cls, name: str | Path) -> Tokenizer:
+        """From a folder, a tokenizer.json, a vocab.txt, or a name on the Hugging Face hub."""
+        path = Path(name).expanduser()
+        if path.is_dir():
+            files = {file: path / file for file in FILES if (path / file).is_file()}
+        elif path.is_file():
+            kind = "vocab.txt" if path.suffix == ".txt" else "tokenizer.json"
+            beside = {file: path.with_name(file) for file in FILES[1:3] if path.with_name(file).is_file()}
+            files = beside | {kind: path}
+        elif _HUB_NAME.match(str(name)):
+            files = _download(str(name))
+        else:
+            raise TokenizerError("no such tokenizer folder or file", where=name)
+        return cls._from_files(files, name)
+
+    @classmethod
+    def _from_files(cls, files: dict[str, Path], origin: object) -> Tokenizer:
+        settings: dict[str, Any] = {}
+        for file in ("special_tokens_map.json", "tokenizer_config.json"):
+            if file in files:
+                found = durable.read_json(files[file], TokenizerError)
+                settings |= found if isinstance(found, dict) else {}
+        names = {role: _text_of(settings[key]) for role in Specials._fields if (key := _key(role, settings))}
+        if "tokenizer.json" in files:
+            content = durable.read_json(files["tokenizer.json"], TokenizerError)
+            if not isinstance(content, dict) or "model" not in content:
+                raise TokenizerError("not a tokenizer.json (it has no model)", where=files["tokenizer.json"])
+            return cls(json.dumps(content, ensure_ascii=False), names, origin)
+        if "vocab.txt" in files:
+            return cls(_from_vocabulary(files["vocab.txt"], settings), names, origin)
+        raise TokenizerError("neither a tokenizer.json nor a vocab.txt here", where=origin)
+
+    @cached_property
+    def digest(self) -> str:
+        """The identity of the tokenizer: what it does, not how its file is laid out."""
+        content = json.dumps([json.loads(self.definition), self.names], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @cached_property
+    def _corpus_encoder(self) -> CorpusEncoder:
+        return CorpusEncoder(self._raw, json.loads(self.definition), self.vocab_size)
+
+    def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
+        """The ids of each text, without special tokens: the fast way, for text that needs no offsets."""
+        return self._corpus_encoder(texts)
+
+    def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
+        """A text or a pair with its special tokens. What exceeds `max_length` is cut off the end of the longer text."""
+        parts = [self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False) for part in (text, pair) if part is not None]
+        if max_length is not None:
+            room = max_length - self._raw.num_special_tokens_to_add(pair is not None)
+            if room < len(parts):
+                raise TokenizerError(f"a length of {max_length} leaves no room for text")
+            longest = [len(part.ids) for part in parts]
+            while sum(longest) > room:
+                longest[longest.index(max(longest))] -= 1
+            for part, length in zip(parts, longest, strict=True):
+                part.truncate(length)
+        whole = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
+        special = [bool(flag) for flag in whole.special_tokens_mask]
+        return Encoding(whole.ids, whole.offsets, whole.word_ids, whole.type_ids, special)
+
+    def decode(self, ids: Iterable[int], skip_specials: bool = True) -> str:
+        text: str = self._raw.decode([int(i) for i in ids], skip_special_tokens=skip_specials)
+        return text
+
+    def id_to_token(self, token_id: int) -> str:
+        token: str | None = self._raw.id_to_token(int(token_id))
+        if token is None:
+            raise TokenizerError(f"no token has id {token_id}")
+        return token
+
+    def token_to_id(self, token: str) -> int | None:
+        token_id: int | None = self._raw.token_to_id(token)
+        return token_id
+
+    def files(self) -> dict[str, bytes]:
+        """The files of a tokenizer folder that the Hugging Face libraries read as it is meant.
+
+        transformers 5 rebuilds the pipeline of the tokenizer classes that it knows from a few flags, and would lower-case a
+        cased vocabulary; PreTrainedTokenizerFast takes tokenizer.json word for word, and the input names keep token_type_ids.
+        """
+        content = json.loads(self.definition)
+        settings: dict[str, Any] = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+            "clean_up_tokenization_spaces": False,
+        }
+        settings |= {f"{role}_token": name for role, name in self.names.items()}
+        files = {}
+        if content["model"]["type"] == "WordPiece":
+            normalizer = content["normalizer"] or {}
+            if normalizer.get("type") == "BertNormalizer":  # for tools that read vocab.txt
+                settings |= {"do_lower_case": normalizer["lowercase"], "strip_accents": normalizer["strip_accents"]}
+                settings["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
+            pieces = sorted(content["model"]["vocab"].items(), key=lambda item: item[1])
+            if [number for _, number in pieces] == list(range(len(pieces))):
+                files["vocab.txt"] = "".join(f"{piece}\n" for piece, _ in pieces).encode()
+        files["tokenizer.json"] = (self.definition + "\n").encode()
+        files["tokenizer_config.json"] = (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()
+        return files
+
+    def save(self, folder: str | Path) -> None:
+        for name, content in self.files().items():
+            durable.commit_file(Path(folder) / name, content)
+
+
+def _key(role: str, settings: dict[str, Any]) -> str | None:
+    """Under which key a tokenizer's configuration names a role: some name only the ends of a text."""
+    keys = {"cls": ("cls_token", "bos_token"), "sep": ("sep_token", "eos_token")}.get(role, (f"{role}_token",))
+    return next((key for key in keys if _text_of(settings.get(key))), None)
+
+
+def _text_of(token: Any) -> str:
+    """A token of a configuration file, which writes it as a string or as an object."""
+    return str(token.get("content", "")) if isinstance(token, dict) else token if isinstance(token, str) else ""
+
+
+def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: object) -> dict[str, str]:
+    found = {}
+    for role in Specials._fields:
+        usual = next((style[role] for style in _STYLES if style[role] in vocabulary), "")
+        name = names.get(role) or usual
+        if name not in vocabulary:
+            told = (
+                f"{role}_token {name!r} is not in its vocabulary"
+                if name
+                else f"it has no {role} token ({' or '.join(s[role] for s in _STYLES)})"
+            )
+            raise TokenizerError(told, where=origin, fix=f"Name one of its tokens as {role}_token in tokenizer_config.json")
+        found[role] = name
+    if len(set(found.values())) < len(found):
+        raise TokenizerError(f"two roles share one token ({found})", where=origin, fix="Give each role a token of its own")
+    return found
+
+
+def _from_vocabulary(path: Path, settings: dict[str, Any]) -> str:
+    """The definition that a vocab.txt and the flags beside it stand for. BERT's default is to lower-case."""
+    try:
+        pieces = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenizerError(f"not readable as a vocabulary ({error})", where=path) from None
+    vocabulary = {piece.rstrip("\r"): number for number, piece in enumerate(pieces)}
+    if len(vocabulary) < len(pieces):
+        raise TokenizerError("an entry occurs twice", where=path)
+    for token in wordpiece.SPECIAL_TOKENS.values():
+        if token not in vocabulary:
+            raise TokenizerError(f"the vocabulary has no {token}", where=path, fix=f"Add a line {token}, or name a tokenizer.json")
+    made = wordpiece.assemble(
+        vocabulary,
+        lowercase=bool(settings.get("do_lower_case", True)),
+        strip_accents=settings.get("strip_accents"),
+        chinese=bool(settings.get("tokenize_chinese_chars", True)),
+    )
+    definition: str = made.to_str()
+    return definition
+
+
+def _download(name: str) -> dict[str, Path]:
+    """A tokenizer's files from the hub, or from its cache when offline."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    files: dict[str, Path] = {}
+    for file in FILES:
+        try:
+            files[file] = Path(hf_hub_download(name, file))
+        except EntryNotFoundError:  # also the local kind: this file is not in the cache
+            continue
+        except Exception as error:  # network, names, permissions: the library raises dozens of kinds
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
+            raise TokenizerError(f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix) from None
+    if "tokenizer.json" not in files and "vocab.txt" not in files:
+        fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
+        raise TokenizerError("no such folder or file, and the hub has neither its tokenizer.json nor its vocab.txt", where=name, fix=fix)
+    return files

@@ -1,0 +1,127 @@
+"""WordPiece vocabularies trained on text, the same to the last entry every time.
+
+The `tokenizers` trainer is not reproducible by itself: it numbers the `##x` pieces in the order of a hash map, which decides ties
+between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the `##x` pieces are handed to the trainer as
+special tokens in a fixed order, and the tokenizer is built anew from the vocabulary, with the five real specials only.
+The pipeline is BERT's (Devlin et al. 2019), which the ELECTRA paper takes over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from electra.errors import ConfigError, TokenizerError
+
+SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}  # ids 0 to 4, in this order
+PREFIX = "##"
+_COVERAGE = 0.9999  # share of the text's characters that the alphabet holds, rarest left out
+_SPACE = re.compile(r"[ \t\n\r]+")
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """A WordPiece vocabulary to train."""
+
+    vocab_size: int = 30_522
+    """Entries of the vocabulary, special tokens included (30,522 in the paper)."""
+    lowercase: bool = True
+    """Lower-case the text. Say no for languages where capitals carry meaning, as in German."""
+    strip_accents: bool | None = None
+    """Take the accents off letters; unless told, done when lower-casing, as BERT does."""
+    min_frequency: int = 2
+    """Characters and pairs seen less often make no entry."""
+    sample_mb: int = 100
+    """Megabytes of text to train on; a larger corpus is thinned out evenly, by a hash of each document."""
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 50 or self.sample_mb < 1 or self.min_frequency < 1:
+            raise ConfigError("a vocabulary needs at least 50 entries, 1 MB of sample and a frequency of 1", where="tokenizer")
+
+
+def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
+    """Train on `texts`, which are gone through twice."""
+    alphabet = _alphabet(texts, config)
+    if not alphabet:
+        raise TokenizerError("no text to train a vocabulary on")
+    inner = [PREFIX + character for character in alphabet]  # those that never continue a word get no entry
+    occurring = _vocabulary(_words_of(texts), alphabet, [], config, size=0)
+    fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
+    smallest = len(fixed) + len(alphabet)
+    if smallest > config.vocab_size:
+        raise TokenizerError(
+            f"a vocabulary of {config.vocab_size} cannot hold the {len(alphabet)} characters of this text",
+            where="--vocab-size",
+            fix=f"Choose {2 * smallest} or more",
+        )
+    vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
+    if len(vocabulary) < config.vocab_size:
+        raise TokenizerError(
+            f"this text supports a vocabulary of {len(vocabulary)} entries, not {config.vocab_size}",
+            where="--vocab-size",
+            fix=f"Choose {len(vocabulary)} or less, or add text",
+        )
+    return assemble(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
+
+
+def assemble(vocabulary: dict[str, int], *, lowercase: bool, strip_accents: bool | None, chinese: bool = True) -> tokenizers.Tokenizer:
+    """BERT's pipeline around a vocabulary that holds the five special tokens."""
+    made = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=PREFIX))
+    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece(prefix=PREFIX)
+    made.add_special_tokens(list(SPECIAL_TOKENS.values()))
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    return made
+
+
+def _words_of(texts: Iterable[str]) -> list[str]:
+    return sorted({word for text in texts for word in _SPACE.split(text)})
+
+
+def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
+    """The characters of the normalised text, sorted: the most frequent that make up 99.99 % of it, and a quarter of the vocabulary."""
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(_SPACE.split(text))
+    normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in normalizer.normalize_str(word):
+            counts[character] += count
+    for character in [character for character in counts if character.isspace()]:
+        del counts[character]
+    wanted = _COVERAGE * counts.total()
+    kept: list[str] = []
+    for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if wanted <= 0 or count < config.min_frequency or len(kept) >= config.vocab_size // 4:
+            break
+        kept.append(character)
+        wanted -= count
+    return sorted(kept)
+
+
+def _vocabulary(texts: Iterable[str], alphabet: list[str], fixed: list[str], config: TokenizerConfig, size: int) -> dict[str, int]:
+    raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    raw.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
+    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size,
+        min_frequency=config.min_frequency,
+        special_tokens=fixed,
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    raw.train_from_iterator(texts, trainer)
+    vocabulary: dict[str, int] = raw.get_vocab()
+    return dict(sorted(vocabulary.items(), key=lambda item: item[1]))
