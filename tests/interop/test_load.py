@@ -108,6 +108,9 @@ def test_bare_encoder_and_foreign_head_serve_as_encoders(published: Callable[...
     with torch.inference_mode():
         assert (loaded.encoder(ids) - model(ids).last_hidden_state).abs().max() <= 1e-5
     assert (loaded.kind, loaded.head) == ("encoder", None)
+    _, folder = published(name="old")
+    edit(folder, architectures=None)
+    assert load(folder, "encoder").kind == "discriminator"
     _, folder = published(transformers.ElectraForSequenceClassification, name="classifier")
     assert load(folder, "encoder").kind == "classifier"
     assert load(folder, "classifier").labels == ("LABEL_0", "LABEL_1")

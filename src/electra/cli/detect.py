@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Arguments:
     model: Positional[str]
     """A run folder, an exported or published folder, or a name on the hub."""
-    text: Positional[str | None] = None
+    text: Positional[str] = ""
     """The text to judge."""
-    file: str | None = None
+    file: str = ""
     """A file with one text on each line; - is standard input."""
     json: bool = False
     """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does."""
@@ -34,11 +34,11 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    if (arguments.text is None) == (arguments.file is None):
+    if bool(arguments.text) == bool(arguments.file):
         raise ConfigError("give a text or --file, one of them", where="electra detect", fix='Such as: electra detect MODEL "The chef ate"')
     if not 0 <= arguments.threshold <= 1:
         raise ConfigError(f"{arguments.threshold} is no probability", where="--threshold", fix="Give a number from 0 to 1")
-    texts = iter([arguments.text]) if arguments.text is not None else _lines(str(arguments.file))
+    texts = iter([arguments.text]) if arguments.text else _lines(arguments.file)
 
     from electra.interop.detection import detect
     from electra.interop.load import load

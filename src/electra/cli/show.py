@@ -13,9 +13,9 @@ from electra.errors import ConfigError
 class Arguments:
     model: Positional[str]
     """A run folder, or any model with a discriminator (or, to see samples only, a generator)."""
-    generator_or_text: Positional[str | None] = None
+    generator_or_text: Positional[str] = ""
     """Where the generator is, when MODEL does not hold both: a folder or a hub name (owner/name). Anything else is the sentence."""
-    text: Positional[str | None] = None
+    text: Positional[str] = ""
     """The sentence. Default: the paper's, "the chef cooked the meal"."""
     seed: int = 1
     """The root of the masks and samples."""
@@ -27,14 +27,14 @@ def run(arguments: Arguments) -> int:
     if not 0 < arguments.masked <= 1:
         raise ConfigError(f"{arguments.masked} is no share", where="--masked", fix="Give a number above 0, up to 1")
     second, text = arguments.generator_or_text, arguments.text
-    if second is not None and text is None and not _names_a_model(second):
-        second, text = None, second
+    if second and not text and not _names_a_model(second):
+        second, text = "", second
 
     from rich.console import Console
 
     from electra.interop.examples import SENTENCE, example_rows, load_pair, table_of
 
-    discriminator, generator = load_pair(arguments.model, second)
+    discriminator, generator = load_pair(arguments.model, second or None)
     rows = example_rows(discriminator, generator, text or SENTENCE, seed=arguments.seed, masked=arguments.masked)
     console = Console(highlight=False)
     console.print(table_of(rows))

@@ -140,7 +140,8 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
     if described.encoder.architecture == "modern":  # its heads share names
         present = [kind for kind in present if kind == described.kind]
     if network == "encoder":
-        return described.kind if described.kind in present else "encoder"
+        named = described.kind if described.kind in present else "encoder"
+        return present[0] if named == "encoder" and len(present) == 1 else named  # old configurations name no class
     if network in present:
         return network
     has = NEEDS.get(present[0], "") if present else "an encoder without a head"

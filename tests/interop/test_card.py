@@ -1,0 +1,55 @@
+"""The model card: made of what the run recorded, readable by the hub, silent about what is not known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from huggingface_hub import ModelCard
+
+from electra.interop.card import Card, card_of_run, render
+
+ROWS = [
+    {"kind": "train", "step": 100, "tokens": 4096, "flops": 1.5e15, "seconds": 3.0, "loss": 9.0},
+    {"kind": "eval", "step": 100, "tokens": 4096, "flops": 1.5e15, "seconds": 3.0, "metrics": {"auc": 0.61, "f1": None, "gain": 0.01}},
+    {"kind": "train", "step": 200, "tokens": 8192, "flops": 3e15, "seconds": 6.0, "loss": 8.0},
+    {"kind": "eval", "step": 200, "tokens": 8192, "flops": 3e15, "seconds": 6.0, "metrics": {"auc": 0.81, "f1": 0.5, "gain": 0.02}},
+    {"kind": "event", "step": 200, "event": "finished", "message": ""},
+]
+
+
+def make_run(folder: Path) -> Path:
+    folder.mkdir()
+    torn = '{"kind": "train", "st'
+    (folder / "metrics.jsonl").write_text("\n".join([*map(json.dumps, ROWS), torn]))
+    (folder / "audit.json").write_text(json.dumps({"documents": 1200, "unk_rate": 0.00123, "splits": {"train": 1194}, "files": ["a", "b"]}))
+    (folder / "run.toml").write_text('[model]\nsize = "tiny"\n')
+    return folder
+
+
+def test_card_of_a_run(tmp_path: Path) -> None:
+    text = render(card_of_run(make_run(tmp_path / "law"), "discriminator", "ElectraForPreTraining"))
+    data = ModelCard(text).data.to_dict()
+    assert data["library_name"] == "transformers" and "replaced-token-detection" in data["tags"]
+    assert "license" not in data and "language" not in data
+    metrics = data["model-index"][0]["results"][0]["metrics"]
+    assert {metric["type"]: metric["value"] for metric in metrics} == {"auc": 0.81, "f1": 0.5, "gain": 0.02}
+    for line in ("# law-discriminator", "| steps | 200 |", "| tokens | 8,192 |", "| FLOPs | 3.000e+15 |", "| auc | 0.81 |"):
+        assert line in text.splitlines()
+    for line in ("| documents | 1,200 |", "| unk rate | 0.00123 |", "| splits.train | 1,194 |", 'size = "tiny"'):
+        assert line in text.splitlines()
+    assert "from transformers import AutoTokenizer, ElectraForPreTraining" in text and "files" not in text
+
+
+def test_card_of_a_checkpoint_tells_its_own_numbers(tmp_path: Path) -> None:
+    card = card_of_run(make_run(tmp_path / "law"), "generator", step=100)
+    assert card.training == {"steps": 100, "tokens": 4096, "FLOPs": 1.5e15, "seconds": 3.0}
+    assert card.metrics == {"auc": 0.61, "gain": 0.01}
+
+
+def test_card_without_a_run(tmp_path: Path) -> None:
+    text = render(card_of_run(tmp_path, "generator"))
+    assert "fill-mask" in text and "## Numbers" not in text and "## Recipe" not in text
+    finetuned = render(Card("mine", "classifier", metrics={"accuracy": 0.9}, measured_on="the dev set", base_model="google/electra-base"))
+    data = ModelCard(finetuned).data.to_dict()
+    assert data["pipeline_tag"] == "text-classification" and data["base_model"] == "google/electra-base"

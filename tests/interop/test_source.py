@@ -1,0 +1,112 @@
+"""Models by hub name, against a server on the loopback: fetched once, then read from the cache, also offline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from electra.interop.load import load
+from electra.interop.source import could_be_hub_name
+from electra.model.pair import Pair
+
+ExportPair = Callable[..., tuple[Pair, Path]]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+PROGRAM = """
+import sys
+from electra.errors import ElectraError
+from electra.interop.source import locate
+for name in sys.argv[1:]:
+    try:
+        print(locate(name))
+    except ElectraError as error:
+        print(error)
+assert "torch" not in sys.modules
+"""
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub's protocol as a snapshot download needs."""
+
+    folder: Path
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/api/models/owner/model/tree/"):
+            return self.answer(
+                json.dumps([{"type": "file", "path": name, "size": size, "oid": "0" * 40} for name, size in self.files()]).encode()
+            )
+        if self.path.startswith("/api/models/owner/model"):
+            siblings = [{"rfilename": name} for name, _ in self.files()]
+            return self.answer(json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": siblings}).encode())
+        prefix = f"/owner/model/resolve/{COMMIT}/"
+        if self.path.startswith(prefix) and (self.folder / self.path.removeprefix(prefix)).is_file():
+            return self.answer((self.folder / self.path.removeprefix(prefix)).read_bytes())
+        self.send_response(404)
+        self.send_header("X-Error-Code", "EntryNotFound" if "/resolve/" in self.path else "RepoNotFound")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET
+
+    def files(self) -> list[tuple[str, int]]:
+        return [(file.name, file.stat().st_size) for file in sorted(self.folder.iterdir())]
+
+    def answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(export_pair: ExportPair) -> Iterator[str]:
+    folder = export_pair()[1] / "discriminator"
+    (folder / "pytorch_model.bin").write_bytes(b"a pickle that nobody asked for")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (Hub,), {"folder": folder}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def fetch(names: list[str], home: Path, **environment: str) -> list[str]:
+    """What a fresh process makes of the names, one line each: the hub's variables are read when its library is imported."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+    environment = {**kept, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", **environment}
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *names], env=environment, capture_output=True, text=True, timeout=100, check=True)
+    return done.stdout.splitlines()
+
+
+def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
+    folder, missing = fetch(["owner/model", "owner/other"], tmp_path / "home", HF_ENDPOINT=hub)
+    assert sorted(file.name for file in Path(folder).iterdir()) == FILES  # not the pickle
+    assert load(folder).kind == "discriminator"
+    assert missing.startswith("owner/other: neither a folder here nor a model on the hub.")
+    again, unseen = fetch(["owner/model", "owner/unseen"], tmp_path / "home", HF_ENDPOINT=hub, HF_HUB_OFFLINE="1")
+    assert again == folder
+    assert unseen.startswith("owner/unseen: not a folder here, and the hub cannot be reached.")
+
+
+def test_a_mistyped_path_is_no_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert could_be_hub_name("google/electra-small-discriminator") and could_be_hub_name("electra-small")
+    for path in ("runs/typo", "./model", "/tmp/x", "a/b/c", "~/x", "two words", ""):
+        assert not could_be_hub_name(path)

@@ -1,0 +1,156 @@
+"""The verbs detect, show, export, import and verify, as the command line runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from electra.cli.main import main
+from electra.data.tokenizer import Tokenizer
+from electra.interop.load import load
+from electra.model.pair import Pair
+
+ExportPair = Callable[..., tuple[Pair, Path]]
+Capture = pytest.CaptureFixture[str]
+
+
+def fails(capsys: Capture, *argv: object) -> str:
+    """Run a command whose input is wrong: exit code 2, one line on stderr, nothing on stdout."""
+    assert main([str(argument) for argument in argv]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("error: ")
+    return err
+
+
+def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
+    folder = str(export_pair()[1])
+    assert main(["detect", folder, "The chef ate [the] meal.", "--threshold", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "[The 0." in out and "[chef 0." in out and "\x1b" not in out and "8 of 8 words marked" in out
+    assert main(["detect", folder, "The chef ate [the] meal.", "--threshold", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["The chef ate [the] meal.", "0 of 8 words marked: P(replaced) >= 1"]
+
+
+def test_detect_colours_in_a_terminal_unless_told_not_to(export_pair: ExportPair, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(export_pair()[1])
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["detect", folder, "the chef", "--threshold", "0"]) == 0
+    assert "\x1b[1;31m[the 0." in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["detect", folder, "the chef", "--threshold", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "31m" not in out and "[the 0." in out
+
+
+def test_detect_reads_lines_and_writes_json(
+    export_pair: ExportPair, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(export_pair()[1])
+    lines = ["the chef", "", "caf\u00e9 \u2028 ate", "x\r"]
+    (tmp_path / "texts").write_bytes("\n".join(lines).encode())
+    assert main(["detect", folder, "--file", str(tmp_path / "texts"), "--json"]) == 0
+    from_file = capsys.readouterr().out
+    rows = [json.loads(row) for row in from_file.removesuffix("\n").split("\n")]
+    assert [row["text"] for row in rows] == ["the chef", "", "caf\u00e9 \u2028 ate", "x"]
+    for row in rows:
+        assert [row["text"][word["start"] : word["end"]] for word in row["words"]] == row["text"].split()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "texts").read_bytes())))
+    assert main(["detect", folder, "--file", "-", "--json"]) == 0
+    assert capsys.readouterr().out == from_file
+
+
+def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
+    folder = export_pair()[1]
+    (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
+    assert "this is a generator" in fails(capsys, "detect", folder / "generator", "x")
+    assert "give a text or --file" in fails(capsys, "detect", folder)
+    assert "give a text or --file" in fails(capsys, "detect", folder, "x", "--file", "y")
+    assert "no probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
+    assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(capsys, "detect", folder, "--file", tmp_path / "latin")
+    assert "No such file" in fails(capsys, "detect", folder, "--file", tmp_path / "none")
+    assert "no such folder" in fails(capsys, "detect", tmp_path / "none", "x")
+
+
+def test_show_finds_what_it_needs(export_pair: ExportPair, capsys: Capture) -> None:
+    folder = export_pair()[1]
+    for argv in ([folder], [folder / "discriminator", folder / "generator"], [folder, folder / "generator", "the chef cooked the meal"]):
+        assert main(["show", *map(str, argv)]) == 0
+        shown = capsys.readouterr().out
+        assert shown.count("[MASK]") == 2 and "cooked" in shown
+    assert main(["show", str(folder), "the meals"]) == 0
+    assert "##s" in capsys.readouterr().out
+    assert main(["show", str(folder / "discriminator"), "the meals"]) == 0
+    assert "no generator here" in capsys.readouterr().out
+    assert main(["show", str(folder / "generator"), "the meals", "--masked", "1"]) == 0
+    assert capsys.readouterr().out.count("[MASK]") == 3
+
+
+def test_show_refuses(export_pair: ExportPair, capsys: Capture) -> None:
+    folder = export_pair()[1]
+    assert "no share" in fails(capsys, "show", folder, "--masked", "0")
+    assert "a generator (a masked language model) is needed" in fails(capsys, "show", folder, folder / "discriminator")
+
+
+def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
+    pair, folder = export_pair()
+    argv = ["export", str(folder), "--network", "generator", "--out", str(tmp_path / "out"), "--dtype", "bfloat16"]
+    assert main(argv) == 0 and main(argv) == 0
+    assert transformers.ElectraForMaskedLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
+    assert pair.generator is not None
+    table = load(tmp_path / "out", "generator").encoder.token_table()
+    assert torch.equal(table, pair.generator.encoder.token_table().bfloat16().float())
+    capsys.readouterr()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    assert "holds other files (thesis.tex)" in fails(capsys, "export", folder, "--out", tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+    assert "no run folder" in fails(capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3")
+    assert "no such folder" in fails(capsys, "export", tmp_path / "none", "--out", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_import_makes_a_pair_out_of_published_files(tmp_path: Path, uncased: Tokenizer, capsys: Capture) -> None:
+    """As published: pickles, a tokenizer of vocab.txt and a flag, no digest."""
+    torch.manual_seed(0)
+    config = transformers.ElectraConfig(vocab_size=uncased.vocab_size, hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
+    models = {"d": transformers.ElectraForPreTraining(config).eval(), "g": transformers.ElectraForMaskedLM(config).eval()}
+    for name, model in models.items():
+        (tmp_path / name).mkdir()
+        model.config.save_pretrained(tmp_path / name)
+        torch.save(model.state_dict(), tmp_path / name / "pytorch_model.bin")
+        (tmp_path / name / "vocab.txt").write_bytes(uncased.files()["vocab.txt"])
+        (tmp_path / name / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    argv = ["import", str(tmp_path / "d"), "--generator", str(tmp_path / "g"), "--out", str(tmp_path / "pair")]
+    assert "--allow-pickle" in fails(capsys, *argv) and not (tmp_path / "pair").exists()
+    assert main([*argv, "--allow-pickle"]) == 0
+    assert "discriminator, 2 layers of 128, vocabulary" in capsys.readouterr().out
+    ids = torch.randint(5, 100, (2, 9))
+    for name, kind in (("d", "discriminator"), ("g", "generator")):
+        loaded = load(tmp_path / "pair", kind)  # type: ignore[arg-type]
+        with torch.inference_mode():
+            assert (loaded.logits(ids) - models[name](ids).logits).abs().max() <= 1e-5
+    assert main(["verify", str(tmp_path / "pair")]) == 0
+    config.architectures = ["ElectraForSequenceClassification"]
+    transformers.ElectraForSequenceClassification(config).save_pretrained(tmp_path / "c")
+    uncased.save(tmp_path / "c")
+    capsys.readouterr()
+    assert "this is a classifier, not a pre-trained network" in fails(capsys, "import", tmp_path / "c", "--out", tmp_path / "other")
+
+
+def test_verify_says_what_is_damaged(export_pair: ExportPair, capsys: Capture, tmp_path: Path) -> None:
+    folder = export_pair()[1]
+    assert main(["verify", str(folder)]) == 0
+    assert capsys.readouterr().out.count("ok      ") == 2
+    (folder / "generator" / "config.json").write_text("{")
+    assert main(["verify", str(folder)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("ok      ") == 1 and f"DAMAGED {folder / 'generator'}" in out and "config.json:1" in out
+    assert "no such folder" in fails(capsys, "verify", tmp_path / "none")
