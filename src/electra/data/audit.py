@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -45,19 +46,18 @@ class Audit:
         derived = {"tokens": self.tokens, "unknown_rate": self.unknown_rate, "tokens_per_word": self.tokens_per_word}
         return asdict(self) | derived
 
-    def rows(self) -> list[tuple[str, str]]:
-        """The audit as lines of a table."""
-        documents = f"{self.documents_read:,} read, {self.documents_empty:,} empty, {self.documents_duplicate:,} duplicate"
-        kept = f"{self.documents_train:,} to train on, {self.documents_heldout:,} held out (by {self.heldout_by})"
-        mended = f"{self.bytes_replaced:,} bytes that were not UTF-8, {self.nuls_dropped:,} NULs dropped"
-        return [
-            ("documents", documents),
-            ("kept", kept),
-            ("text", f"{self.characters:,} characters, {self.words:,} words"),
-            ("tokens", f"{self.tokens_train:,} to train on, {self.tokens_heldout:,} held out, {self.tokens_lost:,} lost"),
-            ("tokens per word", f"{self.tokens_per_word:.3f}"),
-            ("unknown tokens", f"{self.tokens_unknown:,} ({100 * self.unknown_rate:.3f} %)"),
-            ("vocabulary used", f"{self.vocabulary_used:,} of {self.vocab_size:,}"),
-            ("padding", ", ".join(f"{100 * share:.2f} % at length {length}" for length, share in self.padding.items())),
-            ("mended", mended),
-        ]
+
+def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """An audit, as it stands in audit.json, as the lines of a table."""
+    count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
+    return [
+        ("documents", f"{count['documents_read']} read, {count['documents_empty']} empty, {count['documents_duplicate']} duplicate"),
+        ("kept", f"{count['documents_train']} to train on, {count['documents_heldout']} held out (by {audit['heldout_by']})"),
+        ("text", f"{count['characters']} characters, {count['words']} words"),
+        ("tokens", f"{count['tokens_train']} to train on, {count['tokens_heldout']} held out, {count['tokens_lost']} lost"),
+        ("tokens per word", f"{audit['tokens_per_word']:.3f}"),
+        ("unknown tokens", f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)"),
+        ("vocabulary used", f"{count['vocabulary_used']} of {count['vocab_size']}"),
+        ("padding", ", ".join(f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())),
+        ("mended", f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs dropped"),
+    ]
