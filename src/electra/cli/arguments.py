@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -41,12 +40,10 @@ def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: st
 
 
 def _one_line(box: str) -> str:
-    """tyro draws its complaints in a box: keep the words."""
+    """tyro draws its complaints in a box: keep the words, and of several suggestions the nearest."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", box)
     lines = [re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line) for line in text.splitlines()]
-    lines = [line for line in lines if line and line != "Parsing error" and not line.startswith("For full helptext")]
-    return " ".join(lines) or "wrong options"
-
-
-def stderr(line: str) -> None:
-    sys.stderr.write(line + "\n")
+    lines = [line for line in lines if line and not line.startswith(("For full helptext", "Argument helptext"))][1:]
+    words = " ".join(lines) or "wrong options"
+    said, _, suggestions = words.partition(" Perhaps you meant: ")
+    return f"{said}. Perhaps you meant: {suggestions.split(' ')[0]}" if suggestions else said.rstrip(".")

@@ -50,7 +50,7 @@ def evaluate(
             with torch.no_grad(), autocast(device, precision):
                 outcome = objective.forward(pair, corrupted.to(device))
             for name, value in outcome.losses.items():
-                sums[name] = sums.get(name, 0.0) + float(value)
+                sums[name] = sums.get(name, 0.0) + float(value.detach())
                 counts[name] = counts.get(name, 0) + corrupted.counts[name]
             for name, values in outcome.observed.items():
                 observed.setdefault(name, []).append(values.cpu().numpy())

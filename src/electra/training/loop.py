@@ -104,7 +104,9 @@ def evaluate(run: Run, stop: StopRequest) -> None:
     except evaluation.Interrupted:
         return
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
-    if evaluation.collapsed(metrics) and run.step >= run.total_steps / 2:
+    late = run.step >= max(run.total_steps / 2, 100)  # earlier than that, every discriminator looks like this
+    if late and evaluation.collapsed(metrics) and not run.alarmed:
+        run.alarmed = True
         message = f"collapse alarm: at step {run.step} the discriminator calls everything original (AUC {metrics['auc'] or 0.5:.2f})"
         run.telemetry.event(run.step, "collapse", f"{message}; see docs/metrics.md")
         if run.recipe.training.on_collapse == "stop":

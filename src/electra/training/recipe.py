@@ -88,6 +88,8 @@ class EvaluationSection:
 
 @dataclass(frozen=True)
 class TokenizerSection:
+    source: str | None = None
+    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (none: train one on the corpus)."""
     vocab_size: int = 8192
     lowercase: bool = True
     strip_accents: bool | None = None

@@ -6,9 +6,9 @@ import importlib.metadata
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,16 @@ from electra.training.telemetry import Telemetry
 MEASURE_SECONDS = 3.0  # a budget of time is turned into steps after training this long on a throw-away copy
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """Networks to begin from instead of fresh weights: their shapes, and how to fill a pair with them."""
+
+    names: dict[str, str]
+    generator: EncoderConfig | None
+    discriminator: EncoderConfig | None
+    load: Callable[[Pair], tuple[str, ...]]
+
+
 @dataclass
 class Run:
     recipe: Recipe
@@ -53,6 +63,7 @@ class Run:
     seconds: float = 0.0  # spent in updates
     saved: int = -1  # the step of the newest checkpoint
     evaluated: set[int] = field(default_factory=set)
+    alarmed: bool = False  # the collapse alarm rings once
     window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
 
     @property
@@ -96,10 +107,12 @@ class Run:
         return self.step % self.recipe.training.log_every == 0 or self.step in (1, self.total_steps)
 
 
-def encoder_configs(recipe: Recipe, store: TokenStore, networks: str) -> tuple[EncoderConfig | None, EncoderConfig | None]:
+def encoder_configs(
+    recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None
+) -> tuple[EncoderConfig | None, EncoderConfig | None]:
     """The shapes of (generator, discriminator). An objective with one network trains it at the discriminator's size."""
     model, size = recipe.model, size_named(recipe.model.size)
-    full = discriminator_config(
+    full = (warm and (warm.discriminator or (warm.generator if networks == "generator" else None))) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -112,10 +125,11 @@ def encoder_configs(recipe: Recipe, store: TokenStore, networks: str) -> tuple[E
         raise ConfigError(f"{recipe.training.length} tokens are more than the model's positions", where="training.length", fix=fix)
     if networks == "generator":
         return full, None
-    return generator_config(full, model.generator_width or size.generator_width, model.generator_depth), full
+    narrow = (warm and warm.generator) or generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
+    return narrow, full
 
 
-def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> Run:
+def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None) -> Run:
     """A run at step 0 with fresh weights; `start` decides what it really begins from."""
     training = recipe.training
     if training.batch_size % world.size:
@@ -123,7 +137,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> 
     if training.threads:
         torch.set_num_threads(training.threads)
     objective = objectives.create(recipe.objective, vocab_size=store.vocab_size, specials=store.specials._asdict())
-    generator, discriminator = encoder_configs(recipe, store, objective.networks)
+    generator, discriminator = encoder_configs(recipe, store, objective.networks, warm)
     device = pick_device(training.device, world.local_rank)
     precision = pick_precision(training.precision, device)
     pair = build_pair(
@@ -141,6 +155,9 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> 
         "seed_scheme": seeds.SCHEME,
         "precision": precision,
     }
+    if warm is not None:
+        identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
+        warm.load(pair)
     return Run(
         recipe=recipe,
         folder=folder,
@@ -161,7 +178,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> 
 
 
 @contextmanager
-def start(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> Iterator[Run]:
+def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None) -> Iterator[Run]:
     """Begin a run in `folder`, or continue the one it holds; refuse when that one is another run."""
     recorded = read_record(folder)
     steps = recipe.training.steps
@@ -169,12 +186,12 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> Iter
         steps = recorded["training"]["steps"]
     elif recipe.training.budget is not None:
         steps = None
-    run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world)
+    run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
     if recorded is not None:
         refuse_changes(recorded, run)
     if steps is None:
         steps = int(str(world.broadcast(resolve_budget(run) if world.leads else None)))
-        run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world)
+        run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
     warnings: list[str] = []
     newest = checkpoint.newest(folder / "checkpoints", warnings.append) if world.leads else None
     chosen = world.broadcast(str(newest.path) if newest else None)
@@ -187,6 +204,7 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World) -> Iter
         durable.commit_file(folder / "run.toml", write_toml(record(run)).encode())
     rows = run.telemetry.open(run.step)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
+    run.alarmed = any(row.get("event") == "collapse" for row in rows)
     try:
         for line in warnings:
             run.telemetry.event(run.step, "warning", line)
@@ -244,7 +262,12 @@ def record(run: Run) -> dict[str, dict[str, Any]]:
     environment: dict[str, Any] = {"python": sys.version.split()[0], "platform": platform.platform(), **versions, "device": str(run.device)}
     environment["command"] = " ".join(sys.argv[1:])
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size}
-    return {**run.recipe.to_sections(), "identity": run.identity, "environment": environment}
+    shapes = {
+        kind: asdict(network.encoder.config)
+        for kind, network in (("generator", run.pair.generator), ("discriminator", run.pair.discriminator))
+        if network is not None
+    }
+    return {**run.recipe.to_sections(), **shapes, "identity": run.identity, "environment": environment}
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -262,7 +285,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
-    old = {key: dict(value) for key, value in recorded.items() if key != "environment"}
+    old = {key: dict(value) for key, value in recorded.items() if key not in ("environment", "generator", "discriminator")}
     defaults = make_recipe({}).to_sections()
     now = {**run.recipe.to_sections(), "identity": run.identity}
     old = merge({section: values for section, values in defaults.items() if section != "objective"}, old)

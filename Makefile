@@ -1,0 +1,43 @@
+# Everything runs in .venv, which `make setup` makes and keeps up to date with pyproject.toml.
+PYTHON ?= python3
+BIN := .venv/bin
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: setup quickstart check test test-reliability bench clean
+
+setup: .venv/.installed
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# A few minutes: train on the prose of Python's own documentation, look at what was learned.
+BUDGET ?= 3m
+quickstart: setup
+	$(BIN)/electra pretrain --recipe budget-tiny --corpus python-docs --out runs/quickstart --budget $(BUDGET)
+	$(BIN)/electra show runs/quickstart "The function returns a list of the names in the current scope."
+	@echo
+	@echo "The report is runs/quickstart/report.html. Three things to try next:"
+	@echo "  $(BIN)/electra detect runs/quickstart \"The module defines a elephant of functions.\""
+	@echo "  $(BIN)/electra pretrain --recipe budget-tiny --corpus YOUR_TEXTS/ --out runs/mine --budget 30m"
+	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
+
+check: setup
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow and not reliability and not cuda" tests/unit
+
+test: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda"
+
+test-reliability: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m reliability --timeout 3600
+
+bench: setup
+	$(BIN)/python benchmarks/encode.py
+	$(BIN)/python benchmarks/pretrain.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,61 @@
+"""Recipes: what is wrong is named with its dotted path, and what is written reads back the same."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from electra.config import differences, find_recipe, merge, read_toml, recipe_names, write_toml
+from electra.errors import ConfigError
+from electra.training.recipe import Recipe, make_recipe
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"training": {"learnin_rate": 1}}, "training.learnin_rate: no such key. Did you mean 'learning_rate'?"),
+        ({"trainin": {}}, "trainin: no such key. Did you mean 'training'?"),
+        ({"training": {"steps": "many"}}, "training.steps: 'many' is not of type int"),
+        ({"training": {"steps": True}}, "training.steps: True is not of type int"),
+        ({"training": {"schedule": "lineer"}}, "training.schedule: 'lineer' is not one of 'linear', 'reference'. Did you mean 'linear'?"),
+        ({"training": 3}, "training: a section is wanted, not 3"),
+        ({"training": {"batch_size": 0}}, "training.batch_size: must be at least 1, not 0"),
+        ({"training": {"warmup": 1.5}}, "training.warmup: must be a share from 0 to below 1, not 1.5"),
+        ({"data": {"heldout": 0.0}}, "data.heldout: must lie between 0 and 1, not 0.0"),
+        ({"training": {"betas": [0.9]}}, "training.betas: [0.9] is not of type tuple"),
+    ],
+)
+def test_what_is_wrong_is_said(sections: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_recipe(sections)
+    assert str(caught.value).startswith(said)
+
+
+def test_broken_and_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "broken.toml").write_text("[model\nsize = 1")
+    with pytest.raises(ConfigError, match=r"broken\.toml: not valid TOML: .*line 1"):
+        read_toml(tmp_path / "broken.toml")
+    with pytest.raises(ConfigError, match="no such recipe file"):
+        find_recipe(str(tmp_path / "none.toml"))
+    with pytest.raises(ConfigError, match="Did you mean 'tiny'"):
+        find_recipe("tinny")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_our_recipes_are_valid_and_survive_writing(name: str) -> None:
+    recipe = make_recipe(read_toml(find_recipe(name)))
+    assert recipe.training.steps or recipe.training.budget
+    assert make_recipe(tomllib.loads(write_toml(recipe.to_sections()))) == recipe
+
+
+def test_dashes_and_integers_for_floats_are_welcome() -> None:
+    recipe = make_recipe({"training": {"learning-rate": 1, "betas": [0, 0.5]}})
+    assert recipe.training.learning_rate == 1.0 and recipe.training.betas == (0.0, 0.5)
+
+
+def test_merge_and_differences() -> None:
+    assert merge({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}}) == {"a": {"x": 1, "y": 5}, "b": 3}
+    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == [("a.x", 1, 3), ("b", 2, None), ("c", None, 4)]
+    assert Recipe() == make_recipe({})

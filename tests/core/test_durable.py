@@ -1,0 +1,153 @@
+"""Files that must survive: killed or failing at every operation, a directory is either whole or absent, and the old one stays."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from electra import durable
+from electra.errors import DiskError, RunFolderError
+
+FILES: dict[str, durable.Content] = {"a.bin": b"x" * 1000, "sub/b.txt": b"hello", "c.json": lambda path: path.write_text("{}") and None}
+
+
+class Failing(durable.Ops):
+    """Fails the operation number `at`, in the way `how` says; counts them all."""
+
+    def __init__(self, at: int, how: Callable[[], None]) -> None:
+        self.at, self.how, self.count = at, how, 0
+
+    def _tick(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            self.how()
+
+    def write(self, path: Path, content: durable.Content) -> None:
+        if self.count + 1 == self.at and isinstance(content, bytes):
+            path.write_bytes(content[: len(content) // 2])  # a torn write
+        self._tick()
+        super().write(path, content)
+
+    def fsync(self, path: Path) -> None:
+        self._tick()
+        super().fsync(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._tick()
+        super().rename(source, target)
+
+    def remove_tree(self, path: Path) -> None:
+        self._tick()
+        super().remove_tree(path)
+
+
+def full_disk() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def number_of_operations(path: Path) -> int:
+    ops = Failing(-1, full_disk)
+    durable.commit_directory(path, FILES, ops)
+    return ops.count
+
+
+def test_a_full_disk_at_every_operation_leaves_nothing_half_written(tmp_path: Path) -> None:
+    total = number_of_operations(tmp_path / "probe")
+    assert total >= 10
+    for at in range(1, total + 1):
+        target = tmp_path / f"run{at}" / "thing"
+        with pytest.raises(DiskError, match="no space left") as caught:
+            durable.commit_directory(target, FILES, Failing(at, full_disk))
+        assert str(target) in str(caught.value) and "MiB free" in str(caught.value)
+        assert not target.exists() or durable.verify_directory(target) is None
+        assert [p for p in target.parent.iterdir() if p.name.startswith(".tmp-")] == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_durable import FILES, Failing
+from electra import durable
+durable.commit_directory(Path(sys.argv[1]), FILES, Failing(int(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGKILL)))
+"""
+
+
+def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED.format(tests=str(Path(__file__).parent)))
+    for at in range(1, number_of_operations(tmp_path / "probe") + 1):
+        target = tmp_path / f"kill{at}" / "thing"
+        target.parent.mkdir()
+        ended = subprocess.run([sys.executable, str(script), str(target), str(at)], check=False)
+        assert ended.returncode == -9
+        assert not target.exists() or durable.verify_directory(target) is None
+        durable.commit_directory(target, FILES)
+        assert durable.verify_directory(target) is None
+        durable.sweep(target.parent)
+        assert [p.name for p in target.parent.iterdir()] == ["thing"]
+
+
+def test_every_kind_of_damage_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "thing"
+    durable.commit_directory(target, FILES)
+    assert durable.verify_directory(target) is None
+    whole = (target / "a.bin").read_bytes()
+    for damage in (whole[:-1], whole[:500] + b"y" + whole[501:], b""):
+        (target / "a.bin").write_bytes(damage)
+        assert "a.bin" in (durable.verify_directory(target) or "")
+    (target / "a.bin").unlink()
+    assert "missing" in (durable.verify_directory(target) or "")
+    (target / "manifest.json").write_text("{")
+    assert "damaged" in (durable.verify_directory(target) or "")
+    (target / "manifest.json").write_text(json.dumps({"files": {"../evil": {"size": 1, "sha256": "0"}}}))
+    assert "outside" in (durable.verify_directory(target) or "")
+
+
+def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    durable.commit_json(path, {"version": 1})
+    for at in range(1, 4):
+        with pytest.raises(DiskError):
+            durable.commit_file(path, b"{}", Failing(at, full_disk))
+        assert json.loads(path.read_text()) == {"version": 1}
+    durable.commit_json(path, {"version": 2})
+    assert json.loads(path.read_text()) == {"version": 2}
+    assert [p.name for p in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DiskError, match="cannot write here"):
+        durable.commit_file(tmp_path / "file" / "below", b"")
+
+
+def test_a_folder_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    with pytest.raises(RunFolderError, match=f"in use by process {holder.pid}"), durable.lock(tmp_path):
+        pass
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    with durable.lock(tmp_path):
+        pass
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from electra import durable
+with durable.lock(Path(sys.argv[1])):
+    print("held")
+    time.sleep(60)
+"""

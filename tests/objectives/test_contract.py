@@ -1,0 +1,145 @@
+"""The battery that every objective passes by being a file in electra/objectives."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import toy
+from electra import objectives
+from electra.errors import ConfigError
+
+NAMES = objectives.names()
+pytestmark = pytest.mark.parametrize("name", NAMES)
+
+
+def corrupted(made: Any, size: int = 8, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3) -> Any:
+    return made.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a) if isinstance(getattr(a, f.name), torch.Tensor))
+
+
+def test_shapes_and_counts(name: str) -> None:
+    made = toy.objective(name)
+    part = corrupted(made)
+    assert part.input_ids.shape == part.masked_ids.shape == (8, 16)
+    assert part.masked_positions.shape == part.targets.shape == part.uniforms.shape
+    outcome = made.forward(toy.pair_for(made), part)
+    assert set(outcome.losses) == set(made.weights) == set(part.counts)
+    assert all(loss.shape == () and torch.isfinite(loss) for loss in outcome.losses.values())
+    assert made.source and dataclasses.is_dataclass(made.config)
+
+
+def test_special_tokens_are_never_masked_and_the_rate_is_exact(name: str) -> None:
+    made = toy.objective(name, mask_fraction=0.3)
+    batch = toy.batches().batch(0, 64)
+    part = made.corrupt(batch, 3, 0.0)
+    chosen = np.zeros(batch.special.size, dtype=bool)
+    chosen[part.masked_positions.numpy()] = True
+    chosen = chosen.reshape(batch.special.shape)
+    assert not (chosen & batch.special).any()
+    assert chosen.sum(1).tolist() == [max(1, round(0.3 * candidates)) for candidates in (~batch.special).sum(1)]
+    untouched = ~chosen
+    assert (part.masked_ids.numpy()[untouched] == batch.input_ids[untouched]).all()
+    assert (part.targets.numpy() == batch.input_ids[chosen]).all()
+    assert len(np.unique(part.masked_positions)) == len(part.masked_positions)
+
+
+def test_same_key_same_bits_and_other_keys_other_draws(name: str) -> None:
+    made = toy.objective(name)
+    assert same(corrupted(made), corrupted(made))
+    assert not same(corrupted(made), corrupted(made, seed=4))
+    one, other = corrupted(made, step=0), corrupted(made, step=1)
+    assert not torch.equal(one.uniforms[:5], other.uniforms[:5])
+
+
+def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(name: str) -> None:
+    made = toy.objective(name)
+    whole = corrupted(made, 8)
+    parts = [corrupted(made, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
+    assert torch.equal(whole.masked_ids, torch.cat([part.masked_ids for part in parts]))
+    assert torch.equal(whole.uniforms, torch.cat([part.uniforms for part in parts]))
+
+
+def test_losses_and_gradients_do_not_depend_on_micro_batches(name: str) -> None:
+    made = toy.objective(name)
+    pair = toy.pair_for(made).double()
+    losses, gradients = toy.loss_and_gradients(made, pair, [corrupted(made, 8)])
+    parts = [corrupted(made, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))]
+    split_losses, split_gradients = toy.loss_and_gradients(made, pair, parts)
+    for key, value in losses.items():
+        assert split_losses[key] == pytest.approx(value, rel=1e-6)
+    for key, gradient in gradients.items():
+        assert torch.allclose(split_gradients[key], gradient, rtol=1e-5, atol=1e-8), key
+
+
+def test_finite_with_nothing_masked(name: str) -> None:
+    made = toy.objective(name)
+    part = corrupted(made)
+    empty = dataclasses.replace(
+        part,
+        masked_ids=part.input_ids,
+        masked_positions=part.masked_positions[:0],
+        targets=part.targets[:0],
+        uniforms=part.uniforms[:0],
+        counts={key: 0 if count == len(part.targets) else count for key, count in part.counts.items()},
+    )
+    losses, gradients = toy.loss_and_gradients(made, toy.pair_for(made), [empty])
+    assert all(np.isfinite(value) for value in losses.values())
+    assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_learns_one_batch_by_heart(name: str, architecture: str) -> None:
+    made = toy.objective(name)
+    pair = toy.pair_for(made, architecture=architecture)
+    part = corrupted(made, 4)
+    optimizer = torch.optim.AdamW(pair.parameters(), lr=5e-3)
+    first: dict[str, float] = {}
+    losses: dict[str, float] = {}
+    for _ in range(80):
+        losses, _ = toy.loss_and_gradients(made, pair, [part])
+        first = first or losses
+        optimizer.step()
+    total = sum(weight * losses[key] for key, weight in made.weights.items())
+    assert total < 0.5 * sum(weight * first[key] for key, weight in made.weights.items())
+    assert losses["mlm"] < 0.3 * first["mlm"]
+
+
+def test_padding_changes_nothing(name: str) -> None:
+    """Rows that hold padding give the losses of the same rows without it."""
+    made = toy.objective(name)
+    pair = toy.pair_for(made).double()
+    part = corrupted(made, 2, stop=1)
+    B, T = part.input_ids.shape
+    pieces = part.piece_ids if part.piece_ids is not None else torch.zeros(B, T, dtype=torch.long)
+    positions = part.position_ids if part.position_ids is not None else torch.arange(T).expand(B, T)
+    wide = dataclasses.replace(
+        part,
+        input_ids=torch.nn.functional.pad(part.input_ids, (0, 5), value=toy.SPECIALS.pad),
+        masked_ids=torch.nn.functional.pad(part.masked_ids, (0, 5), value=toy.SPECIALS.pad),
+        piece_ids=torch.nn.functional.pad(pieces, (0, 5), value=-1),
+        position_ids=torch.nn.functional.pad(positions, (0, 5)),
+    )
+    plain, padded = made.forward(pair, part).losses, made.forward(pair, wide).losses
+    for key, value in plain.items():
+        assert float(padded[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
+
+
+def test_unknown_option_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"objective\.mask_fractio: no such key. Did you mean 'mask_fraction'"):
+        toy.objective(name, mask_fractio=0.2)
+
+
+def test_evaluation_fixes_the_mask_rate(name: str) -> None:
+    made = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
+    fixed = made.for_evaluation(0.15)
+    assert len(corrupted(fixed, 64).targets) == len(toy.objective(name, mask_fraction=0.15).corrupt(toy.batches().batch(0, 64), 3, 1.0).targets)
+    at_start, at_end = (len(made.corrupt(toy.batches().batch(0, 64), 3, progress).targets) for progress in (0.0, 1.0))
+    assert at_start > 3 * at_end

@@ -1,0 +1,129 @@
+"""What makes replaced token detection what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+import toy
+from electra.objectives.parts import vocabulary
+
+
+def outcome_of(made: object, seed: int = 3) -> tuple[object, object, object]:
+    pair = toy.pair_for(made)  # type: ignore[arg-type]
+    part = made.corrupt(toy.batches().batch(0, 32), seed, 0.0)  # type: ignore[attr-defined]
+    return pair, part, made.forward(pair, part)  # type: ignore[attr-defined]
+
+
+def test_labels_replaced_exactly_where_the_token_differs() -> None:
+    """Also where the generator is right by luck (label: original), and where 15 % of the chosen show no [MASK]."""
+    made = toy.objective("rtd", mask_fraction=0.5)
+    _, part, outcome = outcome_of(made)
+    ids = part.input_ids.flatten().clone()
+    ids[part.masked_positions] = outcome.observed["sampled"]
+    expected = (ids != part.input_ids.flatten())[part.real().flatten()]
+    assert torch.equal(outcome.observed["replaced"], expected)
+    lucky = outcome.observed["sampled"] == part.targets
+    assert lucky.any(), "the toy vocabulary is small enough for lucky guesses"
+    assert int(expected.sum()) == int((~lucky).sum())
+
+
+def test_no_gradient_from_the_discriminator_to_the_generator() -> None:
+    made = toy.objective("rtd")
+    pair, _, outcome = outcome_of(made)
+    shared = {id(p) for p in pair.discriminator.parameters()}
+    own = [p for p in pair.generator.parameters() if id(p) not in shared]
+    gradients = torch.autograd.grad(outcome.losses["rtd"], own, allow_unused=True)
+    assert own and all(gradient is None for gradient in gradients)
+
+
+def test_discriminator_loss_covers_every_real_token() -> None:
+    made = toy.objective("rtd")
+    pair, part, outcome = outcome_of(made)
+    assert part.counts["rtd"] == int(part.real().sum()) == len(outcome.observed["replaced_logits"])
+    by_hand = F.binary_cross_entropy_with_logits(
+        outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum"
+    )
+    assert torch.allclose(by_hand, outcome.losses["rtd"])
+    assert made.weights == {"mlm": 1.0, "rtd": 50.0}
+
+
+def test_mask_split_is_85_to_15() -> None:
+    made = toy.objective("rtd", mask_fraction=0.5)
+    batch = toy.batches().batch(0, 2000)
+    part = made.corrupt(batch, 1, 0.0)
+    shown = part.masked_ids.flatten()[part.masked_positions]
+    share = float((shown == toy.SPECIALS.mask).double().mean())
+    assert abs(share - 0.85) < 0.01
+    kept = shown != toy.SPECIALS.mask
+    assert torch.equal(shown[kept], part.targets[kept])
+
+
+def test_mlm_split_is_80_10_10() -> None:
+    made = toy.objective("mlm", mask_fraction=0.5)
+    part = made.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
+    shown = part.masked_ids.flatten()[part.masked_positions]
+    masked = shown == toy.SPECIALS.mask
+    kept = shown == part.targets
+    random = shown[~masked & ~kept]
+    assert abs(float(masked.double().mean()) - 0.8) < 0.01
+    assert abs(float(kept.double().mean()) - 0.1) < 0.01
+    assert random.min() >= 5, "random tokens are ordinary tokens"
+
+
+def test_samples_follow_the_softmax_exactly() -> None:
+    """Chi-square over 200,000 draws, at two temperatures, with a vocabulary that is no multiple of the block."""
+    torch.manual_seed(0)
+    logits = torch.randn(1, 300) * 2
+    uniforms = torch.rand(200_000, dtype=torch.float64)
+    for temperature in (1.0, 0.5):
+        probabilities = (logits / temperature).softmax(-1)
+        drawn = vocabulary.sample(probabilities.expand(len(uniforms), -1), uniforms)
+        counts = torch.bincount(drawn, minlength=300).double()
+        expected = probabilities[0].double() * len(uniforms)
+        often = expected > 5
+        chi_square = float((((counts - expected) ** 2) / expected)[often].sum())
+        freedom = int(often.sum()) - 1
+        assert abs(chi_square - freedom) < 4 * (2 * freedom) ** 0.5
+
+
+def test_sampling_edges() -> None:
+    probabilities = torch.zeros(3, 260)
+    probabilities[0, 259] = 1
+    probabilities[1, 0] = 1
+    probabilities[2, 130] = 1
+    for uniform in (0.0, 0.5, 1 - 2**-53):
+        assert vocabulary.sample(probabilities, torch.full((3,), uniform, dtype=torch.float64)).tolist() == [259, 0, 130]
+
+
+def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
+    """Loss and gradients of the one-pass output layer against autograd through cross-entropy."""
+    made = toy.objective("rtd")
+    pair = toy.pair_for(made)
+    generator = pair.generator
+    assert generator is not None
+    torch.manual_seed(1)
+    hidden = torch.randn(37, generator.encoder.config.hidden_size, requires_grad=True)
+    targets = torch.randint(5, toy.VOCABULARY, (37,))
+    monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)  # type: ignore[attr-defined]
+    parameters = [hidden, generator.head.dense.weight, generator.encoder.token_table(), generator.head.bias]
+    loss, _, guesses = vocabulary.loss_and_sample(generator, hidden, targets, torch.rand(37, dtype=torch.float64))
+    ours = torch.autograd.grad(3 * loss, parameters)
+    logits = generator.logits(hidden)
+    plain = F.cross_entropy(logits, targets, reduction="sum")
+    theirs = torch.autograd.grad(3 * plain, parameters)
+    assert torch.allclose(loss, plain, rtol=1e-6)
+    assert torch.equal(guesses, logits.argmax(-1))
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_token_zero_can_be_a_label() -> None:
+    """A trap in one of the peers: `labels > 0` loses the first token of the vocabulary."""
+    made = toy.objective("rtd")
+    batch = toy.batches().batch(0, 4)
+    ids = np.where(batch.special, batch.input_ids, 0)
+    part = made.corrupt(type(batch)(ids, batch.position_ids, batch.piece_ids, batch.special, batch.packed, batch.examples), 1, 0.0)
+    assert len(part.targets) > 0 and (part.targets == 0).all()
+    assert part.counts["mlm"] == len(part.targets)

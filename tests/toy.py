@@ -1,0 +1,92 @@
+"""A toy world for tests: a token store in memory whose text has structure to learn, and recipes that train in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from electra import objectives
+from electra.config import merge
+from electra.data.batches import Batches
+from electra.data.specials import Specials
+from electra.data.store import TokenDocuments, TokenStore
+from electra.model.pair import Pair, build_pair
+from electra.model.sizes import EncoderConfig, generator_config
+from electra.objectives.parts.interface import Objective
+from electra.training.recipe import Recipe, make_recipe
+
+VOCABULARY = 60
+SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
+
+
+def documents(count: int, seed: int) -> TokenDocuments:
+    """Chains in which each token nearly decides the next one."""
+    random = np.random.default_rng(seed)
+    pieces = []
+    for _ in range(count):
+        chain = [int(random.integers(5, VOCABULARY))]
+        for _ in range(int(random.integers(3, 40))):
+            chain.append(5 + (chain[-1] * 3 + 1) % (VOCABULARY - 5) if random.random() < 0.9 else int(random.integers(5, VOCABULARY)))
+        pieces.append(np.array(chain, dtype=np.uint16))
+    return TokenDocuments(np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces]).astype(np.uint64))
+
+
+def store(path: Path = Path("nowhere")) -> TokenStore:
+    return TokenStore(
+        path=path,
+        train=documents(200, 1),
+        heldout=documents(20, 2),
+        specials=SPECIALS,
+        vocab_size=VOCABULARY,
+        tokenizer_digest="toy",
+        description={"digest": "toy"},
+    )
+
+
+def batches(length: int = 16, seed: int = 1) -> Batches:
+    return Batches(store().train, length=length, seed=seed, specials=SPECIALS)
+
+
+def recipe(**sections: Any) -> Recipe:
+    base: dict[str, Any] = {
+        "model": {"size": "tiny", "dropout": 0.1},
+        "training": {"length": 16, "batch_size": 8, "steps": 6, "learning_rate": 1e-3, "log_every": 1, "precision": "fp32", "threads": 1},
+        "evaluation": {"rows": 8},
+    }
+    return make_recipe(merge(base, sections))
+
+
+def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
+    shape: dict[str, Any] = {"embedding_size": 32 if architecture == "modern" else 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2}
+    shape |= {"intermediate_size": 64, "max_positions": 64, "dropout": 0.0, "attention_dropout": 0.0, "vocab_size": VOCABULARY}
+    return EncoderConfig(architecture=architecture, **(shape | changes))  # type: ignore[arg-type]
+
+
+def objective(name: str, **options: Any) -> Objective:
+    return objectives.create({"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict())
+
+
+def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
+    full = config(**changes)
+    if made.networks == "generator":
+        return build_pair(full, None, seed=seed, initialisation="fan_in")
+    return build_pair(generator_config(full, 0.5, 1.0), full, seed=seed, initialisation="fan_in")
+
+
+def loss_and_gradients(made: Objective, pair: Pair, parts: list[Any]) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+    """The losses, and the gradients of the total, over the union of corrupted batches."""
+    pair.zero_grad()
+    counts = {name: sum(part.counts[name] for part in parts) for name in made.weights}
+    sums = dict.fromkeys(made.weights, 0.0)
+    for part in parts:
+        losses = made.forward(pair, part).losses
+        total = sum(weight * losses[name] / max(1, counts[name]) for name, weight in made.weights.items())
+        assert isinstance(total, torch.Tensor)
+        total.backward()
+        for name, value in losses.items():
+            sums[name] += float(value.detach())
+    gradients = {name: p.grad.clone() for name, p in pair.named_parameters() if p.grad is not None}
+    return {name: sums[name] / max(1, counts[name]) for name in sums}, gradients

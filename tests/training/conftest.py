@@ -1,0 +1,1 @@
+from driven import toy_store  # noqa: F401

@@ -1,0 +1,76 @@
+"""AdamW against torch, Adam without bias correction against its formula, groups, and moments that survive a save."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import toy
+from electra.model.pair import Pair
+from electra.training.optimizer import Optimizer
+
+
+def made(**settings: object) -> tuple[Pair, Optimizer]:
+    torch.manual_seed(0)
+    pair = toy.pair_for(toy.objective("rtd"))
+    return pair, Optimizer(pair, toy.recipe(training=settings).training)
+
+
+def fill_gradients(pair: Pair, step: int) -> None:
+    torch.manual_seed(step)
+    for parameter in pair.parameters():
+        parameter.grad = torch.randn_like(parameter)
+
+
+def test_without_bias_correction_it_is_the_published_update() -> None:
+    """m, v as usual; p -= lr * (m / (sqrt(v) + eps) + wd * p): google-research/electra, model/optimization.py."""
+    pair, optimizer = made(bias_correction=False, weight_decay=0.1)
+    name, parameter = next((n, p) for n, p in pair.named_parameters() if n.endswith("qkv.weight"))
+    expected = parameter.detach().double().clone()
+    m, v = torch.zeros_like(expected), torch.zeros_like(expected)
+    for step in range(5):
+        fill_gradients(pair, step)
+        gradient = parameter.grad.double()  # type: ignore[union-attr]
+        rate = 0.5 * 1e-3
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        expected = expected - rate * (m / (v.sqrt() + 1e-6) + 0.1 * expected)
+        optimizer.step(0.5)
+    assert torch.allclose(parameter.double(), expected, atol=1e-6), name
+
+
+def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
+    pair, optimizer = made(weight_decay=0.1)
+    names = {p: n for n, p in pair.named_parameters()}
+    decayed = {names[p]: group["weight_decay"] > 0 for o in optimizer.optimizers for group in o.param_groups for p in group["params"]}
+    assert set(decayed) == set(names.values())
+    for name, is_decayed in decayed.items():
+        assert is_decayed == (not ("norm" in name or name.endswith("bias"))), name
+    assert decayed["generator.encoder.embeddings.words.weight"]
+
+
+def test_generator_rate_spares_what_is_shared() -> None:
+    pair, optimizer = made(generator_learning_rate=1e-2)
+    names = {p: n for n, p in pair.named_parameters()}
+    peaks = {names[p]: group["peak"] for o in optimizer.optimizers for group in o.param_groups for p in group["params"]}
+    assert peaks["generator.encoder.embeddings.words.weight"] == 1e-3, "shared: the discriminator's rate"
+    assert peaks["generator.encoder.layers.0.qkv.weight"] == 1e-2
+    assert peaks["discriminator.encoder.layers.0.qkv.weight"] == 1e-3
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_moments_survive(kind: str) -> None:
+    pair, optimizer = made(optimizer=kind)
+    other_pair, other = made(optimizer=kind)
+    for step in range(3):
+        fill_gradients(pair, step)
+        optimizer.step(1.0)
+    other_pair.load_state_dict(pair.state_dict())
+    other.load_tensors({name: tensor.clone() for name, tensor in optimizer.tensors().items()}, 3)
+    for each, its_optimizer in ((pair, optimizer), (other_pair, other)):
+        fill_gradients(each, 99)
+        its_optimizer.step(1.0)
+    assert all(torch.equal(a, b) for a, b in zip(pair.parameters(), other_pair.parameters(), strict=True))
+    missing = dict(optimizer.tensors())
+    missing.pop(next(name for name in missing if "qkv" in name))
+    with pytest.raises(KeyError, match="qkv"):
+        made(optimizer=kind)[1].load_tensors(missing, 3)
