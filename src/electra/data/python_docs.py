@@ -65,13 +65,16 @@ def _topics() -> Iterator[list[str]]:
         yield [topics[name]]
 
 
-def _modules() -> Iterator[list[str]]:
-    roots = [Path(sysconfig.get_path("stdlib"))]
+def _roots() -> Iterator[Path]:
+    yield Path(sysconfig.get_path("stdlib"))
     for library in _LIBRARIES:
         spec = importlib.util.find_spec(library)
         if spec is not None and spec.submodule_search_locations:
-            roots.append(Path(next(iter(spec.submodule_search_locations))))
-    for root in roots:
+            yield Path(next(iter(spec.submodule_search_locations)))
+
+
+def _modules() -> Iterator[list[str]]:
+    for root in _roots():
         files = [path for path in root.rglob("*.py") if not _SKIPPED & set(path.relative_to(root).parts)]
         for path in sorted(files, key=lambda path: path.relative_to(root).as_posix()):
             yield _docstrings(path)

@@ -90,23 +90,24 @@ def _refuse_binary(head: bytes, name: str) -> None:
 
 def _plain(stream: IO[bytes], unit: Unit) -> Iterator[Text]:
     """Documents of a text file. The pieces are lines, or blocks when the whole file is one document."""
-    text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape")  # newline=None: CRLF and CR become LF
     collected: list[str] = []
     size = 0
-    while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
-        starts_line = not collected or collected[-1].endswith("\n")
-        collected.append(piece)
-        size += len(piece)
-        whole = unit == "line" and piece.endswith("\n")
-        whole |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
-        if whole or size >= LONGEST:
-            joined = "".join(collected)
-            cut = len(joined) if whole else _cut(joined)
-            if unit != "blank-line" or not joined.isspace():
-                yield mend(joined[:cut])
-            collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
-    if collected and not (unit == "blank-line" and "".join(collected).isspace()):
-        yield mend("".join(collected))
+    with io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape") as text:  # newline=None: CRLF and CR become LF
+        while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
+            starts_line = not collected or collected[-1].endswith("\n")
+            collected.append(piece)
+            size += len(piece)
+            whole = unit == "line" and piece.endswith("\n")
+            whole |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
+            if whole or size >= LONGEST:
+                joined = "".join(collected)
+                cut = len(joined) if whole else _cut(joined)
+                if unit != "blank-line" or not joined.isspace():
+                    yield mend(joined[:cut])
+                collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
+    rest = "".join(collected)
+    if rest and not (unit == "blank-line" and rest.isspace()):
+        yield mend(rest)
 
 
 def _cut(text: str) -> int:

@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -154,28 +155,36 @@ def _copied(source: Source, stream: IO[bytes], scratch: Path) -> Source:
 
 
 def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
-    """A remote file, glob or folder, through fsspec."""
+    """A remote file, or through fsspec a glob or folder."""
+    for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
+        known, compression = _kind(re.sub(r"[?#].*", "", name))
+        if forced == "auto" and not known:
+            raise CorpusError("its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
+        format = known if forced == "auto" else forced
+        with _explain(name), opened() as stream:
+            yield _copied(Source(name, "file", format=format, compression=compression, argument=url), stream, scratch)
+
+
+def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """One file over http; fsspec would need two more packages for it."""
+    from urllib.request import urlopen
+
+    yield url, lambda: urlopen(url, timeout=60)
+
+
+def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     import fsspec
 
-    bare = re.sub(r"[?#].*", "", url) if url.startswith("http") else url
     with _explain(url):
         system, path = fsspec.core.url_to_fs(url)
-        if _kind(bare)[0] and not glob.has_magic(bare):
-            files = [path]
-        elif glob.has_magic(bare):
+        if glob.has_magic(path):
             files = sorted(system.glob(path))
         else:
-            files = [path] if url.startswith("http") else sorted(file for file in system.find(path) if _kind(file)[0])
+            files = [path] if _kind(path)[0] else sorted(file for file in system.find(path) if _kind(file)[0])
     if not files:
         raise CorpusError("no text files found there", where=url, fix=f"Files are known by their suffix: {_SUFFIXES}")
     for file in files:
-        name = url if file == path else system.unstrip_protocol(file)
-        known, compression = _kind(re.sub(r"[?#].*", "", file))
-        if forced == "auto" and not known:
-            raise CorpusError("its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
-        with _explain(name), system.open(file, "rb") as stream:
-            format = known if forced == "auto" else forced
-            yield _copied(Source(name, "file", format=format, compression=compression, argument=url), stream, scratch)
+        yield url if file == path else system.unstrip_protocol(file), partial(system.open, file, "rb")
 
 
 @contextmanager
