@@ -16,6 +16,14 @@ ROWS = [
     {"kind": "eval", "step": 200, "tokens": 8192, "flops": 3e15, "seconds": 6.0, "metrics": {"auc": 0.81, "f1": 0.5, "gain": 0.02}},
     {"kind": "event", "step": 200, "event": "finished", "message": ""},
 ]
+RECORD = """
+[model]
+size = "tiny"
+[identity]
+initial_discriminator = "google/electra-small-discriminator"
+[environment]
+command = "pretrain --corpus /home/ada/secret"
+"""
 
 
 def make_run(folder: Path) -> Path:
@@ -23,7 +31,7 @@ def make_run(folder: Path) -> Path:
     torn = '{"kind": "train", "st'
     (folder / "metrics.jsonl").write_text("\n".join([*map(json.dumps, ROWS), torn]))
     (folder / "audit.json").write_text(json.dumps({"documents": 1200, "unk_rate": 0.00123, "splits": {"train": 1194}, "files": ["a", "b"]}))
-    (folder / "run.toml").write_text('[model]\nsize = "tiny"\n')
+    (folder / "run.toml").write_text(RECORD)
     return folder
 
 
@@ -39,6 +47,7 @@ def test_card_of_a_run(tmp_path: Path) -> None:
     for line in ("| documents | 1,200 |", "| unk rate | 0.00123 |", "| splits.train | 1,194 |", 'size = "tiny"'):
         assert line in text.splitlines()
     assert "from transformers import AutoTokenizer, ElectraForPreTraining" in text and "files" not in text
+    assert "secret" not in text and data["base_model"] == "google/electra-small-discriminator"
 
 
 def test_card_of_a_checkpoint_tells_its_own_numbers(tmp_path: Path) -> None:

@@ -121,6 +121,12 @@ def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pa
         export_network(folder / "discriminator", pair.discriminator, None, Card("x", "discriminator"))  # type: ignore[arg-type]
 
 
+def test_same_network_same_bytes(export_pair: ExportPair) -> None:
+    folders = [export_pair(f"copy-{number}")[1] / "generator" for number in range(6)]
+    for name in FILES:
+        assert len({(folder / name).read_bytes() for folder in folders}) == 1, name
+
+
 def test_bfloat16(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
     network = make_pair(vocab_size=uncased.vocab_size).discriminator
     assert network is not None

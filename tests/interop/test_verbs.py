@@ -35,7 +35,10 @@ def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert "[The 0." in out and "[chef 0." in out and "\x1b" not in out and "8 of 8 words marked" in out
     assert main(["detect", folder, "The chef ate [the] meal.", "--threshold", "1"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["The chef ate [the] meal.", "0 of 8 words marked: P(replaced) >= 1"]
+    text, summary = capsys.readouterr().out.splitlines()
+    assert text == "The chef ate [the] meal." and summary.startswith("0 of 8 words marked, P(replaced) >= 1; highest 0.")
+    assert main(["detect", folder, " "]) == 0
+    assert capsys.readouterr().out.endswith("0 of 0 words marked, P(replaced) >= 0.5\n")
 
 
 def test_detect_colours_in_a_terminal_unless_told_not_to(export_pair: ExportPair, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +141,10 @@ def test_import_makes_a_pair_out_of_published_files(tmp_path: Path, uncased: Tok
         with torch.inference_mode():
             assert (loaded.logits(ids) - models[name](ids).logits).abs().max() <= 1e-5
     assert main(["verify", str(tmp_path / "pair")]) == 0
+    assert main(["import", str(tmp_path / "pair"), "--out", str(tmp_path / "again")]) == 0
+    for name in ("discriminator", "generator"):
+        one, other = (tmp_path / pair / name / "model.safetensors" for pair in ("pair", "again"))
+        assert one.read_bytes() == other.read_bytes()
     config.architectures = ["ElectraForSequenceClassification"]
     transformers.ElectraForSequenceClassification(config).save_pretrained(tmp_path / "c")
     uncased.save(tmp_path / "c")

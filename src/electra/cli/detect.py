@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from electra.cli.arguments import Positional
 from electra.errors import ConfigError, CorpusError
@@ -16,7 +16,7 @@ from electra.errors import ConfigError, CorpusError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from electra.interop.detection import Detection
+    from electra.interop.detection import Detection, Span
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Arguments:
     """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does."""
     threshold: float = 0.5
     """P(replaced) from which a word is marked."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
 
 
 def run(arguments: Arguments) -> int:
@@ -42,8 +44,9 @@ def run(arguments: Arguments) -> int:
 
     from electra.interop.detection import detect
     from electra.interop.load import load
+    from electra.training.precision import pick_device
 
-    model = load(arguments.model, "discriminator")
+    model = load(arguments.model, "discriminator").to(pick_device(arguments.device))
     if arguments.json:
         for detection in detect(model, texts):
             sys.stdout.write(json.dumps(detection.to_json(arguments.threshold), ensure_ascii=False) + "\n")
@@ -51,12 +54,14 @@ def run(arguments: Arguments) -> int:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    words = marked = 0
+    words: list[Span] = []
     for detection in detect(model, texts):
         console.print(painted(detection, arguments.threshold))
-        words += len(detection.words)
-        marked += sum(word.p_replaced >= arguments.threshold for word in detection.words)
-    console.print(f"{marked} of {words} words marked: P(replaced) >= {arguments.threshold:g}", style="dim")
+        words += detection.words
+    marked = sum(word.p_replaced >= arguments.threshold for word in words)
+    worst = max(words, key=lambda word: word.p_replaced, default=None)
+    highest = f"; highest {worst.p_replaced:.3f}, {worst.text}" if worst is not None else ""
+    console.print(f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}", style="dim", markup=False)
     return 0
 
 

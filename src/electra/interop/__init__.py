@@ -1,0 +1,15 @@
+"""Models in and out: Hugging Face folders, runs, the hub; and looking at what a model believes.
+
+names        what our weights are called in transformers, both ways
+configs      config.json, both ways
+huggingface  writing a model folder, without transformers
+card         the model card of a run
+source       the user's word for a model -> a folder
+run_folder   the networks of a run, finished or stopped
+load         any of these -> a model ready for use
+warm_start   a new run's networks from the weights of others
+transfer     export and import
+verify       is everything as it was written?
+detection    P(replaced) for the tokens and words of texts
+examples     the table Original | Masked | Generated | Label | P(replaced)
+"""

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from electra.config import read_toml, write_toml
+from electra.interop.source import could_be_hub_name
+
 USES = {
     "discriminator": "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune.",
     "generator": "It is the small masked language model that made the replacements; it fills `[MASK]`.",
@@ -51,6 +54,9 @@ def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None =
     rows = list(read_metrics(run / "metrics.jsonl"))
     rows = [row for row in rows if step is None or row.get("step", 0) <= step]
     last: dict[str, Any] = next((row for row in reversed(rows) if row.get("kind") in ("train", "eval")), {})
+    # A card is published: where the run was started, with which paths on the command line, is nobody's business.
+    record = {name: table for name, table in _record(run).items() if name != "environment"}
+    started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
     scores: dict[str, Any] = next((row.get("metrics", {}) for row in reversed(rows) if row.get("kind") == "eval"), {})
     training = {"steps": last.get("step") if step is None else step}
     training |= {label: last.get(key) for label, key in (("tokens", "tokens"), ("FLOPs", "flops"), ("seconds", "seconds"))}
@@ -61,7 +67,8 @@ def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None =
         training={key: value for key, value in training.items() if value is not None},
         metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
         audit=_read_optional_json(run / "audit.json"),
-        recipe=(run / "run.toml").read_text(encoding="utf-8") if (run / "run.toml").is_file() else "",
+        recipe=write_toml(record),
+        base_model=started_from if could_be_hub_name(started_from) else "",
     )
 
 
@@ -82,7 +89,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 def render(card: Card) -> str:
     """The text of README.md: YAML front matter for the hub, then Markdown for people."""
     parts = [
-        f"---\n{_front_matter(card)}---\n",
+        f"---\n{_front_matter(card)}---",
         f"# {card.name}",
         f"A text encoder pre-trained by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}",
         card.summary,
@@ -131,8 +138,17 @@ def _usage(card: Card) -> str:
         'tokenizer = AutoTokenizer.from_pretrained("PATH")\n'
         f'model = {card.architecture}.from_pretrained("PATH")\n'
         'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits\n'
-        "```" + ("\n\nA logit above 0 means: more likely replaced than original." if card.kind == "discriminator" else ""),
+        f"```{_advice(card)}",
     )
+
+
+def _advice(card: Card) -> str:
+    if card.kind != "discriminator":
+        return ""
+    lines = "\n\nA logit above 0 means: more likely replaced than original."
+    if card.architecture.startswith("ModernBert"):  # whose heads share names, so that this one is in the way of another
+        lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
+    return lines
 
 
 def _section(title: str, body: str) -> str:
@@ -165,6 +181,10 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flatten(value, f"{prefix}{key}.")
         elif not isinstance(value, list):
             yield f"{prefix}{key}".replace("_", " "), value
+
+
+def _record(run: Path) -> dict[str, Any]:
+    return read_toml(run / "run.toml") if (run / "run.toml").is_file() else {}
 
 
 def _read_optional_json(path: Path) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def example_rows(
             masked=None if generator is None else mask_name if hidden[i] else tokenizer.id_to_token(int(old)),
             generated=None if generator is None else tokenizer.id_to_token(new[i]),
             label=None if generator is None else "replaced" if new[i] != old else "original",
-            p_replaced=probabilities[i],
+            p_replaced=None if (p := probabilities[i]) is None else round(p, 6),
         )
         for i, old in enumerate(ids)
     ]

@@ -103,9 +103,18 @@ def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it is put in order."""
     from safetensors.torch import save_file
 
     save_file(dict(tensors), path, metadata={"format": "pt", DIGEST: digest(tensors)})
+    with open(path, "r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        ordered = {"__metadata__": dict(sorted(header.pop("__metadata__").items())), **header}
+        content = json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
+        assert len(content) <= size
+        file.seek(8)
+        file.write(content.ljust(size))
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:

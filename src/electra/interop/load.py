@@ -46,6 +46,13 @@ class Loaded:
     # what the user may want to know: weights that were not used, say
     notes: tuple[str, ...] = ()
 
+    def to(self, device: torch.device | str) -> Loaded:
+        """The same model, its weights moved."""
+        self.encoder.to(device)
+        if self.head is not None:
+            self.head.to(device)
+        return self
+
     def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
         """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]."""
         assert self.head is not None

@@ -9,6 +9,7 @@ from electra.interop import run_folder
 from electra.interop.card import Card, card_of_run
 from electra.interop.huggingface import Dtype, write_model
 from electra.interop.load import Loaded, load
+from electra.interop.names import Kind
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
@@ -31,18 +32,21 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
 
 
 def import_pair(source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False) -> list[str]:
-    """Write `source` (and `generator`) to out/discriminator and out/generator. Returns what was done, in lines for the user."""
-    out = Path(out)
-    models = [load(source, "encoder", allow_pickle=allow_pickle)]
+    """Write the networks of `source` (and `generator`) to out/discriminator and out/generator. Returns lines for the user."""
+    out, path = Path(out), Path(source).expanduser()
+    wanted: list[tuple[str, Kind]] = [(source, "encoder")]
     if generator is not None:
-        models = [load(source, "discriminator", allow_pickle=allow_pickle), load(generator, "generator", allow_pickle=allow_pickle)]
-        if models[0].tokenizer.digest != models[1].tokenizer.digest:
-            raise ModelError("the two networks have different tokenizers", where=generator, fix="Give the two networks of one pair")
+        wanted = [(source, "discriminator"), (generator, "generator")]
+    elif run_folder.holds_networks(path):
+        wanted = [(source, kind) for kind in run_folder.networks(path)]
+    models = [load(name, kind, allow_pickle=allow_pickle) for name, kind in wanted]
+    if models[0].tokenizer.digest != models[-1].tokenizer.digest:
+        raise ModelError("the two networks have different tokenizers", where=generator, fix="Give the two networks of one pair")
     if models[0].kind not in run_folder.NETWORKS:
         raise ModelError(f"this is a {models[0].kind}, not a pre-trained network", where=source, fix="Give a discriminator or a generator")
     lines = []
-    for model, name in zip(models, (source, generator), strict=False):
-        export(model, out / model.kind, str(name))
+    for model, (name, _) in zip(models, wanted, strict=True):
+        export(model, out / model.kind, name)
         config = model.config
         shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"
         lines += [f"{out / model.kind}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]
