@@ -1,0 +1,13 @@
+"""Fine-tuning: a pre-trained encoder, a task, labelled data -> a model that answers, with its numbers over several seeds.
+
+tables    csv, tsv and jsonl files, compressed or not; finding train, dev and test in a folder
+tasks/    one file per task; the contract is in tasks/__init__.py
+sequence  the tasks that read one text or two and answer with one label or one number
+features  texts -> token ids; batches of similar length
+heads     what stands on top of the encoder
+metrics   accuracy, F1, correlations; null with a reason where a number is not defined
+plan      the settings of a fine-tuning, their defaults by model size, and what makes two runs the same run
+trainer   one seed: the loop, its checkpoints, evaluation
+runner    all seeds: the output folder, the table, the saved model
+predict   a fine-tuned folder and a file -> predictions
+"""

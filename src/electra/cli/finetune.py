@@ -1,0 +1,33 @@
+"""Fine-tune a model on labelled texts, over one or more seeds: numbers, predictions, and a model folder for transformers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, fields
+
+from electra.cli.arguments import Positional
+from electra.finetune.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Settings):
+    model: Positional[str]
+    """A run folder, an exported folder, or a name on the hub."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.finetune.runner import finetune
+    from electra.training.signals import StopRequest
+
+    settings = Settings(**{field.name: getattr(arguments, field.name) for field in fields(Settings)})
+    with StopRequest() as stop:
+        results = finetune(arguments.model, settings, say, lambda: stop.received is not None)
+    if results is None:
+        return stop.exit_code
+    say(f"results: {settings.out / 'all_results.json'}")
+    return 0
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,121 @@
+"""The splits of one fine-tuning: found, read, completed, checked against the task."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from electra import durable
+from electra.errors import ConfigError, TaskError
+from electra.finetune.sequence import SequenceTask
+from electra.finetune.settings import Settings
+from electra.finetune.tables import COMPRESSIONS, FORMATS, SPLIT_NAMES, find_split
+from electra.finetune.tasks import Example, Task, load_task
+
+DEV_SHARE = 0.1  # of the training data, when there is no dev file
+
+
+@dataclass(frozen=True)
+class Dataset:
+    task: Task  # fitted to the training data
+    train: tuple[Example, ...]
+    dev: tuple[Example, ...]
+    test: tuple[Example, ...]
+    files: dict[str, str]  # split -> SHA-256 of its file
+    notes: tuple[str, ...]  # what was done to the data, to be told
+
+
+def choose_task(settings: Settings) -> Task:
+    """The task of that name, with the user's columns."""
+    task = load_task(settings.task)
+    if settings.text_column:
+        wanted = len(task.texts[0])
+        if task.name == "pair" and len(settings.text_column) != wanted:
+            raise ConfigError("a pair has two texts", where="--text-column", fix="Give two columns, or --task classification")
+        task = replace(task, texts=(settings.text_column,))
+    if settings.label_column:
+        task = replace(task, label=(settings.label_column,))
+    if settings.columns:
+        task = replace(task, header=settings.columns)
+    if settings.both_orders is not None and isinstance(task, SequenceTask):
+        task = replace(task, both_orders=settings.both_orders)
+    return task
+
+
+def read_dataset(settings: Settings, task: Task) -> Dataset:
+    paths = locate(settings, task)
+    notes: list[str] = []
+    train_split = task.read(paths["train"])
+    train = train_split.examples
+    if train_split.dropped:
+        notes.append(f"train: {train_split.dropped} malformed rows left out")
+    task = task.fit(train)
+    dev: tuple[Example, ...]
+    if "dev" in paths:
+        dev = task.read(paths["dev"]).examples
+    else:
+        train, dev = split_by_hash(train, paths["train"])
+        notes.append(f"no dev file: {len(dev)} of the training examples are set aside as dev, by hash of their text")
+    if settings.limit_train and settings.limit_train < len(train):
+        notes.append(f"train: {settings.limit_train} of {len(train)} examples, chosen by hash")
+        train = limit_by_hash(train, settings.limit_train)
+    try:
+        task.fit(train)
+    except TaskError:
+        fix = "Give --dev FILE, or a higher --limit-train"
+        raise TaskError("what is left to train on has one answer only", where=paths["train"], fix=fix) from None
+    test = task.read(paths["test"], labelled=False).examples if "test" in paths else ()
+    files = {split: durable.sha256(path) for split, path in paths.items()}
+    return Dataset(task, train, dev, test, files, tuple(notes))
+
+
+def locate(settings: Settings, task: Task) -> dict[str, Path]:
+    """The file of each split there is."""
+    data = settings.data
+    paths: dict[str, Path] = {}
+    if data.is_dir():
+        for split in SPLIT_NAMES:
+            if (given := getattr(settings, split, None)) is None and (
+                found := find_split(data, split, task.dev_files if split == "dev" else ())
+            ):
+                paths[split] = found
+            elif given is not None:
+                paths[split] = given
+    elif data.is_file():
+        paths = {"train": data, **{split: path for split in ("dev", "test") if (path := getattr(settings, split)) is not None}}
+    else:
+        raise TaskError("no such file or folder", where=data, fix="Give --data a folder with train and dev files, or a training file")
+    if "train" not in paths:
+        names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
+        endings = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
+        raise TaskError("no training file", where=data, fix=f"Looked for {names} ({endings}); or give --data the file itself")
+    for path in paths.values():
+        if not path.is_file():
+            raise TaskError("no such file", where=path)
+    return paths
+
+
+def hash_of(example: Example) -> float:
+    """A number in [0, 1) that depends on the texts alone, so that the same texts land on the same side of a split."""
+    digest = hashlib.blake2b("\x1f".join(example.texts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") / 2**64
+
+
+def split_by_hash(examples: Sequence[Example], where: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """(train, dev): the examples with the smallest hashes are dev; equal texts stay together."""
+    hashes = [hash_of(example) for example in examples]
+    cut = sorted(hashes)[math.ceil(len(hashes) * DEV_SHARE) - 1]
+    dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
+    train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
+    if not train:
+        raise TaskError("too few examples to set some aside as dev", where=where, fix="Give --dev FILE")
+    return train, dev
+
+
+def limit_by_hash(examples: Sequence[Example], limit: int) -> tuple[Example, ...]:
+    """`limit` examples, in the file's order."""
+    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i]), i))
+    return tuple(examples[i] for i in sorted(order[:limit]))

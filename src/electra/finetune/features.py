@@ -1,0 +1,160 @@
+"""Texts -> token ids, and windows of ids -> batches of similar length.
+
+A batch is padded to its own longest window. Padding has the piece id -1, so no token attends to it: an example's output does not
+depend on its neighbours (tests/finetune holds it to that).
+Departure from the original code, which pads the training set to a whole number of batches with dummy examples, shuffles it once when
+it is written, and lower-cases without regard to the tokenizer's own settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.seeds import key, permute
+
+if TYPE_CHECKING:
+    import torch
+
+    from electra.data.tokenizer import Tokenizer
+
+Ids = npt.NDArray[np.int64]
+NO_TARGET = -100  # where a window's row of targets is padded
+EVALUATION_TOKENS = 4096  # tokens in a batch, padding included, where nothing is learned
+POOL = 64  # batches that are sorted by length together: enough for little padding, few enough to stay well mixed
+
+
+class Tokens:
+    """A tokenizer as fine-tuning needs it."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.pad, self.cls, self.sep = tokenizer.specials.pad, tokenizer.specials.cls, tokenizer.specials.sep
+        empty = tokenizer.encode("", "")
+        self.like_bert = empty.ids == [self.cls, self.sep, self.sep] and empty.segments == [0, 0, 1]
+
+    def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
+        """One text or two, for every example -> (ids with special tokens, token types, whether tokens had to go).
+
+        texts: all the first texts, then, for pairs, all the second ones.
+        """
+        if not self.like_bert:  # another arrangement of special tokens: let the tokenizer make it
+            return [self._arranged(row[0], row[1] if len(row) > 1 else None, max_length) for row in zip(*texts, strict=True)]
+        first, *rest = (self.tokenizer.encode_corpus(column) for column in texts)
+        second = rest[0] if rest else [None] * len(first)
+        return [join(a, b, cls=self.cls, sep=self.sep, max_length=max_length) for a, b in zip(first, second, strict=True)]
+
+    def _arranged(self, first: str, second: str | None, max_length: int) -> tuple[Ids, Ids, bool]:
+        whole = self.tokenizer.encode(first, second)
+        cut = len(whole.ids) > max_length
+        kept = self.tokenizer.encode(first, second, max_length) if cut else whole
+        return np.array(kept.ids, np.int64), np.array(kept.segments, np.int64), cut
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What the encoder reads. Usually one window an example; more where both orders are shown or a text is read in pieces."""
+
+    input_ids: list[Ids]
+    token_type_ids: list[Ids]
+    example: Ids  # the example each window belongs to
+    targets: list[npt.NDArray[Any]] | None  # one number, or one a token
+    truncated: int = 0  # examples that lost tokens
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    def lengths(self) -> Ids:
+        return np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self.input_ids))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tensors of one batch; `index` says which windows they are."""
+
+    index: Ids
+    input_ids: torch.Tensor
+    token_type_ids: torch.Tensor
+    piece_ids: torch.Tensor | None  # None when no window is padded: then nothing needs a mask
+    targets: torch.Tensor | None
+
+
+def join(first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, sep: int, max_length: int) -> tuple[Ids, Ids, bool]:
+    """[CLS] first [SEP] second [SEP] with token types 0 and 1; whether tokens had to go.
+
+    Tokens go from the longer text until both have the same length, then from both: transformers' "longest_first".
+    """
+    if second is None:
+        ids = np.concatenate([[cls], first[: max_length - 2], [sep]]).astype(np.int64)
+        return ids, np.zeros(len(ids), np.int64), len(first) > max_length - 2
+    room = max_length - 3
+    short, long = sorted((len(first), len(second)))
+    cut = short + long > room
+    if cut:
+        short = min(short, room // 2)
+        long = room - short
+    size_first, size_second = (short, long) if len(first) <= len(second) else (long, short)
+    ids = np.concatenate([[cls], first[:size_first], [sep], second[:size_second], [sep]]).astype(np.int64)
+    types = np.zeros(len(ids), np.int64)
+    types[size_first + 2 :] = 1
+    return ids, types, cut
+
+
+def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:
+    """One epoch's batches: the windows shuffled, sorted by length within pools of some batches, and the batches shuffled.
+
+    A pure function of its arguments, so a run continued in the middle of an epoch sees the rest of it and nothing twice.
+    """
+    count = len(lengths)
+    shuffled = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)
+    pool = POOL * batch_size
+    batches: list[Ids] = []
+    for start in range(0, count, pool):
+        members = shuffled[start : start + pool]
+        members = members[np.argsort(lengths[members], kind="stable")]
+        batches += [members[i : i + batch_size] for i in range(0, len(members), batch_size)]
+    order = permute(np.arange(len(batches)), len(batches), key(seed, "order/batches", epoch))
+    return [batches[i] for i in order.astype(np.int64)]
+
+
+def evaluation_order(lengths: Ids) -> Iterator[Ids]:
+    """Batches of similar length for one pass, the shortest first: as many windows as fit the budget of tokens."""
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= EVALUATION_TOKENS:
+            end += 1
+        yield order[start:end]
+        start = end
+
+
+def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu") -> Batch:
+    import torch
+
+    rows = [windows.input_ids[i] for i in index]
+    sizes = [len(row) for row in rows]
+    longest = max(sizes)
+    ids = np.full((len(rows), longest), pad, np.int64)
+    types = np.zeros_like(ids)
+    pieces = np.full_like(ids, -1)
+    for row, (i, size) in enumerate(zip(index, sizes, strict=True)):
+        ids[row, :size], types[row, :size], pieces[row, :size] = rows[row], windows.token_type_ids[i], 0
+    targets = None
+    if windows.targets is not None:
+        found = [windows.targets[i] for i in index]
+        if found[0].ndim:
+            found = [np.pad(row, (0, longest - len(row)), constant_values=NO_TARGET) for row in found]
+        targets = torch.from_numpy(np.stack(found)).to(device)
+    padded = min(sizes) < longest
+    return Batch(
+        index,
+        torch.from_numpy(ids).to(device),
+        torch.from_numpy(types).to(device),
+        torch.from_numpy(pieces).to(device) if padded else None,
+        targets,
+    )

@@ -1,0 +1,89 @@
+"""Accuracy, F1 and correlations, as scikit-learn and scipy compute them.
+
+A number that is not defined is None with the reason, never a crash and never a silent zero. One convention is kept because GLUE's
+numbers rest on it: the Matthews correlation of constant predictions is 0.
+(The original ELECTRA code has an F1 scorer that counts the gold labels from its predictions; it is dead code there, and wrong.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Score:
+    value: float | None
+    reason: str = ""  # why there is no value
+
+
+Array = npt.NDArray[Any]
+
+
+def accuracy(predicted: Array, gold: Array) -> Score:
+    return Score(float(np.mean(predicted == gold)))
+
+
+def f1(predicted: Array, gold: Array) -> Score:
+    """Of two labels, the F1 of the second ("equivalent", "duplicate", "yes")."""
+    from sklearn.metrics import f1_score
+
+    if not (predicted == 1).any() and not (gold == 1).any():
+        return Score(None, "the positive label is neither in the data nor predicted")
+    return Score(float(f1_score(gold, predicted, average="binary", pos_label=1, zero_division=0)))
+
+
+def f1_macro(predicted: Array, gold: Array) -> Score:
+    """The mean of the F1 of each label that is in the data or predicted."""
+    from sklearn.metrics import f1_score
+
+    return Score(float(f1_score(gold, predicted, average="macro", zero_division=0)))
+
+
+def matthews_correlation(predicted: Array, gold: Array) -> Score:
+    from sklearn.metrics import matthews_corrcoef
+
+    if len(np.unique(gold)) < 2:
+        return Score(None, "only one label in the data")
+    return Score(float(matthews_corrcoef(gold, predicted)))
+
+
+def pearson(predicted: Array, gold: Array) -> Score:
+    from scipy.stats import pearsonr
+
+    return _correlation(lambda: float(pearsonr(predicted, gold).statistic), predicted, gold)
+
+
+def spearmanr(predicted: Array, gold: Array) -> Score:
+    from scipy.stats import spearmanr as correlate
+
+    return _correlation(lambda: float(correlate(predicted, gold).statistic), predicted, gold)
+
+
+def _correlation(compute: Callable[[], float], predicted: Array, gold: Array) -> Score:
+    if len(gold) < 2:
+        return Score(None, "fewer than two examples")
+    for name, values in (("gold numbers", gold), ("predictions", predicted)):
+        if np.ptp(values) <= 1e-9 * max(1.0, float(np.abs(values).max())):
+            return Score(None, f"all {name} are equal")
+    value = compute()
+    return Score(value) if math.isfinite(value) else Score(None, "not finite")
+
+
+METRICS: dict[str, Callable[[Array, Array], Score]] = {
+    metric.__name__: metric for metric in (accuracy, f1, f1_macro, matthews_correlation, pearson, spearmanr)
+}
+
+
+def summary(values: Sequence[float | None]) -> dict[str, float | None]:
+    """Mean, sample standard deviation and median over seeds. All None when one seed has no value; sd is None for a single seed."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return {"mean": None, "sd": None, "median": None}
+    sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return {"mean": float(np.mean(known)), "sd": sd, "median": float(np.median(known))}

@@ -1,0 +1,189 @@
+"""Tasks that read one text or two and answer with one label or one number: classification and regression.
+
+The reference's details that matter are kept: both orders of a pair in training for MRPC and STS-B (not QQP), numbers scaled to
+[0, 1] and fitted by squared error. The scaling is undone in the model's last layer when it is saved, so it answers in the data's unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from electra.errors import TaskError, nearest
+from electra.finetune.features import Tokens, Windows
+from electra.finetune.metrics import METRICS, Score
+from electra.finetune.tables import Table, open_table
+from electra.finetune.tasks import Example, HeadKind, Outputs, Split, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ID_COLUMNS = ("id", "idx", "index")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceTask(Task):
+    kind: Literal["classification", "regression"] = "classification"
+    labels: tuple[str, ...] = ()  # names in the order of the classes; a file may also give the class's number. () = found in training data
+    scale: tuple[float, float] | None = None  # regression: lowest and highest; None = found in training data
+    both_orders: bool = False  # train on (a, b) and (b, a)
+    drop_malformed: bool = False  # leave out rows with a wrong number of cells and count them
+
+    @property
+    def head(self) -> HeadKind:
+        return "classifier"
+
+    @property
+    def num_outputs(self) -> int:
+        return 1 if self.kind == "regression" else len(self.labels)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return ("score",) if self.kind == "regression" else self.labels
+
+    def read(self, path: Path, labelled: bool = True) -> Split:
+        table = open_table(path, self.header, self.texts, self.drop_malformed)
+        texts = next((names for names in self.texts if set(names) <= set(table.columns)), None)
+        if texts is None:
+            raise _no_column(table, [" + ".join(names) for names in self.texts], "--text-column")
+        label = next((name for name in self.label if name in table.columns), None)
+        if label is None and labelled:
+            raise _no_column(table, list(self.label), "--label-column")
+        identifier = next((name for name in ID_COLUMNS if name in table.columns and name not in (*texts, label)), None)
+        examples = []
+        for number, (line, row) in enumerate(table.rows):
+            where = f"{path}:{line}"
+            gold = _gold(row.get(label)) if label else None
+            if gold is None and labelled:
+                raise TaskError(f"no answer in column {label!r}", where=where)
+            name = str(row[identifier]) if identifier and row.get(identifier) not in (None, "") else str(number)
+            examples.append(Example(name, where, tuple(_text(row, column, where) for column in texts), gold))
+        if not examples:
+            raise TaskError("no examples: the file has nothing but a header", where=path)
+        return Split(tuple(examples), table.dropped)
+
+    def fit(self, examples: Sequence[Example]) -> SequenceTask:
+        where = examples[0].where.rpartition(":")[0]
+        if self.kind == "regression":
+            numbers = [self.gold_number(example) for example in examples]
+            low, high = self.scale or (min(numbers), max(numbers))
+            if low == high:
+                raise TaskError(f"every example has the number {low:g}: nothing to learn", where=where)
+            return replace(self, scale=(low, high))
+        found = sorted({str(example.gold) for example in examples}, key=_natural)
+        labels = self.labels or tuple(found)
+        fitted = replace(self, labels=labels)
+        if len({fitted.gold_class(example) for example in examples}) < 2:
+            raise TaskError(f"every example has the label {found[0]!r}: nothing to learn", where=where, fix="Check --label-column")
+        return fitted
+
+    def gold_class(self, example: Example) -> int:
+        gold = str(example.gold)
+        if gold in self.labels:
+            return self.labels.index(gold)
+        if gold.isdecimal() and int(gold) < len(self.labels) and not any(name.isdecimal() for name in self.labels):
+            return int(gold)
+        raise TaskError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
+
+    def gold_number(self, example: Example) -> float:
+        try:
+            number = float(example.gold)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not np.isfinite(number):
+            raise TaskError(f"{example.gold!r} is not a number", where=example.where, fix="Check --label-column")
+        return number
+
+    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
+        columns = [list(texts) for texts in zip(*(example.texts for example in examples), strict=True)]
+        orders = [columns, columns[::-1]] if train and self.both_orders and len(columns) == 2 else [columns]
+        joined = [row for order in orders for row in tokens.join(order, max_length)]
+        targets = None
+        if all(example.gold is not None for example in examples):
+            targets = [self._target(example) for example in examples] * len(orders)
+        return Windows(
+            input_ids=[ids for ids, _, _ in joined],
+            token_type_ids=[types for _, types, _ in joined],
+            example=np.tile(np.arange(len(examples)), len(orders)),
+            targets=targets,
+            truncated=sum(cut for _, _, cut in joined[: len(examples)]),
+        )
+
+    def _target(self, example: Example) -> Any:
+        if self.kind == "classification":
+            return np.array(self.gold_class(example), np.int64)
+        assert self.scale is not None
+        low, high = self.scale
+        return np.array((self.gold_number(example) - low) / (high - low), np.float32)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
+        from torch.nn import functional as F
+
+        if self.kind == "regression":
+            return F.mse_loss(logits.squeeze(-1).float(), targets, reduction="sum"), len(targets)
+        return F.cross_entropy(logits.float(), targets, reduction="sum"), len(targets)
+
+    def output_scale(self) -> tuple[float, float]:
+        low, high = self.scale or (0.0, 1.0)
+        return (high - low, low) if self.kind == "regression" else (1.0, 0.0)
+
+    def predict(self, outputs: Outputs, windows: Windows, num_examples: int) -> list[Any]:
+        """Probabilities [classes], or [number] in the data's unit."""
+        assert len(outputs) == num_examples
+        logits = np.stack(outputs).astype(np.float64)
+        if self.kind == "regression":
+            factor, offset = self.output_scale()
+            return list(logits * factor + offset)
+        exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+        return list(exponentials / exponentials.sum(-1, keepdims=True))
+
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        stacked = np.stack(predictions)
+        if self.kind == "regression":
+            predicted, gold = stacked[:, 0], np.array([self.gold_number(example) for example in examples])
+        else:
+            predicted, gold = stacked.argmax(-1), np.array([self.gold_class(example) for example in examples])
+        return {name: METRICS[name](predicted, gold) for name in self.metrics}
+
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+        if self.kind == "regression":
+            return [("id", "score"), *((e.id, _digits(p[0])) for e, p in zip(examples, predictions, strict=True))]
+        rows = [(e.id, self.labels[int(p.argmax())], *map(_digits, p)) for e, p in zip(examples, predictions, strict=True)]
+        return [("id", "label", *(f"p({name})" for name in self.labels)), *rows]
+
+
+def _digits(number: float) -> str:
+    return format(number, ".9g")
+
+
+def _gold(value: Any) -> str | None:
+    """An answer as written; None where there is none. GLUE's test files on the hub have -1."""
+    text = str(value).strip() if value is not None else ""
+    return None if text in ("", "-1") else text
+
+
+def _text(row: Mapping[str, Any], column: str, where: str) -> str:
+    if column not in row:
+        raise TaskError(f"no field {column!r}", where=where)
+    value = row[column]
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return " ".join(value)
+    if not isinstance(value, str):
+        raise TaskError(f"column {column!r} holds {value!r}, not a text", where=where)
+    return value.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which are no text
+
+
+def _natural(label: str) -> tuple[int, float, str]:
+    """Sort numbers as numbers, before words."""
+    try:
+        return (0, float(label), label)
+    except ValueError:
+        return (1, 0.0, label)
+
+
+def _no_column(table: Table, wanted: list[str], option: str) -> TaskError:
+    return TaskError(f"no column {' or '.join(wanted)}", where=table.path, fix=f"It has {', '.join(table.columns)}: name one with {option}")

@@ -1,0 +1,106 @@
+"""The settings of a fine-tuning, and the paper's values for what is left open.
+
+Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise decay 0.8 / 0.8 / 0.9 for
+small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Two departures, on purpose, from the published code: it decays weights
+by 0.01 unless told otherwise (the paper says 0), and its layer-wise decay skips an exponent (the top layer gets decay^2 where the head
+gets decay^0); here the head has exponent 0, the top layer 1, ..., the embeddings layers + 1.
+Torch-free, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from electra.errors import ConfigError
+
+RECORD = "finetune.json"  # in the output folder: the settings, and what they were applied to
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    task: str
+    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; or your own data: classification, pair, regression."""
+    data: Path
+    """A folder with train, dev (valid, validation) and test files, or one training file: csv, tsv or jsonl, compressed or not."""
+    out: Path
+    """Where results go. The same command again continues an interrupted run."""
+    dev: Path | None = None
+    """The file to evaluate on (none: found in the folder, else a tenth of the training data)."""
+    test: Path | None = None
+    """A file to predict after training (none: found in the folder)."""
+    text_column: tuple[str, ...] = ()
+    """The column of the text, or the two columns of a pair (none: the usual names)."""
+    label_column: str | None = None
+    """The column of the answer (none: the usual names)."""
+    columns: tuple[str, ...] = ()
+    """The columns' names, for files without a header line."""
+    seeds: int = 1
+    """How many times to fine-tune, with other random draws. Five are a fair number for small data."""
+    seed: int = 0
+    """The first seed."""
+    init: Literal["pretrained", "random"] = "pretrained"
+    """random: the same architecture with fresh weights, as a baseline."""
+    head: Literal["transformers", "linear"] = "transformers"
+    """transformers: the head of the class the model is saved as. linear: the original code's; measured, but not saved."""
+    epochs: float | None = None
+    """Passes over the training data (none: the task's, 3 or 10)."""
+    batch_size: int = 32
+    learning_rate: float | None = None
+    """Of the head (none: 3e-4, 1e-4 or 5e-5 by the model's size)."""
+    layer_decay: float | None = None
+    """Each layer learns this much slower than the one above it (none: 0.8, or 0.9 for large models)."""
+    weight_decay: float = 0.0
+    """Decoupled; never on biases and norms."""
+    warmup: float = 0.1
+    """Share of the steps over which the learning rate rises."""
+    dropout: float = 0.1
+    """In the encoder and the head, whatever the model was pre-trained with."""
+    clip: float = 1.0
+    """Largest global gradient norm."""
+    max_length: int | None = None
+    """Tokens of an input with [CLS] and [SEP] (none: the task's, within the model's positions). Longer ones are cut, and counted."""
+    both_orders: bool | None = None
+    """Train on (a, b) and on (b, a) (none: for MRPC and STS-B)."""
+    limit_train: int | None = None
+    """Train on this many examples, chosen by hash: the same ones whatever the order of the file."""
+    evaluate_every_epoch: bool = False
+    keep: Literal["best", "median"] = "best"
+    """Which seed's model to save, by the primary metric on dev."""
+    checkpoint_every: int = 500
+    """Steps between checkpoints within a seed."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """auto: bf16 matrix products where the hardware has them, fp32 elsewhere."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "batch_size", "checkpoint_every", "limit_train", "max_length"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"must be at least 1, not {value}", where=_flag(name))
+        for name in ("epochs", "learning_rate", "layer_decay", "clip"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ConfigError(f"must be above 0, not {value}", where=_flag(name))
+        for name in ("warmup", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"must be a share from 0 to below 1, not {getattr(self, name)}", where=_flag(name))
+        if len(self.text_column) > 2:
+            raise ConfigError(f"one text or two, not {len(self.text_column)}", where="--text-column")
+
+
+# Settings that change where things are written or what is kept, never a number of one seed: free to differ when a run is continued.
+HARMLESS = {"data", "out", "dev", "test", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "device"}
+
+
+def default_learning_rate(hidden_size: int) -> float:
+    return 3e-4 if hidden_size <= 256 else 1e-4 if hidden_size <= 768 else 5e-5
+
+
+def default_layer_decay(hidden_size: int) -> float:
+    return 0.8 if hidden_size <= 768 else 0.9
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

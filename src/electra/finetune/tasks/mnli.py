@@ -1,0 +1,16 @@
+"""MNLI: does the premise entail the hypothesis? Evaluated on the matched genres; `--dev` names the mismatched file."""
+
+from __future__ import annotations
+
+from electra.finetune.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="mnli",
+    version=1,
+    source="Williams, Nangia, Bowman 2018",
+    metrics=("accuracy",),
+    texts=(("sentence1", "sentence2"), ("premise", "hypothesis")),
+    label=("gold_label", "label"),
+    labels=("entailment", "neutral", "contradiction"),
+    dev_files=("dev_matched", "validation_matched"),
+)

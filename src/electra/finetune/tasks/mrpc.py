@@ -1,0 +1,16 @@
+"""MRPC: do the two sentences say the same? The paper reports accuracy, so accuracy is the primary metric."""
+
+from __future__ import annotations
+
+from electra.finetune.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="mrpc",
+    version=1,
+    source="Dolan, Brockett 2005",
+    metrics=("accuracy", "f1"),
+    texts=(("#1 String", "#2 String"), ("sentence1", "sentence2")),
+    label=("Quality", "label"),
+    labels=("not_equivalent", "equivalent"),
+    both_orders=True,
+)

@@ -1,0 +1,15 @@
+"""SST-2: is the opinion positive?"""
+
+from __future__ import annotations
+
+from electra.finetune.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="sst-2",
+    version=1,
+    source="Socher et al. 2013",
+    metrics=("accuracy",),
+    texts=(("sentence",),),
+    label=("label",),
+    labels=("negative", "positive"),
+)

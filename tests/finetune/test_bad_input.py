@@ -1,0 +1,88 @@
+"""What a user gets wrong: one line on stderr, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import toy_task
+from toy_task import BAD, GOOD
+
+from electra.cli.main import main
+
+TABLE = "sentence\tlabel\n" + "".join(f"{word} film\t{label}\n" for label, words in enumerate((BAD, GOOD)) for word in words)
+
+
+def case(name: str, files: dict[str, str], message: str, *options: str) -> object:
+    return pytest.param(files, message, options, id=name)
+
+
+TOO_LONG = r"--max-length: 25 tokens are more than the model's positions. Use at most 24"
+NO_TRAIN = r"data: no training file. Looked for train\* or training\* \(.tsv, .csv"
+NO_LABEL = r"train.csv: no column label or labels or class. It has text, mark: name one with --label-column"
+NO_TEXT = r"train.tsv: no column Satz. It has sentence, label: name one with --text-column"
+
+CASES = [
+    case("no such column", {"train.tsv": TABLE}, NO_TEXT, "--text-column", "Satz"),
+    case("no label column", {"train.csv": "text,mark\nx,1\n"}, NO_LABEL),
+    case("too few cells", {"train.tsv": TABLE + "fine\n"}, r"train.tsv:8: 1 columns instead of 2"),
+    case("unknown label", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\nx\t7\n"}, r"dev.tsv:2: unknown label '7'. Known: 0, 1"),
+    case("no label", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\nx\t\n"}, r"dev.tsv:2: no answer in column 'label'"),
+    case("one class", {"train.tsv": "sentence\tlabel\nx\t1\ny\t1\n"}, r"train.tsv: every example has the label '1'"),
+    case("one left", {"train.tsv": "sentence\tlabel\nx\t1\ny\t0\n"}, r"train.tsv: what is left to train on has one answer only"),
+    case("empty file", {"train.tsv": ""}, r"train.tsv: the file is empty"),
+    case("only a header", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\n"}, r"dev.tsv: no examples"),
+    case("no train file", {"dev.tsv": TABLE, "all.tsv": TABLE}, NO_TRAIN),
+    case("two train files", {"train-a.tsv": TABLE, "train-b.tsv": TABLE}, r"more than one train file \(train-a.tsv, train-b.tsv\)"),
+    case("too long", {"train.tsv": TABLE}, TOO_LONG, "--max-length", "25"),
+    case("unknown task", {"train.tsv": TABLE}, r"--task: no task named 'sst3'. Did you mean 'sst2'", "--task", "sst3"),
+    case("not a number", {"train.tsv": "text\tscore\nx\tmuch\n"}, r"train.tsv:2: 'much' is not a number", "--task", "regression"),
+    case("one number", {"train.tsv": "text\tscore\nx\t1\ny\t1\n"}, r"train.tsv: every example has the number 1", "--task", "regression"),
+    case("half a pair", {"train.tsv": TABLE}, r"--text-column: a pair has two texts", "--task", "pair", "--text-column", "sentence"),
+    case("no epochs", {"train.tsv": TABLE}, r"--epochs: must be above 0, not -1", "--epochs", "-1"),
+    case("unknown option", {"train.tsv": TABLE}, r"--epohcs", "--epohcs", "3"),
+    case("no dev file of that name", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--dev", "nowhere.tsv"),
+]
+
+
+@pytest.fixture
+def refused(electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+    def check(options: list[str], message: str, model: Path = electra_folder) -> None:
+        code = main(["finetune", str(model), "--out", str(tmp_path / "out"), *options])
+        output = capsys.readouterr()
+        assert code == 2 and output.out == ""
+        assert re.fullmatch(rf"error: .*{message}.*\n", output.err), output.err
+        assert not (tmp_path / "out").exists()
+
+    return check
+
+
+@pytest.mark.parametrize(("files", "message", "options"), CASES)
+def test_bad_data(files: dict[str, str], message: str, options: tuple[str, ...], refused: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name, content in files.items():
+        (tmp_path / "data" / name).write_text(content)
+    refused(["--data", str(tmp_path / "data"), "--task", "classification", *options], message)
+
+
+def test_missing_folders(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:
+    refused(["--task", "sst2", "--data", str(tmp_path / "gone")], r"gone: no such file or folder")
+    refused(["--task", "sst2", "--data", str(sst2_folder)], r"no-model: no such folder", model=tmp_path / "no-model")
+
+
+def test_predict_needs_a_finished_classifier(electra_folder: Path, sst2_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(electra_folder), str(sst2_folder / "dev.tsv")]) == 2
+    assert "fine-tuned classifier" in capsys.readouterr().err
+
+
+def test_long_texts_are_cut_and_counted(electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
+    with open(data / "train.tsv", "a") as file:
+        file.write("fine " * 40 + "\t1\n")
+    options = ["--task", "sst2", "--epochs", "0.1", "--precision", "fp32", "--device", "cpu"]
+    assert main(["finetune", str(electra_folder), "--data", str(data), "--out", str(tmp_path / "out"), *options]) == 0
+    assert f"train: 1 of 41 examples are longer than {toy_task.POSITIONS} tokens and were cut" in capsys.readouterr().out
+    assert main(["predict", str(tmp_path / "out"), str(data / "dev.tsv"), "--out", str(tmp_path / "p.tsv")]) == 0
+    assert re.fullmatch(r"10 predictions in .*p.tsv: (positive|negative) \d+(, (positive|negative) \d)?\n", capsys.readouterr().out)

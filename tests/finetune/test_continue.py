@@ -1,0 +1,103 @@
+"""Killed and started again: the same command ends in the same bits. And folders that are not ours to continue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import toy_task
+from safetensors.torch import load_file
+
+from electra import durable
+from electra.errors import RunFolderError
+from electra.finetune.runner import finetune
+from electra.interop.huggingface import digest
+
+
+def command(model: Path, data: Path, out: Path) -> list[str]:
+    options = "--task sst2 --seeds 2 --epochs 4 --batch-size 16 --learning-rate 2e-3 --checkpoint-every 5 --precision fp32 --device cpu"
+    return [sys.executable, "-m", "electra", "finetune", str(model), "--data", str(data), "--out", str(out), *options.split()]
+
+
+def start(arguments: list[str]) -> subprocess.Popen[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+def stop_at(process: subprocess.Popen[str], wanted: str, number: signal.Signals) -> str:
+    """Send a signal when a line says so; the output up to the end."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if wanted in line:
+            process.send_signal(number)
+            break
+    rest, _ = process.communicate(timeout=120)
+    return seen + rest
+
+
+def model_digest(out: Path) -> str:
+    """Of the saved weights: the order of a safetensors file's own notes is not fixed."""
+    return digest(load_file(out / "model" / "model.safetensors"))
+
+
+def test_killed_and_continued_is_never_killed(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = start(command(electra_folder, sst2_folder, broken))
+    stop_at(process, "seed 0  epoch 0.79  step 15/76", signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL and not (broken / "seeds").exists()
+    assert list((broken / "checkpoints" / "seed-0").glob("step-*"))
+
+    process = start(command(electra_folder, sst2_folder, broken))
+    output = stop_at(process, "seed 1  epoch 1.58  step 30/76", signal.SIGTERM)
+    assert "continuing from step" in output and "stopped; the same command continues from here" in output
+    assert process.returncode == 143 and (broken / "seeds" / "seed-0").exists() and not (broken / "all_results.json").exists()
+
+    settings = toy_task.settings(whole, sst2_folder, seeds=2, epochs=4.0, layer_decay=None, checkpoint_every=1000)
+    finetune(str(electra_folder), settings, lambda line: None)
+    lines: list[str] = []
+    finetune(str(electra_folder), replace(settings, out=broken), lines.append)
+    assert any("continuing from step" in line for line in lines) and not any("seed 0  epoch" in line for line in lines)
+    for seed in ("seed-0", "seed-1"):
+        for name in ("dev.tsv", "test.tsv", "model.safetensors"):
+            assert durable.sha256(whole / "seeds" / seed / name) == durable.sha256(broken / "seeds" / seed / name), (seed, name)
+    assert model_digest(whole) == model_digest(broken)
+    assert not list((broken / "checkpoints").glob("seed-*"))
+
+
+def test_more_seeds_are_added_to_a_finished_folder_and_a_damaged_one_is_done_again(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.5)
+    first = finetune(str(electra_folder), settings, lambda line: None)
+    before = (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes()
+    (tmp_path / "out/seeds/seed-0/dev.tsv").write_bytes(before[:-1])
+    lines: list[str] = []
+    second = finetune(str(electra_folder), replace(settings, seeds=2), lines.append)
+    assert first is not None and second is not None
+    assert any("dev.tsv has" in line and "doing seed 0 again" in line for line in lines)
+    assert (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes() == before
+    assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
+
+
+def test_another_fine_tuning_is_refused_naming_what_differs(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.2)
+    finetune(str(electra_folder), settings, lambda line: None)
+    with pytest.raises(RunFolderError, match=r"holds another fine-tuning: learning_rate was 0.002, now 0.1; data.dev was .*, now "):
+        other = toy_task.write_classification(tmp_path / "other", dev=30, test=20)
+        finetune(str(electra_folder), replace(settings, learning_rate=0.1, data=other), lambda line: None)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    with pytest.raises(RunFolderError, match=r"holds files that are not a fine-tuning \(thesis.tex"):
+        finetune(str(electra_folder), replace(settings, out=tmp_path / "full"), lambda line: None)
+
+
+def test_a_folder_in_use_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    with durable.lock(tmp_path / "out"), pytest.raises(RunFolderError, match=f"in use by process {os.getpid()}"):
+        finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder), lambda line: None)

@@ -1,0 +1,304 @@
+"""Fine-tuning end to end on toy tasks: it learns, its numbers are transformers' numbers, and what it writes is what it says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy_task
+
+from electra.errors import RunFailed
+from electra.finetune.dataset import choose_task, read_dataset
+from electra.finetune.features import Tokens, collate, epoch_order, join
+from electra.finetune.heads import FineTuned
+from electra.finetune.predict import predict
+from electra.finetune.runner import finetune, prepare, resolve
+from electra.finetune.settings import Settings
+from electra.finetune.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
+from electra.interop.card import Card
+from electra.interop.huggingface import save_finetuned
+from electra.interop.load import load
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def job_for(model: Path, settings: Settings) -> Job:
+    loaded, dataset = load(model, "encoder"), read_dataset(settings, choose_task(settings))
+    return prepare(resolve(settings, dataset, loaded.config), dataset, loaded, silent, lambda: False)[0]
+
+
+def read_tsv(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def transformers_logits(folder: Path, texts: list[tuple[str, ...]]) -> torch.Tensor:
+    """One text at a time: nothing can depend on padding."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        return torch.cat([model(**tokenizer(*text, return_tensors="pt", truncation=True)).logits for text in texts])
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path) -> None:
+    model, out = request.getfixturevalue(f"{architecture}_folder"), tmp_path / "out"
+    lines: list[str] = []
+    chosen = toy_task.settings(out, sst2_folder, seeds=2, epochs=4, evaluate_every_epoch=True)
+    results = finetune(str(model), chosen, lines.append)
+    assert results == json.loads((out / "all_results.json").read_text())
+    assert results["eval_accuracy"] > 0.95
+    by_seed = results["eval_accuracy_by_seed"]
+    assert results["eval_accuracy"] == pytest.approx(np.mean(by_seed)) and results["eval_accuracy_median"] == pytest.approx(
+        np.median(by_seed)
+    )
+    assert results["eval_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
+    assert (results["train_samples"], results["eval_samples"], results["test_samples"], results["seeds"]) == (300, 60, 20, [0, 1])
+    assert results["kept_seed"] == int(np.argmax(by_seed))
+
+    kept = out / "seeds" / f"seed-{results['kept_seed']}"
+    dev = read_tsv(kept / "dev.tsv")
+    gold = [row["label"] for row in read_tsv(sst2_folder / "dev.tsv")]
+    correct = [row["label"] == ("negative", "positive")[int(label)] for row, label in zip(dev, gold, strict=True)]
+    assert np.mean(correct) == pytest.approx(by_seed[results["kept_seed"]])
+    assert [row["id"] for row in read_tsv(kept / "test.tsv")] == [str(100 + i) for i in range(20)]
+
+    from transformers import AutoConfig
+
+    assert AutoConfig.from_pretrained(out / "model").id2label == {0: "negative", 1: "positive"}
+    texts = [(row["sentence"],) for row in read_tsv(sst2_folder / "dev.tsv")]
+    theirs = transformers_logits(out / "model", texts).softmax(-1)
+    ours = torch.tensor([[float(row["p(negative)"]), float(row["p(positive)"])] for row in dev])
+    torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=0)
+
+    for name in (str(out), str(out / "model")):
+        assert predict(name, sst2_folder / "dev.tsv").rows() == [tuple(dev[0]), *(tuple(row.values()) for row in dev)]
+    assert any("after epoch 1: accuracy" in line for line in lines) and lines == lines_of(out)
+
+
+def lines_of(out: Path) -> list[str]:
+    return [line[20:] for line in (out / "log.txt").read_text().splitlines()]
+
+
+def test_a_pair_regression_answers_in_its_own_unit(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    results = finetune(str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=6), silent)
+    assert results is not None and results["eval_pearson"] > 0.9
+    predictions = predict(str(out), regression_folder / "dev.csv")
+    texts = [example.texts for example in predictions.examples]
+    theirs = transformers_logits(out / "model", texts).squeeze(-1).double().numpy()
+    np.testing.assert_allclose(np.concatenate(predictions.values), theirs, atol=1e-4)
+    gold = [2.5 * (i % 2 + i // 2 % 2) for i in range(60)]
+    assert np.corrcoef(theirs, gold)[0, 1] == pytest.approx(results["eval_pearson"], abs=1e-4)
+    assert np.abs(theirs - gold).mean() < 0.8
+    dev = read_tsv(out / "seeds/seed-0/dev.tsv")
+    np.testing.assert_allclose([float(row["score"]) for row in dev], theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
+    architecture: str, request: pytest.FixtureRequest, regression_folder: Path, tmp_path: Path
+) -> None:
+    """Same weights, same order, no dropout: the loop below shares nothing with ours but the order of the examples."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = request.getfixturevalue(f"{architecture}_folder")
+    chosen = toy_task.settings(
+        tmp_path / "out", regression_folder, "pair", label_column="score", dropout=0.0, layer_decay=0.7, epochs=20 / 19, checkpoint_every=1
+    )
+    job = job_for(model, chosen)
+    start = build_model(job, seed=5)
+    loaded = load(model, "encoder")
+    card = Card(name="x", kind="classifier")
+    save_finetuned(tmp_path / "start", start.encoder, start.head, "classifier", job.task.label_names, loaded.tokenizer, card)
+    _, progress = train_seed(job, 5, tmp_path / "checkpoints")
+    ours = [loss for _, loss in progress.losses]
+    assert len(ours) == 20
+
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "start").train()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
+    with open(regression_folder / "train.csv", newline="") as file:
+        data = list(csv.DictReader(file))
+    classes = ["0.0", "2.5", "5.0"]
+    optimizer = torch.optim.AdamW(their_groups(theirs, 2e-3, 0.7), betas=(0.9, 0.999), eps=1e-6)
+    peaks = [group["lr"] for group in optimizer.param_groups]
+    order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
+    losses = []
+    for step in range(20):
+        rows = [data[i] for i in order[step]]
+        inputs = tokenizer([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], padding=True, return_tensors="pt")
+        loss = theirs(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        rate = (step + 1) / 2 if step < 2 else (20 - step) / 18
+        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+            group["lr"] = peak * rate
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    np.testing.assert_allclose(ours, losses, atol=1e-4)
+    assert np.ptp(ours) > 0.01
+
+
+def their_groups(model: torch.nn.Module, rate: float, decay: float) -> list[dict[str, Any]]:
+    """Layer-wise decay by transformers' names: head 0, layer 1 (the top) 1, layer 0 2, embeddings 3."""
+    groups = []
+    for name, parameter in model.named_parameters():
+        exponent = 3 if "embeddings" in name else 2 if "layer.0." in name or "layers.0." in name else 0
+        if "layer.1." in name or "layers.1." in name or "final_norm" in name:
+            exponent = 1
+        groups.append({"params": [parameter], "lr": rate * decay**exponent, "weight_decay": 0.0})
+    return groups
+
+
+def test_layers_learn_slower_from_the_top_down(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    model = build_model(job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
+    peaks = {id(p): group["peak"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]}
+    decays = {id(p): group["weight_decay"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]}
+    named = dict(model.named_parameters())
+    assert len(peaks) == len(named)
+    expected = {
+        "head.dense.weight": 1.0,
+        "encoder.layers.1.qkv.weight": 0.5,
+        "encoder.layers.0.output.bias": 0.25,
+        "encoder.projection.weight": 0.125,
+        "encoder.embeddings.words.weight": 0.125,
+    }
+    assert {name: peaks[id(named[name])] for name in expected} == expected
+    assert decays[id(named["encoder.layers.1.qkv.weight"])] == 0.1 and decays[id(named["encoder.layers.1.qkv.bias"])] == 0.0
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_nothing_depends_on_the_padding(architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path) -> None:
+    job = job_for(request.getfixturevalue(f"{architecture}_folder"), toy_task.settings(tmp_path, sst2_folder))
+    model = build_model(job, 0).eval()
+    alone = torch.cat([model(collate(job.dev, np.array([i]), job.pad)) for i in range(8)])
+    together = model(collate(job.dev, np.arange(len(job.dev)), job.pad))[:8]
+    assert len({len(job.dev.input_ids[i]) for i in range(8)}) > 1
+    torch.testing.assert_close(alone, together, atol=1e-6, rtol=0)
+    outputs, _ = run_model(model, job.dev, job.task, pad=job.pad, device=job.device)
+    np.testing.assert_allclose(np.stack(outputs[:8]), alone.detach().numpy(), atol=1e-6)
+
+
+def test_an_epoch_shows_every_example_once_in_batches_of_similar_length() -> None:
+    lengths = np.random.default_rng(0).integers(5, 100, 5000)
+    batches = epoch_order(lengths, 32, seed=1, epoch=0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(5000))
+    padded = sum(int(lengths[batch].max()) * len(batch) for batch in batches)
+    assert padded < 1.05 * lengths.sum()
+    assert [b.tolist() for b in batches] == [b.tolist() for b in epoch_order(lengths, 32, seed=1, epoch=0)]
+    assert {tuple(b) for b in batches}.isdisjoint(tuple(b) for b in epoch_order(lengths, 32, seed=1, epoch=1))
+    assert {tuple(b) for b in batches}.isdisjoint(tuple(b) for b in epoch_order(lengths, 32, seed=2, epoch=0))
+
+
+def test_cutting_is_that_of_transformers(electra_folder: Path) -> None:
+    from transformers import AutoTokenizer
+
+    theirs, tokens = AutoTokenizer.from_pretrained(electra_folder), Tokens(load(electra_folder, "encoder").tokenizer)
+    words = list(toy_task.OTHER)
+    for first in (0, 1, 4, 9, 15):
+        for second in (None, 0, 1, 4, 9, 15):
+            row = [" ".join(words[:first])] + ([] if second is None else [" ".join(words[:second])])
+            [(ids, types, cut)] = tokens.join([[text] for text in row], 12)
+            expected = theirs(*([text] for text in row), max_length=12, truncation=True)
+            assert (ids.tolist(), types.tolist()) == (expected["input_ids"][0], expected["token_type_ids"][0])
+            assert cut == (len(theirs(*([text] for text in row))["input_ids"][0]) > 12)
+    assert join(np.arange(3), None, cls=7, sep=8, max_length=10)[0].tolist() == [7, 0, 1, 2, 8]
+
+
+def test_both_orders_are_shown_in_training_only(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
+    job = job_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb"))
+    assert (len(job.train), len(job.dev)) == (600, 60)
+    sep = 3
+    first, swapped = job.train.input_ids[0].tolist(), job.train.input_ids[300].tolist()
+    cut = first.index(sep)
+    assert swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep] and job.train.example[300] == 0
+    off = job_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb", both_orders=False))
+    assert len(off.train) == 300
+
+
+def test_seeds_differ_and_repeat(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    chosen = toy_task.settings(tmp_path / "a", sst2_folder, seeds=2, epochs=0.5)
+    finetune(str(electra_folder), chosen, silent)
+    finetune(str(electra_folder), replace(chosen, out=tmp_path / "b", seeds=1, seed=1), silent)
+    read = lambda name: (tmp_path / name / "dev.tsv").read_bytes()  # noqa: E731
+    assert read("a/seeds/seed-0") != read("a/seeds/seed-1")
+    assert read("a/seeds/seed-1") == read("b/seeds/seed-1")
+
+
+def test_a_random_twin_has_other_weights_for_each_seed(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
+    name = "encoder.layers.0.qkv.weight"
+    first, second = build_model(job, 0).state_dict()[name], build_model(job, 1).state_dict()[name]
+    given = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).encoder_weights["layers.0.qkv.weight"]
+    assert not torch.equal(first, second) and not torch.equal(first, given)
+    assert torch.equal(first, build_model(job, 0).state_dict()[name])
+
+
+def test_without_dev_a_tenth_is_set_aside_and_said(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    chosen = toy_task.settings(tmp_path / "out", sst2_folder / "train.tsv", epochs=0.2, limit_train=50)
+    results = finetune(str(electra_folder), chosen, silent)
+    assert results is not None and results["eval_samples"] == pytest.approx(30, abs=3) and results["train_samples"] == 50
+    assert any("no dev file" in note for note in results["notes"]) and any("50 of" in note for note in results["notes"])
+
+
+def test_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    toy_task.write_classification(data)
+    for split in ("train", "dev"):
+        rows = read_tsv(data / f"{split}.tsv")
+        text = "".join(json.dumps({"Satz": row["sentence"], "Urteil": ("schlecht", "gut")[int(row["label"])]}) + "\n" for row in rows)
+        (data / f"{split}.jsonl").write_text(text)
+        (data / f"{split}.tsv").unlink()
+    chosen = toy_task.settings(tmp_path / "out", data, "classification", text_column=("Satz",), label_column="Urteil", epochs=3)
+    results = finetune(str(electra_folder), chosen, silent)
+    assert results is not None and results["eval_accuracy"] > 0.9
+    predictions = predict(str(tmp_path / "out"), data / "dev.jsonl")
+    assert predictions.task.label_names == ("gut", "schlecht")
+
+
+def test_an_undefined_metric_is_null_with_a_reason(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    dev = tmp_path / "one-class.tsv"
+    dev.write_text("sentence\tlabel\nfine\t1\nbright\t1\n")
+    chosen = toy_task.settings(tmp_path / "out", sst2_folder, "cola", dev=dev, epochs=0.1, seeds=2)
+    results = finetune(str(electra_folder), chosen, silent)
+    assert results is not None and results["eval_matthews_correlation"] is None
+    assert results["eval_matthews_correlation_reason"] == "only one label in the data" and results["eval_accuracy"] is not None
+
+
+def test_a_linear_head_is_measured_and_not_saved(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, head="linear", epochs=0.2), lines.append)
+    assert not (tmp_path / "out" / "model").exists() and any("no model folder" in line for line in lines)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"seed 0, step .*: the training loss is not a number"):
+        finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30, epochs=2), silent)
+
+
+def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    results = finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep="median"), silent)
+    assert results is not None
+    kept = results["eval_accuracy_by_seed"][results["kept_seed"]]
+    assert kept == results["eval_accuracy_median"] and not math.isnan(kept)
+
+
+def test_bf16_training_ends_near_fp32(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    losses = {}
+    for precision in ("fp32", "bf16"):
+        job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, precision=precision, dropout=0.0, epochs=1))
+        model, _ = train_seed(job, 0, tmp_path / precision)
+        assert isinstance(model, FineTuned)
+        losses[precision] = evaluate(job, model, job.dev, job.dev_examples).loss
+    assert losses["bf16"] == pytest.approx(losses["fp32"], abs=0.05)

@@ -1,0 +1,83 @@
+"""A toy world for fine-tuning: a word-level tokenizer, random encoders saved as Hugging Face folders, and a task one can learn."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from electra.data.tokenizer import Tokenizer
+from electra.finetune.settings import Settings
+from electra.interop.card import Card
+from electra.interop.huggingface import export_network
+from electra.model.pair import build_pair
+from electra.model.sizes import EncoderConfig
+
+GOOD, BAD = ("fine", "bright", "kind"), ("grim", "dull", "cruel")
+OTHER = ("the", "a", "film", "of", "night", "and", "its", "music", "was", "in", "my", "town", "with", "old", "new", "slow", "fast", "red")
+POSITIONS = 24
+
+
+def tokenizer(folder: Path) -> Tokenizer:
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *GOOD, *BAD, *OTHER, "."]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    return Tokenizer.load(folder / "vocab.txt")
+
+
+def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) -> Path:
+    """A random discriminator as a Hugging Face folder."""
+    words = tokenizer(folder.with_name(folder.name + "-vocabulary"))
+    config = EncoderConfig(
+        architecture=architecture,  # type: ignore[arg-type]
+        vocab_size=words.vocab_size,
+        embedding_size=hidden if architecture == "modern" else 16,
+        hidden_size=hidden,
+        num_layers=2,
+        num_heads=2,
+        intermediate_size=2 * hidden,
+        max_positions=POSITIONS,
+        norm_eps=1e-5 if architecture == "modern" else 1e-12,
+        pad_id=words.specials.pad,
+    )
+    network = build_pair(None, config, seed=3, initialisation="fan_in").discriminator
+    assert network is not None
+    export_network(folder, network, words, Card(name="toy", kind="discriminator"))
+    return folder
+
+
+def sentence(draw: random.Random, label: int, longest: int = 10) -> str:
+    words = [draw.choice(OTHER) for _ in range(draw.randint(1, longest))]
+    words.insert(draw.randint(0, len(words)), draw.choice((BAD, GOOD)[label]))
+    return " ".join(words)
+
+
+def write_classification(folder: Path, train: int = 300, dev: int = 60, test: int = 0) -> Path:
+    """One sentence, labels 0 (a bad word) and 1 (a good word), in SST-2's layout."""
+    draw = random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in (("train", train), ("dev", dev)):
+        rows = [(sentence(draw, i % 2), str(i % 2)) for i in range(size)]
+        (folder / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    if test:
+        rows = [(str(100 + i), sentence(draw, i % 2)) for i in range(test)]
+        (folder / "test.tsv").write_text("index\tsentence\n" + "".join(f"{i}\t{text}\n" for i, text in rows))
+    return folder
+
+
+def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
+    """Two sentences and a number from 0 to 5: how many of them have a good word."""
+    draw = random.Random(2)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in (("train", train), ("dev", dev)):
+        lines = ["sentence1,sentence2,score"]
+        for i in range(size):
+            a, b = i % 2, i // 2 % 2
+            lines.append(f'"{sentence(draw, a, 6)}",{sentence(draw, b, 6)},{2.5 * (a + b)}')
+        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Settings:
+    """Quick, exact, on the CPU."""
+    chosen: dict[str, object] = {"learning_rate": 2e-3, "layer_decay": 1.0, "precision": "fp32", "device": "cpu", "batch_size": 16}
+    return Settings(task=task, data=data, out=out, **(chosen | changes))  # type: ignore[arg-type]
