@@ -122,11 +122,11 @@ class Tokenizer:
             room = max_length - self._raw.num_special_tokens_to_add(pair is not None)
             if room < len(parts):
                 raise TokenizerError(f"a length of {max_length} leaves no room for text")
-            longest = [len(part.ids) for part in parts]
-            while sum(longest) > room:
-                longest[longest.index(max(longest))] -= 1
-            for part, length in zip(parts, longest, strict=True):
-                part.truncate(length)
+            by_length = sorted(parts, key=lambda part: len(part.ids))
+            if len(by_length) == 2:
+                by_length[0].truncate(max(room // 2, room - len(by_length[1].ids)))
+                room -= len(by_length[0].ids)
+            by_length[-1].truncate(room)
         whole = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in whole.special_tokens_mask]
         return Encoding(whole.ids, whole.offsets, whole.word_ids, whole.type_ids, special)

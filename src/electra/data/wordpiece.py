@@ -52,13 +52,6 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     inner = [PREFIX + character for character in alphabet]  # those that never continue a word get no entry
     occurring = _vocabulary(_words_of(texts), alphabet, [], config, size=0)
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
-    smallest = len(fixed) + len(alphabet)
-    if smallest > config.vocab_size:
-        raise TokenizerError(
-            f"a vocabulary of {config.vocab_size} cannot hold the {len(alphabet)} characters of this text",
-            where="--vocab-size",
-            fix=f"Choose {2 * smallest} or more",
-        )
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
     if len(vocabulary) < config.vocab_size:
         raise TokenizerError(
