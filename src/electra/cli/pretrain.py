@@ -104,7 +104,7 @@ def run(arguments: Arguments) -> int:
     try:
         with StopRequest() as stop, durable.lock(inputs.out) if world.leads else nullcontext():
             store = open_store(inputs, recipe, world)
-            with start(recipe, inputs.out, store, world, warm_start(inputs, recipe, store)) as started:
+            with start(recipe, inputs.out, store, world, warm=warm_start(inputs, recipe, store), name=inputs.recipe) as started:
                 if not train(started, stop):
                     return stop.exit_code or 143
                 if world.leads:
@@ -177,9 +177,10 @@ def finish(run: Run) -> None:
     from electra.report.run import write_report
 
     folder, pair = run.folder, run.pair
-    if (folder / "report.html").exists():
+    if (folder / "examples.json").exists() and (folder / "report.html").exists():
         run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {folder / 'report.html'}")
         return
+    (folder / "examples.json").unlink(missing_ok=True)  # written last but the report: the mark of a finished export
     if run.store.audit:
         durable.commit_json(folder / "audit.json", run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")

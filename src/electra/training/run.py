@@ -178,7 +178,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
 
 
 @contextmanager
-def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None) -> Iterator[Run]:
+def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm: WarmStart | None = None, name: str = "") -> Iterator[Run]:
     """Begin a run in `folder`, or continue the one it holds; refuse when that one is another run."""
     recorded = read_record(folder)
     steps = recipe.training.steps
@@ -201,7 +201,7 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: W
         if state.get("world_size", world.size) != world.size:
             warnings.append(f"continuing on {world.size} processes what {state['world_size']} began: not bit-exact")
     elif recorded is None and world.leads:
-        durable.commit_file(folder / "run.toml", write_toml(record(run)).encode())
+        durable.commit_file(folder / "run.toml", write_toml(record(run, name)).encode())
     rows = run.telemetry.open(run.step)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)
@@ -256,11 +256,11 @@ def seconds_per_step(run: Run) -> float:
     return usual / run.world.size
 
 
-def record(run: Run) -> dict[str, dict[str, Any]]:
-    """run.toml: the resolved recipe, what identifies the run, and what it ran on."""
+def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
+    """run.toml: the resolved recipe, what identifies the run, and what it ran on. `name` is what the user called the recipe."""
     versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")}
     environment: dict[str, Any] = {"python": sys.version.split()[0], "platform": platform.platform(), **versions, "device": str(run.device)}
-    environment["command"] = " ".join(sys.argv[1:])
+    environment |= {"command": " ".join(sys.argv[1:]), "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size}
     shapes = {
         kind: asdict(network.encoder.config)
