@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import tyro
@@ -36,14 +37,22 @@ def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: st
     except SystemExit as ended:
         if not ended.code:
             raise
-        raise ConfigError(_one_line(caught.getvalue()), fix=f"See electra {verb} --help") from None
+        said, near = _complaint(caught.getvalue())
+        raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
 
 
-def _one_line(box: str) -> str:
-    """tyro draws its complaints in a box: keep the words, and of several suggestions the nearest."""
+def _complaint(box: str) -> tuple[str, str]:
+    """What is wrong, and which option was meant. tyro draws a box, cut by rules: first the complaint, then options that are near."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    lines = [re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line) for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("For full helptext", "Argument helptext"))][1:]
-    words = " ".join(lines) or "wrong options"
-    said, _, suggestions = words.partition(" Perhaps you meant: ")
-    return f"{said}. Perhaps you meant: {suggestions.split(' ')[0]}" if suggestions else said.rstrip(".")
+    lines = [re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line) for line in text.splitlines() if line.strip()][1:]
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip("-"):
+            parts[-1].append(line)
+        elif parts[-1]:
+            parts.append([])
+    said = " ".join(parts[0]).removesuffix("(required)").strip().rstrip(".") or "wrong options"
+    near = [line.split()[0].rstrip(",") for part in parts if part[:1] == ["Perhaps you meant:"] for line in part if line.startswith("--")]
+    typed = next((word.rstrip(",") for word in said.split() if word.startswith("--")), "")
+    nearest = get_close_matches(typed, near, n=1, cutoff=0.0)
+    return said, f"Did you mean {nearest[0]}? " if nearest else ""
