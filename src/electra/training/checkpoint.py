@@ -34,12 +34,21 @@ def listing(folder: Path) -> list[Checkpoint]:
 
 
 def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that verifies. Damaged ones are named and passed over, never deleted."""
+    """The newest checkpoint that verifies. Damaged ones are named and passed over, never deleted.
+
+    A folder whose every checkpoint is damaged is refused: to start over in silence would throw the user's training away.
+    """
+    damaged = []
     for checkpoint in listing(folder):
         problem = durable.verify_directory(checkpoint.path)
         if problem is None:
+            for name, what in damaged:
+                warn(f"{folder / name} is damaged ({what}): using the one before it")
             return checkpoint
-        warn(f"{checkpoint.path} is damaged ({problem}): using the one before it")
+        damaged.append((checkpoint.path.name, problem))
+    if damaged:
+        listed = "; ".join(f"{name}: {what}" for name, what in damaged)
+        raise CheckpointError(f"no checkpoint is whole ({listed})", where=folder, fix="Bring one back, or choose another --out to start over")
     return None
 
 
