@@ -48,7 +48,9 @@ def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
         damaged.append((checkpoint.path.name, problem))
     if damaged:
         listed = "; ".join(f"{name}: {what}" for name, what in damaged)
-        raise CheckpointError(f"no checkpoint is whole ({listed})", where=folder, fix="Bring one back, or choose another --out to start over")
+        raise CheckpointError(
+            f"no checkpoint is whole ({listed})", where=folder, fix="Bring one back, or choose another --out to start over"
+        )
     return None
 
 
