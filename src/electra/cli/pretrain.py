@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.cli.arguments import parse as parse_arguments
-from electra.config import find_recipe, merge, read_toml
+from electra.config import build, find_recipe, merge, read_toml
 from electra.errors import ConfigError, ElectraError
 from electra.training.recipe import DataSection, EvaluationSection, ModelSection, Recipe, TokenizerSection, TrainingSection, make_recipe
 
@@ -75,10 +75,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     in_a_hurry = _wants_help(argv) and named is None
     objective_type = ObjectiveSection if in_a_hurry else _objective_section(str(recipe.objective.get("name", "rtd")))
     kind = make_dataclass("Options", [("objective", objective_type, field(default_factory=objective_type))], bases=(Inputs,), frozen=True)
-    known = {f.name for f in dataclasses.fields(objective_type)}
     default: Any = kind(
         **{name: getattr(recipe, name) for name in ("model", "training", "evaluation", "tokenizer", "data")},
-        objective=objective_type(**{key: value for key, value in recipe.objective.items() if key in known}),
+        objective=objective_type() if in_a_hurry else build(objective_type, recipe.objective, where=f"{path}.objective"),
     )
     inputs = parse_arguments(kind, argv, verb="pretrain", description=__doc__ or "", default=default)
     flags = dataclasses.asdict(inputs)
@@ -94,12 +93,13 @@ def run(arguments: Arguments) -> int:
     from electra import durable
     from electra.training.distributed import join_world, leave_world
     from electra.training.loop import train
-    from electra.training.run import start
+    from electra.training.run import read_record, start
     from electra.training.signals import StopRequest
 
     inputs, recipe = arguments.inputs, arguments.recipe
     if inputs.store is not None and inputs.corpus:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
+    read_record(inputs.out)  # refuses a folder that holds something else before anything is written there
     world = join_world()
     try:
         with StopRequest() as stop, durable.lock(inputs.out) if world.leads else nullcontext():
@@ -121,13 +121,17 @@ def run(arguments: Arguments) -> int:
 def open_store(inputs: Inputs, recipe: Recipe, world: World) -> TokenStore:
     """The store given, or the corpus prepared into RUN/store by the leading process."""
     from electra.data.store import TokenStore
+    from electra.data.tokenizer import Tokenizer
 
     if inputs.store is not None:
-        return TokenStore.open(inputs.store)
+        named = recipe.tokenizer.source
+        store = TokenStore.open(inputs.store, Tokenizer.load(named) if named else None)
+        if world.leads and not (inputs.out / "run.toml").exists():
+            store.tokenizer.save(inputs.out / "tokenizer")  # so that the run folder can be used without its store
+        return store
     if world.leads:
         from electra.data.corpus import CorpusConfig
         from electra.data.packing import build_store
-        from electra.data.tokenizer import Tokenizer
         from electra.data.wordpiece import TokenizerConfig
 
         data, options = recipe.data, recipe.tokenizer

@@ -25,7 +25,7 @@ class Size:
 
 
 SIZES: dict[str, Size] = {
-    "tiny": Size(num_layers=4, hidden_size=128, embedding_size=128, generator_width=1 / 2),
+    "tiny": Size(num_layers=4, hidden_size=128, embedding_size=128, generator_width=1 / 4),
     "mini": Size(num_layers=4, hidden_size=256, embedding_size=128, generator_width=1 / 4),
     "small": Size(num_layers=12, hidden_size=256, embedding_size=128, generator_width=1 / 4),
     "small++": Size(num_layers=12, hidden_size=256, embedding_size=128, generator_width=1.0),

@@ -276,7 +276,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         return read_toml(folder / "run.toml")
     if folder.exists() and not folder.is_dir():
         raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another --out")
-    expected = ("store", "log.txt")  # what a run killed before its first step leaves
+    expected = ("store", "tokenizer", "log.txt")  # what a run killed before its first step leaves
     strangers = [path.name for path in folder.glob("*") if path.name not in expected and not path.name.startswith(".")]
     if strangers:
         raise RunFolderError(f"holds files that are not a run ({strangers[0]}, ...)", where=folder, fix="Choose another --out")
