@@ -24,15 +24,16 @@ class Encoded(NamedTuple):
     """A chunk of documents as ids."""
 
     ids: npt.NDArray[np.unsignedinteger[Any]]  # of all documents, back to back
-    sizes: npt.NDArray[np.int64]  # of each document
-    characters: int
+    sizes: npt.NDArray[np.int64]  # of each document; some may have no token at all
+    characters: int  # of the documents that have one
     words: int  # separated by white space
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     arrays = tokenizer.encode_corpus(texts)
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    return Encoded(np.concatenate(arrays), sizes, sum(map(len, texts)), sum(len(text.split()) for text in texts))
+    kept = [text for text, size in zip(texts, sizes, strict=True) if size]
+    return Encoded(np.concatenate(arrays), sizes, sum(map(len, kept)), sum(len(text.split()) for text in kept))
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:

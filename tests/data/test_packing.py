@@ -1,0 +1,387 @@
+"""The store: the same bytes whatever the workers, every token accounted for, all or nothing whatever happens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from electra import durable
+from electra.data import packing, parallel, store
+from electra.data.batches import Batches
+from electra.data.corpus import CorpusConfig
+from electra.data.packing import build_store
+from electra.data.store import TokenDocuments, TokenStore
+from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.errors import CorpusError, DiskError, RunFolderError, StoreError
+
+CONFIG = CorpusConfig(heldout=0.05)
+WORDS = ["the", "chef", "cooked", "a", "meal", "and", "ate", "it", "with", "great", "pleasure", "slowly"]
+
+
+def texts(count: int = 300, seed: int = 0) -> list[str]:
+    chooser = random.Random(seed)
+    return [" ".join(chooser.choices(WORDS, k=chooser.randint(1, 60))) + f" number {i}" for i in range(count)]
+
+
+def write(folder: Path, documents: list[str], name: str = "corpus.jsonl") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(texts(), TokenizerConfig(vocab_size=80))
+
+
+def contents(path: Path) -> dict[str, str]:
+    return {str(f.relative_to(path)): hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(path.rglob("*")) if f.is_file()}
+
+
+def all_ids(documents: TokenDocuments) -> list[list[int]]:
+    return [documents.document(i).tolist() for i in range(documents.num_documents)]
+
+
+def test_every_document_is_where_it_should_be(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    kept = texts()
+    corpus = write(tmp_path, [*kept[:100], "", "  \n ", kept[3], f" {kept[4]}\n", "\u200b", *kept[100:]])
+    built = build_store([corpus], tokenizer, tmp_path / "store", config=CONFIG, workers=1)
+    expected = [tokenizer.encode(text).ids[1:-1] for text in kept]
+    train, held = all_ids(built.train), all_ids(built.heldout)
+    assert sorted(train + held) == sorted(expected), "every kept document once, whole"
+    assert [ids for ids in expected if ids in train] == train, "in the order of reading"
+    assert 1 <= len(held) <= 40
+    audit = built.audit
+    counted = {name: audit[f"documents_{name}"] for name in ("read", "empty", "duplicate", "train", "heldout")}
+    assert counted == {"read": 305, "empty": 3, "duplicate": 2, "train": len(train), "heldout": len(held)}
+    assert audit["tokens"] == sum(map(len, expected)) and audit["tokens_lost"] == 0 and audit["heldout_by"] == "hash"
+    assert audit["tokens_train"] == built.train.num_tokens and audit["words"] == sum(len(text.split()) for text in kept)
+    assert audit["padding"]["128"] == pytest.approx(Batches(built.train, length=128, seed=0, specials=built.specials).padding())
+    assert built.specials == tokenizer.specials and built.vocab_size == 80 and built.tokenizer.digest == tokenizer.digest
+    built.verify()
+
+
+def test_the_unknown_rate_and_the_vocabulary_used(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    audit = build_store([write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])], tokenizer, tmp_path / "store").audit
+    assert audit["tokens_unknown"] == 3 and audit["unknown_rate"] == 3 / audit["tokens"]
+    assert audit["vocabulary_used"] == len({i for text in ("the chef meal", "\u4e00") for i in tokenizer.encode_corpus([text])[0].tolist()})
+
+
+def test_held_out_documents_depend_on_their_text_only(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    documents = texts(600)
+    one = build_store([write(tmp_path, documents)], tokenizer, tmp_path / "one", config=CONFIG)
+    other = build_store([write(tmp_path, documents[::-1][:500], "b.jsonl")], tokenizer, tmp_path / "other", config=CONFIG)
+    assert set(map(tuple, all_ids(other.heldout))) <= set(map(tuple, all_ids(one.heldout)))
+    assert 10 <= one.heldout.num_documents <= 60
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6), share=st.sampled_from([0.001, 0.005, 0.3, 0.999]))
+def test_small_corpora_always_hold_some_text_out(sizes: list[int], share: float, tmp_path: Path, tokenizer: Tokenizer) -> None:
+    documents = [f"{'the ' * size}{WORDS[i]}" for i, size in enumerate(sizes)]
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    built = build_store([write(folder, documents)], tokenizer, folder / "store", config=CorpusConfig(heldout=share))
+    ids = [tokenizer.encode_corpus([text])[0].tolist() for text in dict.fromkeys(documents)]
+    total = sum(map(len, ids))
+    assert built.train.num_tokens + built.heldout.num_tokens == total and built.audit["tokens_lost"] == 0
+    assert built.train.num_tokens and built.heldout.num_tokens
+    if built.audit["heldout_by"] == "end of one document":
+        (held,) = all_ids(built.heldout)
+        assert len(held) <= max(share * total + 1, total / 10, 1)
+        assert any(whole[-len(held) :] == held and whole[: -len(held)] in all_ids(built.train) for whole in ids)
+    else:
+        assert sorted(all_ids(built.train) + all_ids(built.heldout)) == sorted(ids)
+    built.verify()
+
+
+def test_one_long_document_is_held_out_at_its_end(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    (tmp_path / "a.txt").write_text("the chef cooked " * 50_000)
+    built = build_store([tmp_path / "a.txt"], tokenizer, tmp_path / "store")
+    assert built.train.num_documents == built.heldout.num_documents == 1
+    assert built.heldout.num_tokens == 750 and built.audit["heldout_by"] == "end of one document"
+
+
+def test_too_little_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    for documents, message in (([""], "no text in any of the 1 documents"), (["the"], "too little text")):
+        with pytest.raises(CorpusError, match=message):
+            build_store([write(tmp_path, documents)], tokenizer, tmp_path / "store")
+        assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"], "nothing half-written"
+
+
+def test_wide_ids_in_wide_files(tmp_path: Path) -> None:
+    definition = json.loads(Tokenizer.train(texts(), TokenizerConfig(vocab_size=80)).definition)
+    definition["model"]["vocab"] |= {f"w{i}": 80 + i for i in range(70_000)}
+    wide = Tokenizer(json.dumps(definition), {})
+    built = build_store([write(tmp_path, ["w69999 the w1", "w5 w6"])], wide, tmp_path / "store")
+    assert built.train.tokens.dtype == np.dtype("<u4") and {70_079, 81} <= {int(i) for d in (built.train, built.heldout) for i in d.tokens}
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_CHUNK", 1000)
+
+
+def test_the_number_of_workers_changes_no_byte(tmp_path: Path, small_chunks: None) -> None:
+    corpus = write(tmp_path, texts(400))
+    stores = [
+        build_store([corpus], TokenizerConfig(vocab_size=80), tmp_path / str(workers), config=CONFIG, workers=workers)
+        for workers in (1, 2, 3)
+    ]
+    assert contents(stores[0].path) == contents(stores[1].path) == contents(stores[2].path)
+    assert len({built.digest for built in stores}) == 1
+
+
+def test_a_killed_worker_is_an_error_in_one_line(tmp_path: Path, tokenizer: Tokenizer, small_chunks: None) -> None:
+    def kill_a_worker(stage: str, characters: int) -> None:
+        for child in parallel.multiprocessing.active_children():
+            os.kill(child.pid, signal.SIGKILL)
+
+    with pytest.raises(parallel.RunFailed, match=r"ended from outside.*fewer --workers"):
+        build_store([write(tmp_path, texts(3000))], tokenizer, tmp_path / "store", workers=2, progress=kill_a_worker)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from electra.data import packing
+from electra.data.corpus import CorpusConfig
+from electra.data.tokenizer import TokenizerConfig
+if __name__ == "__main__":
+    packing._CHUNK = 2000
+    corpus, out, workers = sys.argv[1:]
+    store = packing.build_store([corpus], TokenizerConfig(vocab_size=80), out, config=CorpusConfig(heldout=0.05), workers=int(workers))
+    print(store.digest)
+"""
+
+
+def builder(corpus: Path, out: Path, workers: int = 1, **variables: str) -> subprocess.Popen[bytes]:
+    program = out.parent / "program.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, str(program), str(corpus), str(out), str(workers)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | variables, start_new_session=True)
+
+
+def finish(process: subprocess.Popen[bytes]) -> bytes:
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()
+    return output
+
+
+def test_hash_seeds_and_processes_change_no_byte(tmp_path: Path) -> None:
+    corpus = write(tmp_path, texts(200))
+    running = [builder(corpus, tmp_path / f"s{seed}", workers=2 - seed % 2, PYTHONHASHSEED=str(seed)) for seed in (0, 1)]
+    assert len({finish(process) for process in running}) == 1
+    assert contents(tmp_path / "s0") == contents(tmp_path / "s1")
+
+
+def test_a_builder_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "c", texts(1500))
+    began = time.monotonic()
+    finish(builder(corpus, tmp_path / "whole", workers=2))
+    took = time.monotonic() - began
+    moments = random.Random(5)
+    for _ in range(4):
+        process = builder(corpus, tmp_path / "killed", workers=2)
+        time.sleep(moments.uniform(0.2, 1.0) * took)
+        process.kill()  # the main process only: its workers must notice
+        process.communicate()
+        assert group_ends(process.pid), "the workers of a killed builder end"
+        if (tmp_path / "killed").exists():
+            TokenStore.open(tmp_path / "killed").verify()
+    finish(builder(corpus, tmp_path / "killed"))
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "killed", "program.py", "whole"]
+
+
+def group_ends(group: int) -> bool:
+    """Whether all processes of the group end within ten seconds (one that only waits to be reaped has ended)."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        states = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+            except OSError:
+                continue
+            states += [state] if int(its_group) == group else []
+        if all(state == "Z" for state in states):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_two_builders_at_once(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "c", texts(2000))
+    running = [builder(corpus, tmp_path / "store") for _ in range(3)]
+    ended = [(process.communicate(), process.returncode) for process in running]
+    assert any(code == 0 for _, code in ended)
+    assert all(code == 0 or b"in use by process" in error or b"just finished" in error for (_, error), code in ended)
+    TokenStore.open(tmp_path / "store").verify()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py", "store"]
+
+
+def test_the_lock_is_told_in_one_line(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with durable.lock(tmp_path / ".store.building"), pytest.raises(RunFolderError, match="in use by process"):
+        build_store([write(tmp_path, texts(5))], tokenizer, tmp_path / "store")
+
+
+def test_what_an_interrupted_build_left_is_cleared(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    work = tmp_path / ".store.building"
+    (work / "copies" / "x").mkdir(parents=True)
+    (work / "train.ds").write_bytes(b"half")
+
+    def interrupt(stage: str, characters: int) -> None:
+        raise KeyboardInterrupt
+
+    corpus = write(tmp_path, texts(30))
+    with pytest.raises(KeyboardInterrupt):
+        build_store([corpus], tokenizer, tmp_path / "store", progress=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+    build_store([corpus], tokenizer, tmp_path / "store").verify()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "store"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """The limit on file sizes stands in for the disk: the same error at the same place."""
+    program = PROGRAM.replace("packing._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)")
+    for limit in (300, 3000, 20_000, 60_000):
+        limited = program.replace("    store =", f"    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n    store =", 1)
+        corpus = write(tmp_path / "c", texts(3000))
+        (tmp_path / "program.py").write_text(limited)
+        command = [sys.executable, str(tmp_path / "program.py"), str(corpus), str(tmp_path / "store"), "1"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "DiskError" in done.stderr and "no space left" in done.stderr, (limit, done.stderr)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py"], "nothing half-written"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DiskError, match="cannot write here"):
+        build_store([write(tmp_path, texts(5))], tokenizer, tmp_path / "file" / "store")
+
+
+def test_the_same_again_and_other_settings(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    corpus, out = write(tmp_path, texts(50)), tmp_path / "store"
+    wanted = TokenizerConfig(vocab_size=80)
+    (tmp_path / "store").mkdir()  # an empty folder is as good as none
+    first = build_store([corpus], wanted, out, config=CONFIG)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert build_store([corpus], wanted, out, config=CONFIG).digest == first.digest
+    assert build_store([str(corpus)], first.tokenizer, out, config=CONFIG).digest == first.digest, "the tokenizer that came of it"
+    assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}, "nothing is written"
+    refusals: list[tuple[Any, CorpusConfig, str]] = [
+        (TokenizerConfig(vocab_size=81, lowercase=False), CONFIG, r"tokenizer.vocab_size \(80.*now 81\); tokenizer.lowercase"),
+        (wanted, CorpusConfig(heldout=0.5, unit="line"), r"corpus.unit \('file' in the store, now 'line'\); corpus.heldout"),
+        (tokenizer.train(texts(9), TokenizerConfig(vocab_size=70)), CONFIG, "tokenizer.digest"),
+    ]
+    for chosen, config, message in refusals:
+        with pytest.raises(StoreError, match=message):
+            build_store([corpus], chosen, out, config=config)
+    write(tmp_path, texts(51))
+    with pytest.raises(StoreError, match="the text itself"):
+        build_store([corpus], wanted, out, config=CONFIG)
+
+
+def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    corpus = write(tmp_path / "mine", texts(5))
+    for out in (tmp_path / "mine", corpus):
+        with pytest.raises(StoreError, match="exists and is not a token store"):
+            build_store([corpus], tokenizer, out)
+    assert corpus.exists()
+
+
+def test_the_vocabulary_is_trained_on_an_even_sample_without_what_is_held_out() -> None:
+    documents = [packing.Kept("x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0) for i in range(1000)]
+    whole = packing._sample(documents, 10**9)
+    assert len(whole) == 900
+    thinned = packing._sample([kept._replace(text=f"{i:04d}" * 250) for i, kept in enumerate(documents)], 300_000)
+    places = [int(text[:4]) for text in thinned]
+    assert 100 <= len(places) <= 300 and 400 < sum(places) / len(places) < 600 and not any(place % 10 == 0 for place in places)
+    assert packing._sample(documents[1:2], 10) == ["x" * 1000], "never nothing"
+
+
+def damaged(path: Path, file: str, change: Callable[[bytes], bytes]) -> None:
+    (path / file).write_bytes(change((path / file).read_bytes()))
+
+
+def test_damage_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    corpus = write(tmp_path, texts(50))
+    cases: list[tuple[str, Callable[[bytes], bytes], str]] = [
+        ("train.ds", lambda content: content[:-2], "tokens instead of"),
+        ("train.ds", lambda content: content[:-1], "no whole number of 2-byte entries"),
+        ("heldout.ds", lambda content: b"", "0 bytes"),
+        ("train.ds.index", lambda content: content[:-8], "the last document ends at"),
+        ("heldout.ds.index", lambda content: content[:0] + content[-8:] * 2, "documents instead of"),
+        ("store.json", lambda content: content[:-10], "not readable as JSON"),
+        ("store.json", lambda content: content.replace(b'"format": 1', b'"format": 99'), "store format 99"),
+        ("store.json", lambda content: content.replace(b'"pad"', b'"bad"'), "store.json is damaged"),
+        ("store.json", lambda content: b"[]", "store.json is damaged"),
+    ]
+    for number, (file, change, message) in enumerate(cases):
+        path = build_store([corpus], tokenizer, tmp_path / str(number)).path
+        damaged(path, file, change)
+        with pytest.raises(StoreError, match=message) as caught:
+            TokenStore.open(path)
+        assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    path = build_store([corpus], tokenizer, tmp_path / "flip").path
+    damaged(path, "train.ds", lambda content: bytes([content[0] ^ 1]) + content[1:])
+    with pytest.raises(StoreError, match=r"train.ds is damaged"):
+        TokenStore.open(path).verify()
+    (path / "train.ds").unlink()
+    with pytest.raises(StoreError, match="missing from the token store"):
+        TokenStore.open(path)
+    with pytest.raises(StoreError, match="no such token store"):
+        TokenStore.open(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match="not a token store"):
+        TokenStore.open(tmp_path)
+    other = Tokenizer.train(texts(9), TokenizerConfig(vocab_size=70))
+    with pytest.raises(StoreError, match="another tokenizer"):
+        TokenStore.open(build_store([corpus], tokenizer, tmp_path / "good").path, tokenizer=other)
+
+
+def test_a_bare_pair_of_files(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """The layout that datatrove writes, held-out documents taken from its end."""
+    documents = [tokenizer.encode_corpus([text])[0] for text in texts(40)]
+    np.concatenate(documents).astype("<u2").tofile(tmp_path / "bare.ds")
+    np.cumsum([len(ids) for ids in documents]).astype("<u8").tofile(tmp_path / "bare.ds.index")
+    opened = TokenStore.open(tmp_path / "bare.ds", tokenizer=tokenizer, heldout=0.1)
+    assert all_ids(opened.train) == [ids.tolist() for ids in documents[:36]]
+    assert all_ids(opened.heldout) == [ids.tolist() for ids in documents[36:]]
+    assert opened.tokenizer is tokenizer and len(opened.digest) == 64 and opened.audit == {}
+    opened.verify()
+    with pytest.raises(StoreError, match="does not say which tokenizer"):
+        TokenStore.open(tmp_path / "bare.ds")
+    small = Tokenizer.train(texts(), TokenizerConfig(vocab_size=70))
+    with pytest.raises(StoreError, match=r"token id \d+ is outside the tokenizer's vocabulary"):
+        TokenStore.open(tmp_path / "bare.ds", tokenizer=small)
+    np.array([9, 3, sum(map(len, documents))], dtype="<u8").tofile(tmp_path / "bare.ds.index")
+    with pytest.raises(StoreError, match="go backwards"):
+        TokenStore.open(tmp_path / "bare.ds", tokenizer=tokenizer)
+    np.array([sum(map(len, documents))], dtype="<u8").tofile(tmp_path / "bare.ds.index")
+    with pytest.raises(StoreError, match="a single document"):
+        TokenStore.open(tmp_path / "bare.ds", tokenizer=tokenizer)
+
+
+def test_the_digest_is_of_ids_documents_and_tokenizer() -> None:
+    def digest(tokens: list[int], ends: list[int], tokenizer: str = "t") -> str:
+        documents = TokenDocuments(np.array(tokens, dtype="<u2"), np.array(ends, dtype="<u8"))
+        return store.content_digest(documents, documents, tokenizer)
+
+    different = [digest([1, 2, 3], [3]), digest([1, 2, 4], [3]), digest([1, 2, 3], [1, 3]), digest([1, 2, 3], [3], "u")]
+    assert len(set(different)) == 4 and digest([1, 2, 3], [3]) == different[0]
