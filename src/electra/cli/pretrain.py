@@ -105,6 +105,8 @@ def run(arguments: Arguments) -> int:
         with StopRequest() as stop, durable.lock(inputs.out) if world.leads else nullcontext():
             store = open_store(inputs, recipe, world)
             with start(recipe, inputs.out, store, world, warm=warm_start(inputs, recipe, store), name=inputs.recipe) as started:
+                if world.leads and inputs.store is not None and not (inputs.out / "tokenizer").exists():
+                    store.tokenizer.save(inputs.out / "tokenizer")  # so that the run folder can be used without its store
                 if not train(started, stop):
                     return stop.exit_code or 143
                 if world.leads:
@@ -125,10 +127,7 @@ def open_store(inputs: Inputs, recipe: Recipe, world: World) -> TokenStore:
 
     if inputs.store is not None:
         named = recipe.tokenizer.source
-        store = TokenStore.open(inputs.store, Tokenizer.load(named) if named else None)
-        if world.leads and not (inputs.out / "run.toml").exists():
-            store.tokenizer.save(inputs.out / "tokenizer")  # so that the run folder can be used without its store
-        return store
+        return TokenStore.open(inputs.store, Tokenizer.load(named) if named else None)
     if world.leads:
         from electra.data.corpus import CorpusConfig
         from electra.data.packing import build_store

@@ -38,7 +38,7 @@ def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
 
     A folder whose every checkpoint is damaged is refused: to start over in silence would throw the user's training away.
     """
-    damaged = []
+    damaged: list[tuple[str, str]] = []
     for checkpoint in listing(folder):
         problem = durable.verify_directory(checkpoint.path)
         if problem is None:
