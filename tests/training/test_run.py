@@ -1,0 +1,236 @@
+"""A run in this process: what it records, refuses, survives and says."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, f1_score, log_loss, precision_score, recall_score, roc_auc_score
+
+import toy
+from electra.config import merge, read_toml
+from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
+from electra.training import checkpoint, evaluation, loop
+from electra.training.distributed import World
+from electra.training.recipe import make_recipe
+from electra.training.run import Run, build_run, start
+from electra.training.signals import StopRequest
+from electra.training.telemetry import read_rows
+
+
+def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:
+    with start(toy.recipe(**sections), folder, toy.store(), World()) as run, StopRequest() as stop:
+        assert loop.train(run, stop)
+    return read_rows(folder / "metrics.jsonl")
+
+
+def losses(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
+    return [row["losses"] for row in rows if row["kind"] == "train"]
+
+
+def test_the_record_is_complete(tmp_path: Path) -> None:
+    rows = train(tmp_path / "run", training={"evaluate_every": 3})
+    assert [row["step"] for row in rows if row["kind"] == "train"] == [1, 2, 3, 4, 5, 6]
+    assert [row["step"] for row in rows if row["kind"] == "eval"] == [0, 3, 6]
+    first = next(row for row in rows if row["kind"] == "train")
+    assert first["tokens"] == 8 * 16 and first["flops"] > 0 and first["counts"]["rtd"] <= 8 * 16
+    assert first["loss"] == pytest.approx(first["losses"]["mlm"] + 50 * first["losses"]["rtd"], rel=1e-6)
+    record = read_toml(tmp_path / "run" / "run.toml")
+    assert record["training"]["steps"] == 6 and record["identity"]["data"] == "toy" and record["discriminator"]["hidden_size"] == 128
+
+
+def test_micro_batches_change_nothing(tmp_path: Path) -> None:
+    still = {"model": {"dropout": 0.0, "attention_dropout": 0.0}}
+    whole = losses(train(tmp_path / "whole", **still))
+    pieces = losses(train(tmp_path / "pieces", **merge(still, {"training": {"micro_batch": 3}})))
+    for a, b in zip(whole, pieces, strict=True):
+        assert b == pytest.approx(a, rel=1e-4)
+
+
+def test_the_seed_decides_everything(tmp_path: Path) -> None:
+    one, same, other = (losses(train(tmp_path / str(n), training={"seed": seed})) for n, seed in enumerate((1, 1, 2)))
+    assert one == same and one != other
+
+
+def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
+    train(tmp_path / "run")
+    with pytest.raises(RunFolderError) as caught:
+        train(tmp_path / "run", training={"learning_rate": 2e-3}, objective={"name": "rtd", "temperature": 2.0})
+    said = str(caught.value)
+    assert "training.learning_rate was 0.001, now 0.002" in said and "objective.temperature was None, now 2.0" in said and "another --out" in said
+    train(tmp_path / "run", training={"log_every": 5, "checkpoint_every": 2, "evaluate_every": 2})  # harmless
+
+
+@pytest.mark.parametrize(("name", "key"), [("digest", "data"), ("tokenizer_digest", "tokenizer")])
+def test_other_data_or_tokenizer_is_refused(tmp_path: Path, name: str, key: str) -> None:
+    train(tmp_path / "run")
+    other = toy.store()
+    if name == "digest":
+        other.description["digest"] = "other"
+    else:
+        object.__setattr__(other, "tokenizer_digest", "other")
+    with pytest.raises(RunFolderError, match=f"identity.{key} was toy, now other"), start(toy.recipe(), tmp_path / "run", other, World()):
+        pass
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.doc").write_text("years of work")
+    with pytest.raises(RunFolderError, match=r"not a run \(thesis\.doc"):
+        train(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
+
+
+def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 0.5)
+    timed = {"training": {"steps": None, "budget": "3s"}}
+    rows = train(tmp_path / "run", **timed)
+    assert max(row["step"] for row in rows) == 6 and read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
+    monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 0.1)  # a faster machine, the same run
+    train(tmp_path / "run", **timed)
+    assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
+    with pytest.raises(RunFolderError, match="training.budget was 3s, now 4s"):
+        train(tmp_path / "run", training={"steps": None, "budget": "4s"})
+    with pytest.raises(ConfigError, match="no number of steps"):
+        train(tmp_path / "none", training={"steps": None})
+
+
+def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("electra.training.run.MEASURE_SECONDS", 0.01)
+    monkeypatch.setattr("electra.training.budget.parse", lambda text: (1e-9, "seconds"))
+    monkeypatch.setattr("electra.training.budget.steps_for", lambda *args, measure_seconds_per_step, **rest: 6 if measure_seconds_per_step() > 0 else 0)
+    timed = losses(train(tmp_path / "timed", training={"steps": None, "budget": "3s"}))
+    assert timed == losses(train(tmp_path / "counted"))
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
+    run = build_run(toy.recipe(), tmp_path / "run", toy.store(), World())
+    loop.update(run)
+    with torch.no_grad():
+        run.pair.discriminator.head.prediction.bias.fill_(math.nan)  # type: ignore[union-attr]
+    before = {name: p.detach().clone() for name, p in run.pair.named_parameters()}
+    moments = {name: value.clone() for name, value in run.optimizer.tensors().items()}
+    with pytest.raises(RunFailed, match="not finite at step 1: nothing was updated"):
+        loop.update(run)
+    assert run.step == 1
+    assert all(torch.equal(before[name], p) or name.endswith("prediction.bias") for name, p in run.pair.named_parameters())
+    assert all(torch.equal(moments[name], value) for name, value in run.optimizer.tensors().items())
+
+
+def test_collapse_alarm(tmp_path: Path) -> None:
+    hopeless = {"training": {"steps": 101, "batch_size": 1, "learning_rate": 1e-9, "evaluate_every": 101, "log_every": 101}}
+    rows = train(tmp_path / "run", **hopeless, objective={"name": "rtd", "mask_fraction": 0.02})
+    assert not [row for row in rows if row.get("event") == "collapse"], "an untrained discriminator says nothing yet, but not 'original'"
+    dull = {"recall": 0.0, "gain": 0.001, "auc": 0.51}
+    assert evaluation.collapsed(dull)
+    assert not evaluation.collapsed({**dull, "recall": 0.2}) and not evaluation.collapsed({**dull, "gain": 0.1})
+    assert not evaluation.collapsed({"generator_loss": 3.0})
+
+
+def test_collapse_alarm_rings_once_and_can_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "collapsed", lambda metrics: True)
+    long = {"training": {"steps": 102, "batch_size": 1, "evaluate_every": 50, "log_every": 50}, "evaluation": {"rows": 2}}
+    rows = train(tmp_path / "warn", **long)
+    assert [row["step"] for row in rows if row.get("event") == "collapse"] == [100]
+    with pytest.raises(RunFailed, match="calls everything original"):
+        train(tmp_path / "stop", **merge(long, {"training": {"on_collapse": "stop"}}))
+
+
+def test_detection_metrics_equal_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    replaced = random.random(500) < 0.2
+    logits = random.normal(size=500) + 2 * replaced - 1
+    metrics = evaluation.detection(logits, replaced)
+    said, p = logits > 0, 1 / (1 + np.exp(-logits))
+    assert metrics["precision"] == pytest.approx(precision_score(replaced, said))
+    assert metrics["recall"] == pytest.approx(recall_score(replaced, said))
+    assert metrics["f1"] == pytest.approx(f1_score(replaced, said))
+    assert metrics["auc"] == pytest.approx(roc_auc_score(replaced, logits))
+    assert metrics["average_precision"] == pytest.approx(average_precision_score(replaced, logits))
+    assert metrics["discriminator_loss"] == pytest.approx(log_loss(replaced, p))
+    base = replaced.mean()
+    assert metrics["gain"] == pytest.approx(log_loss(replaced, np.full(500, base)) - log_loss(replaced, p))
+
+
+def test_undefined_metrics_are_none_not_numbers() -> None:
+    metrics = evaluation.detection(np.full(10, -1.0), np.zeros(10, dtype=bool))
+    assert metrics["auc"] is None and metrics["precision"] is None and metrics["recall"] is None and metrics["average_precision"] is None
+    json.dumps(metrics)
+
+
+def test_perfect_and_constant_discriminators() -> None:
+    replaced = np.arange(100) < 15
+    perfect = evaluation.detection(np.where(replaced, 50.0, -50.0), replaced)
+    assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect["gain"] == pytest.approx(perfect["base_rate_entropy"])
+    constant = evaluation.detection(np.full(100, math.log(0.15 / 0.85)), replaced)
+    assert constant["auc"] == 0.5 and constant["gain"] == pytest.approx(0, abs=1e-12) and constant["recall"] == 0
+
+
+def test_retention_keeps_the_newest_and_never_the_last_one_away(tmp_path: Path) -> None:
+    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    for step in (9900, 10000, 10100):
+        checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=2)
+    assert [found.step for found in checkpoint.listing(tmp_path)] == [10100, 10000]
+    checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 10200}, keep=0)
+    assert [found.step for found in checkpoint.listing(tmp_path)] == [10200]
+
+
+def test_a_stale_higher_step_does_not_push_out_new_checkpoints(tmp_path: Path) -> None:
+    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 500}, keep=1)
+    for step in (10, 20):
+        checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=1)
+    assert [found.step for found in checkpoint.listing(tmp_path)] == [500, 20]
+
+
+def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
+    run: Run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    path = checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 1}, keep=1)
+    wide = build_run(toy.recipe(model={"generator_width": 0.5}), tmp_path, toy.store(), World())
+    with pytest.raises(CheckpointError, match="has shape"):
+        checkpoint.read_weights(path, wide.pair)
+    baseline = build_run(toy.recipe(objective={"name": "mlm"}), tmp_path, toy.store(), World())
+    with pytest.raises(CheckpointError, match="another model's weights"):
+        checkpoint.read_weights(path, baseline.pair)
+
+
+def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"600 tokens are more than the model's positions\. Use at most 512"):
+        build_run(toy.recipe(training={"length": 600}), tmp_path, toy.store(), World())
+    with pytest.raises(ConfigError, match="sharing all weights needs a generator of the discriminator's size"):
+        build_run(toy.recipe(model={"sharing": "all"}), tmp_path, toy.store(), World())
+    with pytest.raises(ConfigError, match="8 rows cannot be shared by 3 processes"):
+        build_run(toy.recipe(), tmp_path, toy.store(), World(0, 3))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("encoder", ["electra", "modern"])
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all"])
+def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
+    width = 1.0 if sharing == "all" else 0.5
+    recipe = make_recipe({"model": {"encoder": encoder, "sharing": sharing, "generator_width": width}, "training": {"length": 16, "steps": 1}})
+    pair = build_run(recipe, Path("nowhere"), toy.store(), World()).pair
+    assert pair.generator is not None and pair.discriminator is not None
+    mine, theirs = ({id(p): n for n, p in network.encoder.named_parameters()} for network in (pair.generator, pair.discriminator))
+    common = {theirs[key] for key in mine if key in theirs}
+    if sharing == "none":
+        assert not common
+    elif sharing == "all":
+        assert common == set(theirs.values())
+    elif encoder == "electra":
+        expected = {"embeddings.words.weight"} if sharing == "token" else {n for n in theirs.values() if n.startswith("embeddings.")}
+        assert common == expected and len(expected) == (1 if sharing == "token" else 5)
+    else:
+        assert common == {"tokens.weight"}
+
+
+def test_leftovers_of_a_kill_before_the_first_step_are_no_stranger(tmp_path: Path) -> None:
+    (tmp_path / "run" / "store").mkdir(parents=True)
+    (tmp_path / "run" / "log.txt").write_text("")
+    train(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run")
