@@ -100,7 +100,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
                 return tuple(_convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    elif kind is Any or (isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool))):
+    elif kind is Any or (origin is dict and isinstance(value, Mapping)):
+        return dict(value) if origin is dict else value
+    elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     raise ConfigError(f"{value!r} is not of type {getattr(kind, '__name__', kind)}", where=where)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, make_dataclass
@@ -19,7 +20,6 @@ from electra.training.recipe import DataSection, EvaluationSection, ModelSection
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
     from electra.model.sizes import EncoderConfig
-    from electra.training.distributed import World
     from electra.training.run import Run, WarmStart
 
 SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
@@ -100,51 +100,52 @@ def run(arguments: Arguments) -> int:
     if inputs.store is not None and inputs.corpus:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
     read_record(inputs.out)  # refuses a folder that holds something else before anything is written there
-    world = join_world()
+    launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    leads = os.environ.get("RANK", "0") == "0"
     try:
-        with StopRequest() as stop, durable.lock(inputs.out) if world.leads else nullcontext():
-            store = open_store(inputs, recipe, world)
-            with start(recipe, inputs.out, store, world, warm=warm_start(inputs, recipe, store), name=inputs.recipe) as started:
-                if world.leads and inputs.store is not None and not (inputs.out / "tokenizer").exists():
+        with durable.lock(inputs.out) if leads else nullcontext():
+            store = open_store(inputs, recipe, leads)
+            world = join_world()
+            with (
+                StopRequest() as stop,
+                start(recipe, inputs.out, store, world, warm=warm_start(inputs, recipe, store), name=inputs.recipe) as started,
+            ):
+                if leads and inputs.store is not None and not (inputs.out / "tokenizer").exists():
                     store.tokenizer.save(inputs.out / "tokenizer")  # so that the run folder can be used without its store
                 if not train(started, stop):
                     return stop.exit_code or 143
-                if world.leads:
+                if leads:
                     finish(started)
         return 0
     except BaseException as error:
-        if world.size > 1:  # no collective can be finished any more: leave, and the launcher ends the others
+        if launched:  # no collective can be finished any more: leave, and the launcher ends the others
             _leave_at_once(error)
         raise
     finally:
         leave_world()
 
 
-def open_store(inputs: Inputs, recipe: Recipe, world: World) -> TokenStore:
-    """The store given, or the corpus prepared into RUN/store by the leading process."""
+def open_store(inputs: Inputs, recipe: Recipe, leads: bool) -> TokenStore:
+    """The store given, or the corpus prepared into RUN/store by the leading process while the others wait for it."""
+    from electra.cli.prepare import existing_tokenizer, prepare
     from electra.data.store import TokenStore
-    from electra.data.tokenizer import Tokenizer
 
+    wanted = recipe.tokenizer.source
     if inputs.store is not None:
-        named = recipe.tokenizer.source
-        return TokenStore.open(inputs.store, Tokenizer.load(named) if named else None)
-    if world.leads:
-        from electra.data.corpus import CorpusConfig
-        from electra.data.packing import build_store
-        from electra.data.wordpiece import TokenizerConfig
-
-        data, options = recipe.data, recipe.tokenizer
-        source = options.source or inputs.init_discriminator or inputs.init_generator
-        trained = TokenizerConfig(vocab_size=options.vocab_size, lowercase=options.lowercase, strip_accents=options.strip_accents)
-        build_store(
+        return TokenStore.open(inputs.store, existing_tokenizer(wanted) if wanted else None)
+    out = inputs.out / "store"
+    if leads:
+        return prepare(
             inputs.corpus or ("python-docs",),
-            Tokenizer.load(source) if source else trained,
-            inputs.out / "store",
-            config=CorpusConfig(unit=data.unit, text_field=data.text_field, heldout=data.heldout),
+            out,
+            data=recipe.data,
+            tokenizer=recipe.tokenizer,
+            existing=wanted or inputs.init_discriminator or inputs.init_generator,
             workers=inputs.workers,
         )
-    world.barrier()
-    return TokenStore.open(inputs.out / "store")
+    while not (out / "store.json").is_file():  # before the process group exists: its timeout must not end a long preparation
+        time.sleep(0.5)
+    return TokenStore.open(out)
 
 
 def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart | None:
