@@ -59,7 +59,7 @@ def run(arguments: Arguments) -> int:
         store = build(
             arguments.corpus,
             arguments.out,
-            _existing(arguments.tokenizer)
+            existing_tokenizer(arguments.tokenizer)
             if arguments.tokenizer
             else TokenizerConfig(
                 vocab_size=arguments.vocab_size,
@@ -81,7 +81,7 @@ def prepare(
     *,
     data: DataSection,
     tokenizer: TokenizerSection,
-    existing_tokenizer: str | None = None,
+    existing: str | None = None,
     workers: int | None = None,
 ) -> TokenStore:
     """The store of a run that is given a corpus, from the sections of its recipe."""
@@ -89,8 +89,8 @@ def prepare(
     from electra.data.tokenizer import TokenizerConfig
 
     wanted = (
-        _existing(existing_tokenizer)
-        if existing_tokenizer
+        existing_tokenizer(existing)
+        if existing
         else TokenizerConfig(vocab_size=tokenizer.vocab_size, lowercase=tokenizer.lowercase, strip_accents=tokenizer.strip_accents)
     )
     return build(corpus, out, wanted, CorpusConfig(unit=data.unit, text_field=data.text_field, heldout=data.heldout), workers)
@@ -123,11 +123,11 @@ def show(store: TokenStore) -> None:
     Console(highlight=False).print(table)
 
 
-def _existing(name: str) -> Tokenizer:
-    """A tokenizer by its own name, or that of a run."""
+def existing_tokenizer(name: str) -> Tokenizer:
+    """A tokenizer by its own name, or that of a run or of a pair of networks."""
     from electra.data.tokenizer import Tokenizer
 
-    if (Path(name) / "run.toml").is_file():
+    if any((Path(name) / part).exists() for part in ("run.toml", "discriminator", "generator")):
         from electra.interop.run_folder import find_tokenizer
 
         return find_tokenizer(Path(name))
