@@ -62,7 +62,7 @@ def test_sigterm_saves_the_step_it_stopped_at(toy_store: Path, unbroken: Path, t
     while steps_done(out) < 17:
         time.sleep(0.002)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=240)
     assert process.returncode == 143, output
     saved = [path.name for path in (out / "checkpoints").iterdir()]
     last = rows(out)[-1]["step"]
@@ -155,7 +155,7 @@ def test_sigterm_at_random_moments(toy_store: Path, unbroken: Path, tmp_path: Pa
             time.sleep(0.002)
         time.sleep(draw.random() * 0.05)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         assert process.returncode in (143, 0, -15)
     complete(arguments)
     assert fingerprint(out) == fingerprint(unbroken)

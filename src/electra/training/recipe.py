@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from electra.config import build
 from electra.errors import ConfigError
+from electra.training.budget import parse as parse_budget
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,8 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
             raise ConfigError(f"must be at least 1, not {value}", where=f"training.{name}")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", where="training.length")
+    if training.budget is not None:
+        parse_budget(training.budget)
     if not 0 <= training.warmup < 1:
         raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", where="training.warmup")
     for name, share in (("evaluation.mask_fraction", recipe.evaluation.mask_fraction), ("data.heldout", recipe.data.heldout)):
