@@ -6,10 +6,12 @@ import bz2
 import gzip
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from electra.cli.finetune import gather
 from electra.errors import TaskError
 from electra.finetune.dataset import hash_of, limit_by_hash, split_by_hash
 from electra.finetune.tables import find_split, format_tsv, open_table
@@ -171,3 +173,24 @@ def test_every_task_file_keeps_the_contract() -> None:
     assert load_task("SST-2") is load_task("sst_2") is load_task("sst2")
     with pytest.raises(TaskError, match=r"no task named 'colla'. Did you mean 'cola'\?"):
         load_task("colla")
+
+
+def test_answers_as_written(tmp_path: Path) -> None:
+    mnli = load_task("mnli")
+    lines = [{"premise": "x", "hypothesis": "y", "label": label} for label in (2, "neutral")]
+    path = write(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in lines))
+    assert [mnli.gold_class(e) for e in mnli.read(path).examples] == [2, 1]  # type: ignore[attr-defined]
+    hub_test = write(tmp_path / "test.jsonl", '{"premise": "x", "hypothesis": "y", "label": -1}\n')
+    assert mnli.read(hub_test, labelled=False).examples[0].gold is None
+    own = write(tmp_path / "own.csv", "text,label\ncold,-1\nwarm,1\nmild,0\n")
+    examples = load_task("classification").read(own).examples
+    assert load_task("classification").fit(examples).label_names == ("-1", "0", "1")
+    words = write(tmp_path / "words.jsonl", '{"words": ["play", "it"], "intent": "Play"}\n{"words": ["a \\ud800"], "intent": "b"}\n')
+    intents = replace(load_task("classification"), texts=(("words",),), label=("intent",)).read(words).examples
+    assert [e.texts for e in intents] == [("play it",), ("a ?",)]
+
+
+def test_options_with_several_values_may_be_repeated() -> None:
+    given = ["m", "--text-column", "a", "--seeds", "2", "--text-column", "b", "--out", "o"]
+    assert gather(given, "--text-column") == ["m", "--seeds", "2", "--out", "o", "--text-column", "a", "b"]
+    assert gather(["m", "--out", "o"], "--text-column") == ["m", "--out", "o"]

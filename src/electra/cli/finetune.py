@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from electra.cli import arguments as command_line
 from electra.cli.arguments import Positional
 from electra.finetune.settings import Settings
 
@@ -13,6 +15,22 @@ from electra.finetune.settings import Settings
 class Arguments(Settings):
     model: Positional[str]
     """A run folder, an exported folder, or a name on the hub."""
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    return command_line.parse(Arguments, gather(argv, "--text-column"), verb="finetune", description=__doc__ or "")
+
+
+def gather(argv: Sequence[str], option: str) -> list[str]:
+    """Let an option with several values be repeated: `--x a --x b` -> `--x a b`."""
+    values: list[str] = []
+    rest: list[str] = []
+    taking = False
+    for word in argv:
+        taking = word == option or (taking and not word.startswith("--"))
+        if word != option:
+            (values if taking else rest).append(word)
+    return [*rest, option, *values] if values else rest
 
 
 def run(arguments: Arguments) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from electra.cli import arguments as command_line
 from electra.cli.arguments import Positional
+from electra.cli.finetune import gather
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Arguments:
     columns: tuple[str, ...] = ()
     """The columns' names, for a file without a header line."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    return command_line.parse(Arguments, gather(argv, "--text-column"), verb="predict", description=__doc__ or "")
 
 
 def run(arguments: Arguments) -> int:

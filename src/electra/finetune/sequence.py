@@ -57,7 +57,7 @@ class SequenceTask(Task):
         examples = []
         for number, (line, row) in enumerate(table.rows):
             where = f"{path}:{line}"
-            gold = _gold(row.get(label)) if label else None
+            gold = self._gold(row.get(label)) if label else None
             if gold is None and labelled:
                 raise TaskError(f"no answer in column {label!r}", where=where)
             name = str(row[identifier]) if identifier and row.get(identifier) not in (None, "") else str(number)
@@ -65,6 +65,12 @@ class SequenceTask(Task):
         if not examples:
             raise TaskError("no examples: the file has nothing but a header", where=path)
         return Split(tuple(examples), table.dropped)
+
+    def _gold(self, value: Any) -> str | None:
+        """An answer as written; None where there is none. GLUE's test files on the hub have -1 in its place."""
+        text = "" if value is None else str(value).strip()
+        no_answer = text in ("-1", "-1.0") and text not in self.labels and (self.labels or (self.scale and self.scale[0] > -1))
+        return None if no_answer or not text else text
 
     def fit(self, examples: Sequence[Example]) -> SequenceTask:
         where = examples[0].where.rpartition(":")[0]
@@ -160,18 +166,12 @@ def _digits(number: float) -> str:
     return format(number, ".9g")
 
 
-def _gold(value: Any) -> str | None:
-    """An answer as written; None where there is none. GLUE's test files on the hub have -1."""
-    text = str(value).strip() if value is not None else ""
-    return None if text in ("", "-1") else text
-
-
 def _text(row: Mapping[str, Any], column: str, where: str) -> str:
     if column not in row:
         raise TaskError(f"no field {column!r}", where=where)
     value = row[column]
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return " ".join(value)
+        value = " ".join(value)
     if not isinstance(value, str):
         raise TaskError(f"column {column!r} holds {value!r}, not a text", where=where)
     return value.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which are no text

@@ -153,7 +153,7 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
             _evaluate_epoch(job, seed, model, progress, epoch)
         if saving and progress.step < total:
             save_checkpoint(checkpoints, model, optimizer, progress)
-        if stopping:
+        if stopping and progress.step < total:
             raise Stopped
     return model, progress
 
