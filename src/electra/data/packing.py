@@ -80,12 +80,15 @@ def _build(
 ) -> None:
     config = documents.config
     settings = {"corpus": asdict(config), "tokenizer": _describe(tokenizer)}
+    audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
-        sample = _sample(_kept(documents, config, Audit(), partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb)
+        sample = _sample(_kept(documents, config, audit, partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb)
+        if not sample:
+            raise _no_text(audit)
         progress("training the vocabulary", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
-    audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
+    audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     dtype = store.id_dtype(tokenizer.vocab_size)
     with durable.explain_disk_errors(out):
         place = _write(_kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit)
@@ -183,11 +186,17 @@ def _kept(documents: Documents, config: CorpusConfig, audit: Audit, progress: Ca
 
 
 def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
-    """At most so many characters of what is not held out, thinned out evenly by the documents' hashes."""
+    """At most so many characters of what is not held out, thinned out evenly by the documents' hashes.
+
+    Where every document is held out by its hash they are all trained on after all (see `_hold_out`), so they are the sample.
+    """
     kept: list[tuple[int, str]] = []
+    held: list[str] = []
     threshold, size = 2**64, 0
     for document in documents:
         draw = int.from_bytes(document.digest[8:], "little")
+        if document.held and not kept:
+            held.append(document.text)
         if not document.held and draw < threshold:
             kept.append((draw, document.text))
             size += len(document.text)
@@ -195,7 +204,7 @@ def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
             threshold //= 2
             kept = [entry for entry in kept if entry[0] < threshold] or [min(kept)]
             size = sum(len(text) for _, text in kept)
-    return [text for _, text in kept]
+    return [text for _, text in kept] or held
 
 
 def _chunks(documents: Iterable[Kept]) -> Iterator[list[Kept]]:
@@ -276,7 +285,7 @@ def _hold_out(work: Path, share: float, place: int, audit: Audit) -> None:
     if audit.documents_heldout:
         return
     if not audit.documents_train:
-        raise CorpusError(f"no text in any of the {audit.documents_read} documents read", where=", ".join(s["name"] for s in audit.sources))
+        raise _no_text(audit)
     ends = np.fromfile(work / "train.ds.index", dtype="<u8")
     total, stop = (int(ends[-1]), int(ends[place])) if len(ends) else (0, 0)
     start = int(ends[place - 1]) if place else 0
@@ -299,6 +308,11 @@ def _hold_out(work: Path, share: float, place: int, audit: Audit) -> None:
     audit.heldout_by = "smallest hash" if whole else "end of one document"
     audit.documents_train -= int(whole)
     audit.documents_heldout = 1
+
+
+def _no_text(audit: Audit) -> CorpusError:
+    where = ", ".join(source["name"] for source in audit.sources)
+    return CorpusError(f"no text in any of the {audit.documents_read} documents read", where=where, fix="Name files that hold text")
 
 
 def _json(value: Any) -> bytes:

@@ -36,7 +36,8 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor) -> Tensor:
     offset = torch.searchsorted(running, aim[:, None] - before, right=True)
     # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
     last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
-    return (block * BLOCK + torch.minimum(offset, last)).squeeze(1)
+    # Only logits that are not finite lead past the vocabulary; the loop tells of those when it sees the gradient.
+    return (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
 
 
 class _LossAndSample(torch.autograd.Function):
