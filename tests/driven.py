@@ -25,9 +25,9 @@ SETTINGS = {
     "--training.threads": "1",
     "--evaluation.rows": "8",
 }
-SUBJECTS = "the cat|a dog|my friend|the old man|our teacher|the queen".split("|")
-VERBS = "sees|likes|finds|eats|draws|remembers".split("|")
-OBJECTS = "the house|a green apple|the long road|some bread|the sea|an old book".split("|")
+SUBJECTS = ["the cat", "a dog", "my friend", "the old man", "our teacher", "the queen"]
+VERBS = ["sees", "likes", "finds", "eats", "draws", "remembers"]
+OBJECTS = ["the house", "a green apple", "the long road", "some bread", "the sea", "an old book"]
 
 
 def write_corpus(path: Path, documents: int = 120) -> Path:
@@ -55,7 +55,9 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(store: Path, out: Path, processes: int = 1, **changes: str) -> list[str]:
     settings = SETTINGS | {f"--{name}": value for name, value in changes.items()}
     flags = [word for pair in settings.items() for word in pair]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())] if processes > 1 else []
+    launcher = (
+        ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())] if processes > 1 else []
+    )
     return [sys.executable, *launcher, "-m", "electra", "pretrain", "--store", str(store), "--out", str(out), *flags]
 
 
@@ -64,7 +66,9 @@ def environment() -> dict[str, str]:
 
 
 def launch(arguments: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    return subprocess.Popen(
+        arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
 
 
 def complete(arguments: list[str]) -> str:
@@ -109,5 +113,7 @@ def fingerprint(out: Path) -> dict[str, Any]:
     """Everything that must be equal to the bit: weights, moments, and the ledger but for its times."""
     last = max((out / "checkpoints").glob("step-*"))
     digests = {name: hashlib.sha256((last / name).read_bytes()).hexdigest() for name in ("model.safetensors", "optimizer.safetensors")}
-    untimed = [{key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows(out) + rows(out, "eval")]
+    untimed = [
+        {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows(out) + rows(out, "eval")
+    ]
     return {**digests, "checkpoint": last.name, "ledger": untimed}

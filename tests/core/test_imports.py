@@ -75,7 +75,8 @@ def test_nothing_unsafe_and_nothing_heavy_at_import(path: Path) -> None:
 QUICK = """
 import sys
 from electra.cli.main import main
-for arguments in (["--help"], ["pretrain", "--help"], ["prepare", "--help"], ["finetune", "--help"], ["detect", "--help"], ["report", "--help"]):
+for verb in ("", "pretrain", "prepare", "finetune", "detect", "report"):
+    arguments = [verb, "--help"] if verb else ["--help"]
     try:
         code = main(arguments)
     except SystemExit as ended:

@@ -20,7 +20,9 @@ def test_known_values_never_change() -> None:
 
 def test_every_part_of_a_key_matters() -> None:
     base = seeds.key(1, "mask", 2, 3)
-    assert len({base, seeds.key(2, "mask", 2, 3), seeds.key(1, "sample", 2, 3), seeds.key(1, "mask", 3, 3), seeds.key(1, "mask", 2, 4)}) == 5
+    assert (
+        len({base, seeds.key(2, "mask", 2, 3), seeds.key(1, "sample", 2, 3), seeds.key(1, "mask", 3, 3), seeds.key(1, "mask", 2, 4)}) == 5
+    )
     assert seeds.keys(1, "mask", 2, [3, 4]).tolist() == [base, seeds.key(1, "mask", 2, 4)]
 
 
@@ -49,4 +51,8 @@ def test_permute_mixes_and_is_random_access() -> None:
         seeds.permute(np.array([10]), 10, 1)
 
 
-KNOWN: dict[str, object] = {"key": 15802520282056422836, "uniforms": [0.3898297483912715, 0.01678829452815611], "permutation": [3, 1, 4, 2, 0]}
+KNOWN: dict[str, object] = {
+    "key": 15802520282056422836,
+    "uniforms": [0.3898297483912715, 0.01678829452815611],
+    "permutation": [3, 1, 4, 2, 0],
+}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 import toy
+
 from electra import objectives
 from electra.errors import ConfigError
 
@@ -17,12 +17,14 @@ NAMES = objectives.names()
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
 
-def corrupted(made: Any, size: int = 8, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3) -> Any:
+def corrupted(made: Any, size: int = 8, *, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3) -> Any:
     return made.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
 
 
 def same(a: Any, b: Any) -> bool:
-    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a) if isinstance(getattr(a, f.name), torch.Tensor))
+    return all(
+        torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a) if isinstance(getattr(a, f.name), torch.Tensor)
+    )
 
 
 def test_shapes_and_counts(name: str) -> None:
@@ -140,6 +142,8 @@ def test_unknown_option_is_named(name: str) -> None:
 def test_evaluation_fixes_the_mask_rate(name: str) -> None:
     made = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
     fixed = made.for_evaluation(0.15)
-    assert len(corrupted(fixed, 64).targets) == len(toy.objective(name, mask_fraction=0.15).corrupt(toy.batches().batch(0, 64), 3, 1.0).targets)
+    assert len(corrupted(fixed, 64).targets) == len(
+        toy.objective(name, mask_fraction=0.15).corrupt(toy.batches().batch(0, 64), 3, 1.0).targets
+    )
     at_start, at_end = (len(made.corrupt(toy.batches().batch(0, 64), 3, progress).targets) for progress in (0.0, 1.0))
     assert at_start > 3 * at_end

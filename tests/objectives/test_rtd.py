@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import toy
 from torch.nn import functional as F
 
-import toy
 from electra.objectives.parts import vocabulary
 
 
@@ -40,11 +40,9 @@ def test_no_gradient_from_the_discriminator_to_the_generator() -> None:
 
 def test_discriminator_loss_covers_every_real_token() -> None:
     made = toy.objective("rtd")
-    pair, part, outcome = outcome_of(made)
+    _pair, part, outcome = outcome_of(made)
     assert part.counts["rtd"] == int(part.real().sum()) == len(outcome.observed["replaced_logits"])
-    by_hand = F.binary_cross_entropy_with_logits(
-        outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum"
-    )
+    by_hand = F.binary_cross_entropy_with_logits(outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum")
     assert torch.allclose(by_hand, outcome.losses["rtd"])
     assert made.weights == {"mlm": 1.0, "rtd": 50.0}
 

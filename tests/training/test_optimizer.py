@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 import toy
+
 from electra.model.pair import Pair
 from electra.training.optimizer import Optimizer
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import toy
 from sklearn.metrics import average_precision_score, f1_score, log_loss, precision_score, recall_score, roc_auc_score
 
-import toy
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
 from electra.training import checkpoint, evaluation, loop
@@ -63,7 +63,11 @@ def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError) as caught:
         train(tmp_path / "run", training={"learning_rate": 2e-3}, objective={"name": "rtd", "temperature": 2.0})
     said = str(caught.value)
-    assert "training.learning_rate was 0.001, now 0.002" in said and "objective.temperature was None, now 2.0" in said and "another --out" in said
+    assert (
+        "training.learning_rate was 0.001, now 0.002" in said
+        and "objective.temperature was None, now 2.0" in said
+        and "another --out" in said
+    )
     train(tmp_path / "run", training={"log_every": 5, "checkpoint_every": 2, "evaluate_every": 2})  # harmless
 
 
@@ -94,7 +98,7 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 0.1)  # a faster machine, the same run
     train(tmp_path / "run", **timed)
     assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    with pytest.raises(RunFolderError, match="training.budget was 3s, now 4s"):
+    with pytest.raises(RunFolderError, match=r"training\.budget was 3s, now 4s"):
         train(tmp_path / "run", training={"steps": None, "budget": "4s"})
     with pytest.raises(ConfigError, match="no number of steps"):
         train(tmp_path / "none", training={"steps": None})
@@ -103,7 +107,9 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
 def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("electra.training.run.MEASURE_SECONDS", 0.01)
     monkeypatch.setattr("electra.training.budget.parse", lambda text: (1e-9, "seconds"))
-    monkeypatch.setattr("electra.training.budget.steps_for", lambda *args, measure_seconds_per_step, **rest: 6 if measure_seconds_per_step() > 0 else 0)
+    monkeypatch.setattr(
+        "electra.training.budget.steps_for", lambda *args, measure_seconds_per_step, **rest: 6 if measure_seconds_per_step() > 0 else 0
+    )
     timed = losses(train(tmp_path / "timed", training={"steps": None, "budget": "3s"}))
     assert timed == losses(train(tmp_path / "counted"))
 
@@ -166,7 +172,9 @@ def test_undefined_metrics_are_none_not_numbers() -> None:
 def test_perfect_and_constant_discriminators() -> None:
     replaced = np.arange(100) < 15
     perfect = evaluation.detection(np.where(replaced, 50.0, -50.0), replaced)
-    assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect["gain"] == pytest.approx(perfect["base_rate_entropy"])
+    assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect["gain"] == pytest.approx(
+        perfect["base_rate_entropy"]
+    )
     constant = evaluation.detection(np.full(100, math.log(0.15 / 0.85)), replaced)
     assert constant["auc"] == 0.5 and constant["gain"] == pytest.approx(0, abs=1e-12) and constant["recall"] == 0
 
@@ -213,7 +221,9 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all"])
 def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
     width = 1.0 if sharing == "all" else 0.5
-    recipe = make_recipe({"model": {"encoder": encoder, "sharing": sharing, "generator_width": width}, "training": {"length": 16, "steps": 1}})
+    recipe = make_recipe(
+        {"model": {"encoder": encoder, "sharing": sharing, "generator_width": width}, "training": {"length": 16, "steps": 1}}
+    )
     pair = build_run(recipe, Path("nowhere"), toy.store(), World()).pair
     assert pair.generator is not None and pair.discriminator is not None
     mine, theirs = ({id(p): n for n, p in network.encoder.named_parameters()} for network in (pair.generator, pair.discriminator))

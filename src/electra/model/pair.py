@@ -143,7 +143,7 @@ def initialise_projection(encoder: Encoder, seed: int) -> None:
 def _fan_in_std(name: str, parameter: nn.Parameter, num_layers: dict[str, int]) -> float:
     if any(part in name for part in ("words", "positions", "token_types", "tokens")):
         return 0.02
-    std = parameter.shape[1] ** -0.5
+    std = float(parameter.shape[1] ** -0.5)
     encoder, _, inner = name.partition(".layers.")
     if inner.endswith(("attention_output.weight", ".output.weight")):
         std /= math.sqrt(2 * num_layers[encoder])
