@@ -1,0 +1,80 @@
+"""Golden loss curves: 100 updates of a toy run for each objective and encoder, kept to the last bit.
+
+    python tests/golden/record.py            records every curve anew, beside this file
+
+A change that moves a curve changes what a recipe means: record it only on purpose, and say so in the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import torch
+import toy
+
+from electra import objectives
+from electra.model.sizes import SIZES, Size
+from electra.training.distributed import World
+from electra.training.loop import update
+from electra.training.run import build_run
+
+FOLDER = Path(__file__).parent
+STEPS = 100
+CASES = [(name, encoder) for name in objectives.names() for encoder in ("electra", "modern")]
+SMALL = Size(num_layers=2, hidden_size=64, embedding_size=32, generator_width=1 / 2, max_positions=32)
+
+
+class Rows(list[dict[str, Any]]):
+    """Stands in for a run's telemetry."""
+
+    def training(self, row: dict[str, Any]) -> None:
+        self.append(row)
+
+
+def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[float]]:
+    """The losses and gradient norms of a run that is taken through the real loop: fp32, one thread, dropout on."""
+    recipe = toy.recipe(
+        model={"size": "golden", "encoder": encoder, "initialisation": "fan_in"},
+        objective={"name": objective},
+        training={"steps": STEPS, "learning_rate": 3e-3, "warmup": 0.1, "device": "cpu", "micro_batch": 5},
+    )
+    with patch.dict(SIZES, golden=SMALL), tempfile.TemporaryDirectory() as folder:
+        rows = Rows()
+        run = replace(build_run(recipe, Path(folder), toy.store(), World()), telemetry=rows)  # type: ignore[arg-type]
+        for _ in range(steps):
+            update(run)
+    kept = {name: [row["losses"][name] for row in rows] for name in run.objective.weights}
+    return {**kept, "gradient_norm": [row["gradient_norm"] for row in rows]}
+
+
+def machine() -> dict[str, str]:
+    """What the last bits of a curve depend on beside our code."""
+    try:
+        names = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    except OSError:
+        names = []
+    model = names[0] if names else platform.processor()
+    return {"torch": torch.__version__, "cpu": model, "capability": torch.backends.cpu.get_cpu_capability()}
+
+
+def file_of(objective: str, encoder: str) -> Path:
+    return FOLDER / f"{objective}-{encoder}.json"
+
+
+def record() -> None:
+    for objective, encoder in CASES:
+        content = {**machine(), **curve(objective, encoder)}
+        file_of(objective, encoder).write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    record()

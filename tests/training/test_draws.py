@@ -1,0 +1,97 @@
+"""No number is drawn twice, and a run that stops and goes on ends with the bits of one that does not, for every objective."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import toy
+
+from electra import objectives, seeds
+from electra.training import evaluation, loop
+from electra.training.distributed import World
+from electra.training.run import Run, build_run, start
+from electra.training.telemetry import read_rows
+
+NAMES = objectives.names()
+
+
+class StopAt:
+    """Stands in for a signal that arrives at a step."""
+
+    def __init__(self, run: Run, step: int | None) -> None:
+        self.run, self.step = run, step
+
+    @property
+    def received(self) -> signal.Signals | None:
+        return signal.SIGTERM if self.step is not None and self.run.step >= self.step else None
+
+
+def train(folder: Path, stop_at: int | None = None, **sections: Any) -> None:
+    with start(toy.recipe(**sections), folder, toy.store(), World()) as run:
+        assert loop.train(run, StopAt(run, stop_at)) == (stop_at is None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_draw_of_a_run_has_a_key_of_its_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mask, sample, random token and dropout: in each update, micro-batch and row another one."""
+    drawn: Counter[tuple[int, str, int, int]] = Counter()
+    keys = seeds.keys
+
+    def noting(seed: int, stream: str, step: int, indices: Any) -> seeds.UInt64:
+        drawn.update((seed, stream, step, int(index)) for index in np.atleast_1d(indices))
+        return keys(seed, stream, step, indices)
+
+    monkeypatch.setattr(seeds, "keys", noting)
+    train(tmp_path, objective={"name": name}, training={"micro_batch": 3, "evaluate_every": 100, "seed": 7})
+    repeated = {draw for draw, times in drawn.items() if times > 1 and draw[0] == 7 and draw[1] != "order"}
+    assert not repeated, "the order of an epoch is one key, looked up often; everything else is drawn once"
+    streams = Counter(stream for seed, stream, _, _ in drawn if seed == 7)
+    assert streams["mask"] == streams["sample"] == 6 * 8, "one key a row"
+    assert streams["dropout"] == 6 * 3, "one key a micro-batch"
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("encoder", ["electra", "modern"])
+@pytest.mark.parametrize("name", NAMES)
+def test_stopped_and_continued_gives_the_same_bits(name: str, encoder: str, optimizer: str, tmp_path: Path) -> None:
+    sections = {"objective": {"name": name}, "model": {"encoder": encoder}, "training": {"optimizer": optimizer, "evaluate_every": 3}}
+    train(tmp_path / "whole", **sections)
+    train(tmp_path / "parts", stop_at=3, **sections)
+    train(tmp_path / "parts", stop_at=5, **sections)
+    train(tmp_path / "parts", **sections)
+    whole, parts = (_rows(tmp_path / run) for run in ("whole", "parts"))
+    assert parts == whole
+    for file in ("model.safetensors", "optimizer.safetensors"):
+        one, other = (tmp_path / run / "checkpoints" / "step-00000006" / file for run in ("whole", "parts"))
+        assert one.read_bytes() == other.read_bytes(), file
+
+
+def _rows(run: Path) -> list[dict[str, Any]]:
+    """The record, but for its times and events."""
+    rows = [row for row in read_rows(run / "metrics.jsonl") if row["kind"] != "event"]
+    return [{key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_heldout_numbers_do_not_depend_on_the_batch_size(name: str, tmp_path: Path) -> None:
+    """All rows are scored, the last ones too when they fill no batch."""
+    run = build_run(toy.recipe(objective={"name": name}), tmp_path, toy.store(), World())
+    whole, pieces, fewer = (
+        evaluation.evaluate(
+            run.pair,
+            run.objective,
+            run.heldout,
+            rows=rows,
+            mask_fraction=0.15,
+            batch_size=batch_size,
+            device=run.device,
+            precision="fp32",
+        )
+        for rows, batch_size in ((7, 7), (7, 3), (6, 3))
+    )
+    assert pieces == pytest.approx(whole, rel=1e-5) and fewer != pytest.approx(whole, rel=1e-3)
