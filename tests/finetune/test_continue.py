@@ -38,7 +38,7 @@ def stop_at(process: subprocess.Popen[str], wanted: str, number: signal.Signals)
         if wanted in line:
             process.send_signal(number)
             break
-    rest, _ = process.communicate(timeout=120)
+    rest, _ = process.communicate(timeout=240)
     return seen + rest
 
 

@@ -47,15 +47,12 @@ def choose_task(settings: Settings) -> Task:
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate(settings, task)
-    notes: list[str] = []
-    train_split = task.read(paths["train"])
-    train = train_split.examples
-    if train_split.dropped:
-        notes.append(f"train: {train_split.dropped} malformed rows left out")
+    splits = {split: task.read(path, labelled=split != "test") for split, path in paths.items()}
+    notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in splits.items() if found.dropped]
+    train = splits["train"].examples
     task = task.fit(train)
-    dev: tuple[Example, ...]
-    if "dev" in paths:
-        dev = task.read(paths["dev"]).examples
+    if "dev" in splits:
+        dev = splits["dev"].examples
     else:
         train, dev = split_by_hash(train, paths["train"])
         notes.append(f"no dev file: {len(dev)} of the training examples are set aside as dev, by hash of their text")
@@ -67,34 +64,27 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     except TaskError:
         fix = "Give --dev FILE, or a higher --limit-train"
         raise TaskError("what is left to train on has one answer only", where=paths["train"], fix=fix) from None
-    test = task.read(paths["test"], labelled=False).examples if "test" in paths else ()
-    files = {split: durable.sha256(path) for split, path in paths.items()}
-    return Dataset(task, train, dev, test, files, tuple(notes))
+    test = splits["test"].examples if "test" in splits else ()
+    return Dataset(task, train, dev, test, {split: durable.sha256(path) for split, path in paths.items()}, tuple(notes))
 
 
 def locate(settings: Settings, task: Task) -> dict[str, Path]:
-    """The file of each split there is."""
+    """The file of each split there is: as given, else found in the folder by name."""
     data = settings.data
-    paths: dict[str, Path] = {}
-    if data.is_dir():
-        for split in SPLIT_NAMES:
-            if (given := getattr(settings, split, None)) is None and (
-                found := find_split(data, split, task.dev_files if split == "dev" else ())
-            ):
-                paths[split] = found
-            elif given is not None:
-                paths[split] = given
-    elif data.is_file():
-        paths = {"train": data, **{split: path for split in ("dev", "test") if (path := getattr(settings, split)) is not None}}
-    else:
+    if not data.exists():
         raise TaskError("no such file or folder", where=data, fix="Give --data a folder with train and dev files, or a training file")
+    given = {"train": None if data.is_dir() else data, "dev": settings.dev, "test": settings.test}
+    paths = {}
+    for split in SPLIT_NAMES:
+        path = given[split]
+        if path is None and data.is_dir():
+            path = find_split(data, split, task.dev_files if split == "dev" else ())
+        if path is not None:
+            paths[split] = path
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         endings = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
         raise TaskError("no training file", where=data, fix=f"Looked for {names} ({endings}); or give --data the file itself")
-    for path in paths.values():
-        if not path.is_file():
-            raise TaskError("no such file", where=path)
     return paths
 
 
