@@ -56,7 +56,7 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
         except BrokenProcessPool:
             raise RunFailed("a process that encodes text was ended from outside", fix="If memory ran out, use fewer --workers") from None
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 _tokenizer: Tokenizer  # of a worker process

@@ -40,8 +40,8 @@ class TokenizerConfig:
     """Megabytes of text to train on; a larger corpus is thinned out evenly, by a hash of each document."""
 
     def __post_init__(self) -> None:
-        if self.vocab_size < 50 or self.sample_mb < 1 or self.min_frequency < 1:
-            raise ConfigError("a vocabulary needs at least 50 entries, 1 MB of sample and a frequency of 1", where="tokenizer")
+        if self.vocab_size < 10 or self.sample_mb < 1 or self.min_frequency < 1:
+            raise ConfigError("a vocabulary needs at least 10 entries, 1 MB of sample and a frequency of 1", where="tokenizer")
 
 
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
@@ -82,7 +82,7 @@ def _words_of(texts: Iterable[str]) -> list[str]:
 
 
 def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
-    """The characters of the normalised text, sorted: the most frequent that make up 99.99 % of it, and a quarter of the vocabulary."""
+    """The characters of the normalised text, sorted: the most frequent, 99.99 % of it, and up to a quarter of the vocabulary."""
     words: Counter[str] = Counter()
     for text in texts:
         words.update(_SPACE.split(text))
@@ -94,9 +94,10 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
     wanted = _COVERAGE * counts.total()
+    most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))  # each may be two entries, x and ##x
     kept: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if wanted <= 0 or count < config.min_frequency or len(kept) >= config.vocab_size // 4:
+        if wanted <= 0 or count < config.min_frequency or len(kept) >= most:
             break
         kept.append(character)
         wanted -= count

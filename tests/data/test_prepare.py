@@ -1,0 +1,104 @@
+"""electra prepare, as a command and as the step of a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from electra.cli.prepare import prepare
+from electra.data.store import TokenStore
+from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.training.recipe import DataSection, TokenizerSection
+
+
+def corpus(path: Path, count: int = 200) -> Path:
+    chooser = random.Random(3)
+    words = ["the", "chef", "cooked", "a", "meal", "and", "ate", "it", "Slowly"]
+    path.write_text("\n".join(" ".join(chooser.choices(words, k=12)) for _ in range(count)))
+    return path
+
+
+def electra(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "electra", "prepare", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    text, out = corpus(tmp_path / "a.txt"), tmp_path / "store"
+    command = (text, "--unit", "line", "--out", out, "--vocab-size", 50, "--no-lowercase", "--heldout", 0.02)
+    done = electra(*command)
+    assert done.returncode == 0, done.stderr
+    assert "Audit of the text" in done.stdout and "0 lost" in done.stdout and f"written: {out}" in done.stdout.replace("\n", "")
+    store = TokenStore.open(out)
+    assert store.vocab_size == 50 and store.tokenizer.token_to_id("S") is not None and store.heldout.num_documents >= 1
+    again = electra(*command)
+    assert again.returncode == 0 and "already complete" in again.stdout and "Audit of the text" in again.stdout
+    other = electra(text, "--unit", "line", "--out", out, "--vocab-size", 51, "--heldout", 0.02)
+    assert other.returncode == 2 and other.stderr.count("\n") == 1
+    assert "tokenizer.vocab_size (50 in the store, now 51); tokenizer.lowercase (False in the store, now True)" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.txt"], "nowhere.txt: no such file or folder"),
+        ([], "electra prepare"),
+        (["a.txt", "--vocab-size", "9999"], "supports a vocabulary of"),
+        (["a.txt", "--heldout", "2"], "held-out share of 2.0"),
+        (["a.txt", "--workers", "0"], "--workers: 0 workers"),
+        (["a.txt", "--tokenizer", "nowhere/at/all"], "no such tokenizer"),
+        (["a.txt", "--tokeniser", "x"], "tokenizer"),
+        (["a.txt", "--unit", "page"], "unit"),
+    ],
+)
+def test_wrong_input_is_one_line_and_leaves_nothing(tmp_path: Path, arguments: list[str], message: str) -> None:
+    corpus(tmp_path / "a.txt")
+    done = electra(*arguments, "--out", "store", cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_text_from_stdin(tmp_path: Path) -> None:
+    records = "".join(json.dumps({"body": f"the chef cooked meal {i}"}) + "\n" for i in range(50))
+    tokenizer = Tokenizer.train(["the chef cooked a meal"] * 9, TokenizerConfig(vocab_size=24))
+    tokenizer.save(tmp_path / "tokenizer")
+    command = ("-", "--out", "s", "--format", "jsonl", "--text-field", "body", "--tokenizer", "tokenizer")
+    done = electra(*command, input=records, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    store = TokenStore.open(tmp_path / "s")
+    assert store.audit["documents_read"] == 50 and store.tokenizer_digest == tokenizer.digest
+    assert electra(*command, input="", cwd=tmp_path).returncode == 0, "complete: stdin is not needed again"
+
+
+def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    corpus(tmp_path / "c" / "a.txt", 60_000)
+    command = [sys.executable, "-m", "electra", "prepare", "c", "--unit", "line", "--out", "store", "--vocab-size", "50"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / ".store.building").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_as_the_step_of_a_run(tmp_path: Path) -> None:
+    text = corpus(tmp_path / "a.txt")
+    store = prepare([str(text)], tmp_path / "one", data=DataSection(unit="line"), tokenizer=TokenizerSection(vocab_size=50), workers=1)
+    assert store.vocab_size == 50 and store.audit["documents_read"] == 200
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("")
+    store.tokenizer.save(tmp_path / "run" / "tokenizer")
+    section = TokenizerSection(vocab_size=9)
+    other = prepare([str(text)], tmp_path / "two", data=DataSection(), tokenizer=section, existing=str(tmp_path / "run"))
+    assert other.tokenizer_digest == store.tokenizer_digest, "the tokenizer of a run folder"
