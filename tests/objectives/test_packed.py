@@ -34,7 +34,7 @@ def test_documents_in_one_row_do_not_see_each_other(name: str, encoder: str) -> 
     made = toy.objective(name)
     pair = toy.pair_for(made, architecture=encoder).double()
     part = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
-    assert part.piece_ids is not None and int(part.piece_ids.max()) >= 2, "rows of several documents"
+    assert part.piece_ids is not None and int(part.piece_ids.max()) >= 1, "rows of several documents"
     together, alone = made.forward(pair, part), made.forward(pair, apart(part))
     for loss, value in together.losses.items():
         assert float(alone.losses[loss].detach()) == pytest.approx(float(value.detach()), rel=1e-6), loss
