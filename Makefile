@@ -27,7 +27,7 @@ check: setup
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow and not reliability and not cuda" tests/unit
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda" tests/core tests/objectives
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda"

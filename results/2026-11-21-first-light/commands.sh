@@ -18,11 +18,11 @@ train tiny-mlm --recipe tiny --objective.name mlm --budget 2.00419e14flops
 
 finetune() { electra finetune "$OUT/$1" --out "$OUT/finetuned/$2-$3" --task "$3" --data "$DATA/glue/$4" --seeds 3 "${@:5}"; }
 for model in budget-rtd budget-mlm tiny-rtd tiny-mlm; do
-    finetune $model $model sst2 sst-2 --limit-train 10000
+    finetune $model $model sst2 sst-2 --limit-train 6000
     finetune $model $model cola cola
 done
 for model in budget-rtd tiny-rtd; do  # the same architectures with fresh weights
-    finetune $model random-of-$model sst2 sst-2 --limit-train 10000 --init random
+    finetune $model random-of-$model sst2 sst-2 --limit-train 6000 --init random
     finetune $model random-of-$model cola cola --init random
 done
 .venv/bin/python results/2026-11-21-first-light/collect.py "$OUT"
