@@ -163,7 +163,7 @@ TEXT = [
     Case(
         "too large a vocabulary", TokenizerError, r"supports a vocabulary of \d+ entries, not 9000\. Choose", lambda p: vocabulary(p, 9000)
     ),
-    Case("too small a vocabulary", ConfigError, r"at least 50 entries", lambda p: vocabulary(p, 20)),
+    Case("too small a vocabulary", ConfigError, r"at least 10 entries", lambda p: vocabulary(p, 5)),
     Case("no tokenizer there", TokenizerError, r"gone: ", lambda p: vocabulary(p, 60, "--tokenizer", str(p.folder / "gone"))),
     Case(
         "no mask token",
