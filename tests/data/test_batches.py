@@ -29,7 +29,7 @@ def batches_of(sizes: list[int], length: int, seed: int = 0) -> Batches:
     return Batches(documents_of(sizes), length=length, seed=seed, specials=SPECIALS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(sizes=st.lists(st.one_of(st.integers(1, 3), st.integers(0, 40)), min_size=1, max_size=60).filter(any), length=st.integers(5, 24))
 def test_rows_hold_every_token_once_in_pieces_of_one_document(sizes: list[int], length: int) -> None:
     batches = batches_of(sizes, length)

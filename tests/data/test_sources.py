@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from electra import durable
 from electra.data import python_docs, readers
 from electra.data.corpus import CorpusConfig, Documents
-from electra.data.sources import find_sources, identify, identity
+from electra.data.sources import find_sources, same_text
 from electra.errors import ConfigError, CorpusError
 
 TEXTS = ["Der Koch kochte das Essen.", "요리사가 음식을 만들었다", "the chef \U0001f468\u200d\U0001f373 cooked"]
@@ -276,9 +277,31 @@ print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 102
 
 def test_what_identifies_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_docs, "documents", lambda: ("documentation",))
-    (tmp_path / "a.txt").write_text("one")
-    listings = [source.describe() for source in find_sources([tmp_path / "a.txt", "python-docs"], tmp_path / "scratch")]
-    assert [identity(listing) for listing in listings] == identify([tmp_path, tmp_path / "a.txt", "python-docs"])
-    (tmp_path / "a.txt").write_text("two")
-    assert identity(listings[0]) != identify([tmp_path / "a.txt"])[0]
-    assert identify(["-", "s3://bucket/x.txt"]) == [("named", "-"), ("named", "s3://bucket/x.txt")], "not read again"
+    (tmp_path / "c").mkdir()
+    for name in ("a.txt", "same.txt"):
+        (tmp_path / "c" / name).write_text("one")
+    listings = [source.describe() for source in find_sources([tmp_path / "c", "python-docs"], tmp_path / "scratch")]
+    assert same_text(listings, [tmp_path / "c", tmp_path / "c" / "a.txt", "python-docs"])
+    assert not same_text(listings, ["python-docs"])
+    monkeypatch.chdir(tmp_path)
+    assert same_text(listings, ["c/*.txt", "python-docs"]), "by content, not by name"
+    (tmp_path / "c" / "a.txt").write_text("two")
+    assert not same_text(listings, [tmp_path / "c", "python-docs"])
+    copied = [{"name": name, "argument": "s3://x/*.txt", "size": 1, "sha256": ""} for name in ("s3://x/1.txt", "s3://x/2.txt")]
+    assert same_text(copied, ["s3://x/*.txt"]), "remote files are not read again"
+    assert not same_text(copied, ["s3://x/1.txt"]) and not same_text(copied, ["-"])
+
+
+def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("text")
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for place, name in ((readers, "open"), (durable, "sha256"), (Path, "is_dir")):
+        with monkeypatch.context() as patch, pytest.raises(CorpusError, match=r"a\.txt: cannot be read \(Permission denied\)"):
+            patch.setattr(place, name, refuse, raising=False)
+            documents = Documents([tmp_path / "a.txt"], CorpusConfig(), tmp_path)
+            assert list(documents) and documents.describe()
+    with pytest.raises(CorpusError, match="File name too long"):
+        texts(tmp_path, "x" * 5000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import itertools
 import json
@@ -334,17 +335,23 @@ except TokenizerError as error:
 @pytest.fixture
 def hub(tmp_path: Path, uncased: Tokenizer) -> Iterator[Callable[..., str]]:
     """Load a tokenizer by name in another process, from a hub that is a server on this machine."""
-    served = {f"/me/mine/resolve/main/{name}": content for name, content in uncased.files().items()}
+    files, commit = uncased.files(), "0" * 40
+    served = {f"/me/mine/resolve/{commit}/{name}": content for name, content in files.items()}
+    served["/api/models/me/mine/revision/main"] = json.dumps(
+        {"id": "me/mine", "sha": commit, "siblings": [{"rfilename": f} for f in files]}
+    ).encode()
+    tree = [{"type": "file", "path": name, "size": len(content), "oid": commit} for name, content in files.items()]
+    served[f"/api/models/me/mine/tree/{commit}"] = json.dumps(tree).encode()
 
     class Hub(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            content = served.get(self.path)
+            content = served.get(self.path.partition("?")[0])
             self.send_response(200 if content is not None else 404)
             if content is None:
-                self.send_header("X-Error-Code", "EntryNotFound" if self.path.startswith("/me/mine/") else "RepoNotFound")
+                self.send_header("X-Error-Code", "EntryNotFound" if "/me/mine/" in self.path else "RepoNotFound")
                 content = b"{}"
-            self.send_header("ETag", f'"{len(content)}{hash(content)}"')
-            self.send_header("X-Repo-Commit", "0" * 40)
+            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            self.send_header("X-Repo-Commit", commit)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if self.command == "GET":
@@ -370,14 +377,17 @@ def hub(tmp_path: Path, uncased: Tokenizer) -> Iterator[Callable[..., str]]:
         server.shutdown()
 
 
-def test_a_name_on_the_hub(hub: Callable[..., str], uncased: Tokenizer) -> None:
-    advice = "HF_HUB_OFFLINE, HF_TOKEN"
-    before = hub("me/mine", HF_HUB_OFFLINE="1")
-    assert advice in before and "\n" not in before, "not in the cache, and no network"
+def test_a_name_on_the_hub(hub: Callable[..., str], uncased: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for unseen in (hub("me/mine", HF_HUB_OFFLINE="1"), hub("me/mine", HF_ENDPOINT="http://127.0.0.1:9")):
+        assert unseen.startswith("me/mine: no such folder or file, and the hub cannot be reached") and "HF_HUB_OFFLINE" in unseen
     assert hub("me/mine") == uncased.digest
     assert hub("me/mine", HF_HUB_OFFLINE="1") == uncased.digest, "from the cache"
     missing = hub("me/nobody")
-    assert missing.startswith("me/nobody: no such folder or file") and advice in missing and "\n" not in missing
+    assert missing.startswith("me/nobody: no such folder or file") and "HF_TOKEN" in missing and "\n" not in missing
+    (tmp_path / "texts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TokenizerError, match="texts/typo: no such tokenizer folder or file"):
+        Tokenizer.load("texts/typo")
 
 
 @pytest.mark.parametrize(("name", "size"), [("dewiki", 6000), ("kowiki", 12_000)])

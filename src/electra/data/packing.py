@@ -150,7 +150,7 @@ def _finished(
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == found.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
     differing = [f"{key} ({old!r} in the store, now {new!r})" for key, old, new in recipes.differences(recorded, settings)]
-    if [sources.identity(listing) for listing in found.description["sources"]] != sources.identify(arguments, config.format):
+    if not sources.same_text(found.description["sources"], arguments, config.format):
         differing.append("the text itself")
     if differing:
         raise StoreError(f"built with other settings: {'; '.join(differing)}", where=out, fix="Choose another --out, or remove the store")

@@ -47,7 +47,8 @@ class Source:
             return python_docs.describe()
         if self.kind == "hub":
             return {"name": self.name, "argument": self.name}
-        listing: dict[str, Any] = {"name": self.name, "size": self.path.stat().st_size, "sha256": durable.sha256(self.path)}
+        with _explain(self.name, OSError):
+            listing: dict[str, Any] = {"name": self.name, "size": self.path.stat().st_size, "sha256": durable.sha256(self.path)}
         return listing | ({"argument": self.argument} if self.argument else {})
 
 
@@ -57,22 +58,24 @@ def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: 
         raise CorpusError("no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}")
     found: dict[str, Source] = {}
     for argument in map(str, arguments):
-        for source in _expand(argument, scratch, forced_format):
-            found.setdefault(str(source.path.resolve()) if source.kind == "file" else source.name, source)
+        with _explain(argument, OSError):
+            for source in _expand(argument, scratch, forced_format):
+                found.setdefault(str(source.path.resolve()) if source.kind == "file" else source.name, source)
     return list(found.values())
 
 
-def identify(arguments: Sequence[str | Path], forced_format: str = "auto") -> list[tuple[Any, ...]]:
-    """What tells whether a store was built from these arguments, without reading again what is read through a copy."""
-    identities: dict[tuple[Any, ...], None] = {}
+def same_text(listings: list[dict[str, Any]], arguments: Sequence[str | Path], forced_format: str = "auto") -> bool:
+    """Whether the user names what `describe` listed: the same content, or the same name where reading it again costs a copy."""
+    now: list[dict[str, Any]] = []
     for argument in map(str, arguments):
-        listings = [{"argument": argument}] if _is_copied(argument) else [s.describe() for s in _expand(argument, Path(), forced_format)]
-        identities.update((identity(listing), None) for listing in listings)
-    return list(identities)
+        if _is_copied(argument):
+            now.append({"argument": argument})
+        else:
+            now += [source.describe() for source in find_sources([argument], Path(), forced_format)]
+    return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, now)))  # a glob of addresses is many listings
 
 
-def identity(listing: dict[str, Any]) -> tuple[Any, ...]:
-    """Of a source as `describe` lists it: its content where that can be read again, otherwise how it was named."""
+def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
     return ("named", listing["argument"]) if "argument" in listing else (listing["size"], listing["sha256"])
 
 
@@ -188,12 +191,12 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 @contextmanager
-def _explain(name: str) -> Iterator[None]:
-    """Whatever a file system says went wrong, in one line that names the source."""
+def _explain(name: str, kind: type[Exception] = Exception) -> Iterator[None]:
+    """Whatever a file system says went wrong, in one line that names the source. fsspec's have exceptions of every kind."""
     try:
         yield
     except ElectraError:
         raise
-    except Exception as error:  # each fsspec file system raises errors of its own
-        reason = str(error).strip() or type(error).__name__
+    except kind as error:
+        reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
         raise CorpusError(f"cannot be read ({reason.splitlines()[0]})", where=name) from error

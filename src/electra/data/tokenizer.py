@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -33,7 +32,7 @@ _STYLES = (  # names tried, in this order, for roles that the tokenizer's own co
     wordpiece.SPECIAL_TOKENS,
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
 )
-_HUB_NAME = re.compile(r"^[\w.\-]+(/[\w.\-]+)?$")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -78,7 +77,7 @@ class Tokenizer:
             kind = "vocab.txt" if path.suffix == ".txt" else "tokenizer.json"
             beside = {file: path.with_name(file) for file in FILES[1:3] if path.with_name(file).is_file()}
             files = beside | {kind: path}
-        elif _HUB_NAME.match(str(name)):
+        elif _is_hub_name(str(name)):
             files = _download(str(name))
         else:
             raise TokenizerError("no such tokenizer folder or file", where=name)
@@ -227,23 +226,23 @@ def _from_vocabulary(path: Path, settings: dict[str, Any]) -> str:
     return definition
 
 
-def _download(name: str) -> dict[str, Path]:
-    """A tokenizer's files from the hub, or from its cache when offline."""
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
+def _is_hub_name(name: str) -> bool:
+    """owner/name or name; but texts/typo is a path when there is a folder texts/ here."""
+    parent = Path(name).parent
+    return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
 
-    files: dict[str, Path] = {}
-    for file in FILES:
-        try:
-            files[file] = Path(hf_hub_download(name, file))
-        except EntryNotFoundError:  # also the local kind: this file is not in the cache
-            continue
-        except Exception as error:  # network, names, permissions: the library raises dozens of kinds
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
-            raise TokenizerError(f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix) from None
-    if "tokenizer.json" not in files and "vocab.txt" not in files:
-        fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
-        raise TokenizerError("no such folder or file, and the hub has neither its tokenizer.json nor its vocab.txt", where=name, fix=fix)
-    return files
+
+def _download(name: str) -> dict[str, Path]:
+    """A tokenizer's files from the hub, or from its cache when there is no network."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=list(FILES)))
+    except LocalEntryNotFoundError:
+        raise TokenizerError("no such folder or file, and the hub cannot be reached", where=name, fix=fix) from None
+    except Exception as error:  # network, names, permissions: the library raises dozens of kinds
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TokenizerError(f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix) from None
+    return {file: folder / file for file in FILES if (folder / file).is_file()}
