@@ -139,6 +139,11 @@ def test_unknown_option_is_named(name: str) -> None:
         toy.objective(name, mask_fractio=0.2)
 
 
+def test_a_share_is_a_share(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"objective\.mask_fraction: must be a share from 0 to 1, not 1\.5"):
+        toy.objective(name, mask_fraction=1.5)
+
+
 def test_evaluation_fixes_the_mask_rate(name: str) -> None:
     made = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
     fixed = made.for_evaluation(0.15)

@@ -30,5 +30,8 @@ def create(options: dict[str, Any], *, vocab_size: int, specials: dict[str, int]
     """The objective that a recipe's [objective] section describes: its name and the options of its `Config`."""
     module = module_of(str(options.get("name", "rtd")))
     config = build(module.Config, {key: value for key, value in options.items() if key != "name"}, where="objective")
+    for key, value in vars(config).items():
+        if key.endswith(("_fraction", "_share")) and value is not None and not 0 <= value <= 1:
+            raise ConfigError(f"must be a share from 0 to 1, not {value}", where=f"objective.{key}")
     objective: Objective = module.Objective(config, vocab_size=vocab_size, specials=specials)
     return objective
