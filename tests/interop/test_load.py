@@ -43,6 +43,11 @@ def electra_config(**changes: Any) -> transformers.ElectraConfig:
     return transformers.ElectraConfig(**{**sizes, "max_position_embeddings": 32, **changes})
 
 
+def modern_config(vocab_size: int) -> transformers.ModernBertConfig:
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32, "max_position_embeddings": 32}
+    return transformers.ModernBertConfig(vocab_size=vocab_size, layer_types=["full_attention"] * 2, pad_token_id=0, **sizes)
+
+
 @pytest.fixture
 def published(tmp_path: Path, uncased: Tokenizer) -> Callable[..., tuple[Any, Path]]:
     """A folder as transformers itself writes it."""
@@ -67,17 +72,8 @@ def same_logits(model: Any, folder: Path, kind: Any) -> bool:
 def test_what_transformers_writes(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
     assert same_logits(*published(), "discriminator")
     assert same_logits(*published(transformers.ElectraForMaskedLM, name="generator"), "generator")
-    modern = transformers.ModernBertConfig(
-        vocab_size=uncased.vocab_size,
-        hidden_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        layer_types=["full_attention"] * 2,
-        pad_token_id=0,
-    )
-    assert same_logits(*published(transformers.ModernBertForMaskedLM, modern, "modern"), "generator")
+    modern = published(transformers.ModernBertForMaskedLM, modern_config(uncased.vocab_size), "modern")
+    assert same_logits(*modern, "generator")
 
 
 def test_equal_sizes_have_no_projection(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
@@ -163,6 +159,24 @@ def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any,
     with pytest.raises(ElectraError) as caught:
         load(folder)
     assert message in str(caught.value) and str(folder) in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model_class", [transformers.ElectraForPreTraining, transformers.ModernBertForMaskedLM])
+def test_any_config_loads_or_is_one_line(model_class: Any, published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
+    """Every key, every kind of wrong value: never a traceback, and no memory taken for sizes that the weights do not have."""
+    modern = model_class is transformers.ModernBertForMaskedLM
+    _, folder = published(model_class, modern_config(uncased.vocab_size) if modern else None)
+    good = (folder / "config.json").read_text()
+    kind = "generator" if modern else "discriminator"
+    for key in json.loads(good):
+        for value in (None, -1, 0, 7, 10**9, 10**30, 0.5, float("nan"), "x", [], ["x"], {}, {"x": "y"}, True):
+            edit(folder, **{key: value})
+            try:
+                with torch.inference_mode():
+                    load(folder, kind).logits(torch.tensor([[5, 6, 7]]))  # type: ignore[arg-type]
+            except ElectraError as error:
+                assert "\n" not in str(error)
+            (folder / "config.json").write_text(good)
 
 
 def test_wrong_kind_is_one_line(published: Callable[..., tuple[Any, Path]], export_pair: ExportPair) -> None:

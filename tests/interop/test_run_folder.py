@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from electra.cli.main import main
 from electra.config import write_toml
 from electra.data.tokenizer import Tokenizer
 from electra.errors import CheckpointError, ModelError, RunFolderError
@@ -73,6 +75,17 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: Mak
         load(run, step=10000)
     with pytest.raises(CheckpointError, match=r"no checkpoint of step 5. There are: 9900, 10000"):
         load(run, step=5)
+
+
+def test_export_of_a_chosen_step(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer, tmp_path: Path) -> None:
+    old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
+    run = make_run({50: old, 60: new})
+    rows = [{"kind": "eval", "step": step, "tokens": step * 10, "metrics": {"auc": step / 100}} for step in (50, 60)]
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for argv, pair, auc in ((["--step", "50"], old, "0.5"), ([], new, "0.6")):
+        assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 0
+        assert same(pair.discriminator, load(tmp_path / "out"))
+        assert f"| auc | {auc} |" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_run_of_one_network(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:

@@ -37,6 +37,8 @@ def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
     assert main(["detect", folder, "The chef ate [the] meal.", "--threshold", "1"]) == 0
     text, summary = capsys.readouterr().out.splitlines()
     assert text == "The chef ate [the] meal." and summary.startswith("0 of 8 words marked, P(replaced) >= 1; highest 0.")
+    assert main(["detect", folder, "the\x1b]0;title\x07 chef", "--threshold", "1"]) == 0
+    assert "the\ufffd]0;title\ufffd chef" in capsys.readouterr().out
     assert main(["detect", folder, " "]) == 0
     assert capsys.readouterr().out.endswith("0 of 0 words marked, P(replaced) >= 0.5\n")
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from electra.interop.detection import Detection, Span
 
 
+# A text may not steer the terminal.
+CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
+
+
 @dataclass(frozen=True)
 class Arguments:
     model: Positional[str]
@@ -70,14 +74,15 @@ def painted(detection: Detection, threshold: float) -> Text:
     from rich.text import Text
 
     line, position = Text(), 0
+    text = detection.text.translate(CONTROLS)
     for word in detection.words:
-        line.append(detection.text[position : word.start])
+        line.append(text[position : word.start])
         if word.p_replaced >= threshold:
-            line.append(f"[{word.text} {word.p_replaced:.2f}]", style="bold red")
+            line.append(f"[{text[word.start : word.end]} {word.p_replaced:.2f}]", style="bold red")
         else:
-            line.append(word.text, style="yellow" if word.p_replaced >= threshold / 2 else "")
+            line.append(text[word.start : word.end], style="yellow" if word.p_replaced >= threshold / 2 else "")
         position = word.end
-    line.append(detection.text[position:])
+    line.append(text[position:])
     return line
 
 

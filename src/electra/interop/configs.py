@@ -33,6 +33,7 @@ CLASSES: dict[str, dict[Kind, str]] = {
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
 # The label that tells a modern discriminator from any other token classifier with one label.
 REPLACED = "REPLACED"
+LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors, tokenizer.json"
 
 
@@ -126,20 +127,20 @@ def read_config(folder: Path) -> FolderConfig:
     values = durable.read_json(path, ModelError, fix=NEEDED)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=NEEDED)
-    model_type = values.get("model_type")
-    if model_type not in MODEL_TYPES:
-        raise ModelError(f"this is a model of type {model_type!r}, not an ELECTRA", where=path, fix=NEEDED)
-    architecture = MODEL_TYPES[model_type]
+    architecture = MODEL_TYPES.get(str(values.get("model_type")))
+    if architecture is None:
+        raise ModelError(f"this is a model of type {values.get('model_type')!r}, not an ELECTRA", where=path, fix=NEEDED)
     try:
         encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
         labels = _labels(values)
+        kind = _kind(values, architecture, labels)
     except KeyError as missing:
         raise ModelError(f"{missing.args[0]} is missing", where=path, fix="The file is not complete") from None
-    except (TypeError, ValueError, AttributeError) as problem:
+    except (TypeError, ValueError, OverflowError, AttributeError) as problem:
         raise ModelError(f"a value of the wrong type ({problem})", where=path, fix="The file is not one of transformers") from None
     except _Unsupported as problem:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
-    return FolderConfig(encoder, _kind(values, architecture, labels), labels, bool(values.get("tie_word_embeddings", True)))
+    return FolderConfig(encoder, kind, labels, bool(values.get("tie_word_embeddings", True)))
 
 
 class _Unsupported(Exception):
@@ -177,8 +178,8 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
         _require(values, name, False)
     layers = int(values["num_hidden_layers"])
     every = int(values.get("global_attn_every_n_layers") or 3)
-    types = values.get("layer_types") or ["sliding_attention" if i % every else "full_attention" for i in range(layers)]
-    if set(types) != {"full_attention"}:
+    types = set(values.get("layer_types") or (["full_attention"] if every == 1 or layers == 1 else ["sliding_attention"]))
+    if types != {"full_attention"}:
         raise _Unsupported("a ModernBERT with local attention layers; only full attention is supported")
     rope = (values.get("rope_parameters") or {}).get("full_attention") or {}
     if rope.get("rope_type", "default") != "default":
@@ -205,9 +206,13 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
 
 def _checked(config: EncoderConfig) -> EncoderConfig:
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
-    smallest = min(config.vocab_size, config.embedding_size, hidden, layers, heads, config.intermediate_size, config.max_positions)
-    if smallest < 1 or hidden % heads:
+    sizes = (config.vocab_size, config.embedding_size, hidden, layers, heads, config.intermediate_size, config.max_positions)
+    # rotary positions turn pairs of dimensions
+    unit = 2 * heads if config.architecture == "modern" else heads
+    if min(sizes) < 1 or max(sizes) > LARGEST or hidden % unit or not 0 < config.num_token_types <= LARGEST:
         raise _Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
+    if not (0 <= config.dropout < 1 and 0 <= config.attention_dropout < 1 and 0 < config.norm_eps < 1 and config.rope_theta > 0):
+        raise _Unsupported("a dropout, epsilon or rotary base outside its range")
     return config
 
 

@@ -126,10 +126,9 @@ def _probabilities(loaded: Loaded, rows: Sequence[npt.NDArray[np.int64]]) -> lis
         end = len(tokens) + 2
         ids[row, 0], ids[row, 1 : end - 1], ids[row, end - 1] = specials.cls, tokens, specials.sep
         pieces[row, :end] = 0
-    device = loaded.encoder.token_table().device
     padded = (pieces < 0).any()
     with torch.inference_mode():
-        logits = loaded.logits(torch.from_numpy(ids).to(device), torch.from_numpy(pieces).to(device) if padded else None)
+        logits = loaded.logits(torch.from_numpy(ids), torch.from_numpy(pieces) if padded else None)
         values = logits.double().sigmoid().cpu().numpy()
     return [values[row, 1 : len(tokens) + 1] for row, tokens in enumerate(rows)]
 
@@ -151,7 +150,7 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
     whole = []
     for start, stop in offsets:
         end = stop
-        while start < end < len(text) and end not in claimed and unicodedata.combining(text[end]):
+        while start < end < len(text) and end not in claimed and unicodedata.category(text[end]) == "Mn":
             end += 1
         whole.append((start, end))
     return whole

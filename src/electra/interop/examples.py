@@ -85,7 +85,7 @@ def example_rows(
     probabilities = [None] * len(ids)
     if discriminator is not None:
         with torch.inference_mode():
-            probabilities = discriminator.logits(corrupted.to(_device(discriminator)))[0, 1:-1].double().sigmoid().tolist()
+            probabilities = discriminator.logits(corrupted)[0, 1:-1].double().sigmoid().tolist()
     new = corrupted[0, 1:-1].tolist()
     mask_name = tokenizer.id_to_token(specials.mask)
     return [
@@ -101,7 +101,7 @@ def example_rows(
 
 
 def table_of(rows: list[Row], threshold: float = 0.5) -> Table:
-    """The rows for a terminal. Replaced tokens are marked by a star as well as by colour."""
+    """The rows for a terminal. Suspected tokens are marked by a star as well as by colour."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -134,7 +134,8 @@ def _sample(generator: Loaded, shown: Tensor, hidden: npt.NDArray[np.bool_], see
     import torch
 
     with torch.inference_mode():
-        logits = generator.logits(shown.to(_device(generator)))[0, 1:-1].cpu()[torch.from_numpy(hidden)]
+        logits = generator.logits(shown)[0, 1:-1].cpu()[torch.from_numpy(hidden)]
+        logits = logits[:, : generator.tokenizer.vocab_size]  # a table may have more rows than there are tokens
         cumulative = logits.double().softmax(-1).cumsum(-1)
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
         drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
@@ -150,7 +151,3 @@ def _check_same_tokenizer(discriminator: Loaded | None, generator: Loaded | None
             where=f"{generator.folder} and {discriminator.folder}",
             fix="Give two networks of one pair",
         )
-
-
-def _device(loaded: Loaded) -> str:
-    return str(loaded.encoder.token_table().device)

@@ -54,9 +54,10 @@ class Loaded:
         return self
 
     def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
-        """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]."""
+        """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]; on the model's device."""
         assert self.head is not None
-        hidden = self.encoder(input_ids, piece_ids=piece_ids)
+        device = next(self.encoder.parameters()).device
+        hidden = self.encoder(input_ids.to(device), piece_ids=None if piece_ids is None else piece_ids.to(device))
         logits = self.head(hidden, self.encoder.token_table()) if self.kind == "generator" else self.head(hidden)
         return torch.as_tensor(logits)
 
@@ -88,11 +89,12 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     kind = _choose(described, set(tensors), network, folder)
     if kind == "generator":
         _refuse_untied(described, tensors, folder)
-    encoder, head = build_encoder(config), _head(kind, config)
-    template = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-    if head is not None:
-        template |= {f"head.{name}": tensor for name, tensor in head.state_dict().items()}
+    if config.num_layers > len(tensors):
+        raise ModelError(f"config.json says {config.num_layers} layers, the weights have fewer", where=folder)
+    with torch.device("meta"):  # names and shapes are compared before any memory is taken
+        template = _template(build_encoder(config), _head(kind, config))
     state, unused = names.from_theirs(tensors, template, config.architecture, kind, folder)
+    encoder, head = build_encoder(config), _head(kind, config)
     _fill(encoder, _part(state, "encoder."))
     _fill(head, _part(state, "head."))
     head_weights = names.finetuned_head(tensors, config.architecture, kind) if head is None and kind != "encoder" else {}
@@ -167,6 +169,11 @@ def _head(kind: Kind, config: EncoderConfig) -> nn.Module | None:
     if kind == "discriminator":
         return DiscriminatorHead(config)
     return GeneratorHead(config) if kind == "generator" else None
+
+
+def _template(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
+    parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
+    return {f"{part}.{name}": tensor for part, module in parts.items() for name, tensor in module.state_dict().items()}
 
 
 def _fill(module: nn.Module | None, state: Mapping[str, Tensor]) -> None:

@@ -6,9 +6,11 @@ Also reads a pair of folders, discriminator/ and generator/, without a run aroun
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -60,7 +62,10 @@ def finished_network(path: Path, network: Kind) -> Path | None:
 def networks(path: Path) -> list[Kind]:
     """Which networks a run or pair holds: finished ones, else those of its newest checkpoint."""
     finished = [name for name in NETWORKS if (path / name / "config.json").is_file()]
-    return finished or _networks_in(load_file(_choose(path, None)[0] / "model.safetensors"))
+    if finished:
+        return finished
+    with safe_open(_choose(path, None)[0] / "model.safetensors", "pt") as file:
+        return _networks_in(file.keys())
 
 
 def step_of(checkpoint: Path) -> int | None:
@@ -129,8 +134,9 @@ def _pair(run: Path, present: list[Kind]) -> Pair:
         raise RunFolderError(f"does not describe the networks ({problem})", where=run / "run.toml", fix="Is it of this version?") from None
 
 
-def _networks_in(tensors: dict[str, Tensor]) -> list[Kind]:
-    return [name for name in NETWORKS if any(key.startswith(f"{name}.") for key in tensors)]
+def _networks_in(tensors: Iterable[str]) -> list[Kind]:
+    keys = list(tensors)
+    return [name for name in NETWORKS if any(key.startswith(f"{name}.") for key in keys)]
 
 
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:

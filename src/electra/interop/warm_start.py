@@ -65,13 +65,11 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
         _unfold(encoder.tokens, state.pop("encoder.tokens.weight"), kept, loaded)
     own = {key: parameter for key, parameter in network.named_parameters() if not _is_projected(key, encoder)}
     for key, parameter in own.items():
-        if key not in state or state[key].shape != parameter.shape:
-            has = list(state[key].shape) if key in state else "none"
-            raise ModelError(
-                f"tensor {key} has the shape {has} there and {list(parameter.shape)} in this run's {name}",
-                where=loaded.folder,
-                fix=SIZES_DIFFER,
-            )
+        if key not in state:
+            raise ModelError(f"there is no tensor {key}, which this run's {name} has", where=loaded.folder, fix=SIZES_DIFFER)
+        if state[key].shape != parameter.shape:
+            shapes = f"{list(state[key].shape)} there and {list(parameter.shape)} in this run's {name}"
+            raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
         if id(parameter) not in kept:
             parameter.copy_(state[key])
         elif not torch.equal(parameter.cpu(), state[key]):
@@ -92,10 +90,13 @@ def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Lo
     if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
         needed = [source.shape[0], tokens.projection.weight.shape[0]]
         raise ModelError(f"its token table has the shape {list(table_VD.shape)}, not {needed}", where=loaded.folder, fix=SIZES_DIFFER)
+    if id(source) not in kept:
+        fix = "Give --init-discriminator too, or set --model.sharing none"
+        raise ModelError("this generator's token table is made of its discriminator's", where=loaded.folder, fix=fix)
     shared = source.detach().double().cpu()
     solution = torch.linalg.lstsq(shared, table_VD.double()).solution
     error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)
-    if id(source) not in kept or error > TOLERANCE:
+    if error > TOLERANCE:
         raise ModelError(
             "this generator's token table is no projection of the discriminator's",
             where=loaded.folder,
