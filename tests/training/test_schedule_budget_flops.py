@@ -51,7 +51,7 @@ def test_sizes_are_the_paper_s() -> None:
 def test_linear_schedule() -> None:
     rates = [multiplier(step, 100, 0.1, "linear") for step in range(100)]
     assert rates[0] == pytest.approx(0.1) and max(rates) == 1.0 and rates[9] == 1.0
-    assert all(a > b for a, b in itertools.pairwise(rates)) and rates[-1] == pytest.approx(1 / 90)
+    assert all(a > b for a, b in itertools.pairwise(rates[10:])) and rates[-1] == pytest.approx(1 / 90)
     assert multiplier(0, 10, 0.0, "linear") == 1.0
 
 
