@@ -65,14 +65,14 @@ def write_classification(folder: Path, train: int = 300, dev: int = 60, test: in
 
 
 def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
-    """Two sentences and a number from 0 to 5: how many of them have a good word."""
+    """Two sentences and a number from 1 to 6: how many of them have a good word."""
     draw = random.Random(2)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
         lines = ["sentence1,sentence2,score"]
         for i in range(size):
             a, b = i % 2, i // 2 % 2
-            lines.append(f'"{sentence(draw, a, 6)}",{sentence(draw, b, 6)},{2.5 * (a + b)}')
+            lines.append(f'"{sentence(draw, a, 6)}",{sentence(draw, b, 6)},{1 + 2.5 * (a + b)}')
         (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
     return folder
 
