@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.server
 import itertools
 import json
 import os
 import random
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +146,18 @@ def test_fast_encoding_gives_the_ids_of_the_library(texts: list[str], cased: Tok
     for tokenizer in (cased, uncased):
         plain = tokenizer._raw.encode_batch(texts, add_special_tokens=False)
         assert [ids.tolist() for ids in tokenizer.encode_corpus(texts)] == [encoding.ids for encoding in plain]
+
+
+def test_words_of_every_length_are_told_apart(cased: Tokenizer) -> None:
+    """Words that differ in one byte, at every place of keys of 8, 16 and more bytes, and words that begin alike."""
+    words = ["meka" * 10]
+    for size in range(1, 40):
+        stem = ("kameLotri" * 5)[:size]
+        words += [stem, *(stem[:place] + other + stem[place + 1 :] for place in range(size) for other in ("n", "\u00fc"))]
+    for batch in (words, words[::-1]):
+        plain = [encoding.ids for encoding in cased._raw.encode_batch(batch, add_special_tokens=False)]
+        assert [ids.tolist() for ids in cased.encode_corpus(batch)] == plain
+    assert cased.encode_corpus([" ".join(words)])[0].tolist() == cased._raw.encode(" ".join(words), add_special_tokens=False).ids
 
 
 def test_fast_encoding_survives_forgetting(uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,75 +328,6 @@ def test_what_is_no_tokenizer(tmp_path: Path) -> None:
         with pytest.raises(TokenizerError, match=message) as caught:
             Tokenizer.load(tmp_path / name)
         assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
-
-
-LOADING = """
-import sys
-from electra.data.tokenizer import Tokenizer
-from electra.errors import TokenizerError
-try:
-    print(Tokenizer.load(sys.argv[1]).digest)
-except TokenizerError as error:
-    print(error)
-"""
-
-
-@pytest.fixture
-def hub(tmp_path: Path, uncased: Tokenizer) -> Iterator[Callable[..., str]]:
-    """Load a tokenizer by name in another process, from a hub that is a server on this machine."""
-    files, commit = uncased.files(), "0" * 40
-    served = {f"/me/mine/resolve/{commit}/{name}": content for name, content in files.items()}
-    served["/api/models/me/mine/revision/main"] = json.dumps(
-        {"id": "me/mine", "sha": commit, "siblings": [{"rfilename": f} for f in files]}
-    ).encode()
-    tree = [{"type": "file", "path": name, "size": len(content), "oid": commit} for name, content in files.items()]
-    served[f"/api/models/me/mine/tree/{commit}"] = json.dumps(tree).encode()
-
-    class Hub(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = served.get(self.path.partition("?")[0])
-            self.send_response(200 if content is not None else 404)
-            if content is None:
-                self.send_header("X-Error-Code", "EntryNotFound" if "/me/mine/" in self.path else "RepoNotFound")
-                content = b"{}"
-            self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", commit)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(content)
-
-        do_HEAD = do_GET
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-
-        def load(name: str, **variables: str) -> str:
-            environment = (
-                os.environ | {"HF_HOME": str(tmp_path / "hub"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"} | variables
-            )
-            environment.pop("HF_HUB_OFFLINE", None) if "HF_HUB_OFFLINE" not in variables else None
-            command = [sys.executable, "-c", LOADING, name]
-            return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=tmp_path).stdout.strip()
-
-        yield load
-        server.shutdown()
-
-
-def test_a_name_on_the_hub(hub: Callable[..., str], uncased: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for unseen in (hub("me/mine", HF_HUB_OFFLINE="1"), hub("me/mine", HF_ENDPOINT="http://127.0.0.1:9")):
-        assert unseen.startswith("me/mine: no such folder or file, and the hub cannot be reached") and "HF_HUB_OFFLINE" in unseen
-    assert hub("me/mine") == uncased.digest
-    assert hub("me/mine", HF_HUB_OFFLINE="1") == uncased.digest, "from the cache"
-    missing = hub("me/nobody")
-    assert missing.startswith("me/nobody: no such folder or file") and "HF_TOKEN" in missing and "\n" not in missing
-    (tmp_path / "texts").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(TokenizerError, match="texts/typo: no such tokenizer folder or file"):
-        Tokenizer.load("texts/typo")
 
 
 @pytest.mark.parametrize(("name", "size"), [("dewiki", 6000), ("kowiki", 12_000)])

@@ -115,7 +115,7 @@ def _build(
         files[name] = partial(os.replace, work / name)
     durable.commit_directory(work / "store", files)
     with durable.explain_disk_errors(out):
-        os.replace(work / "store", out)
+        durable.OPS.rename(work / "store", out)
         durable.OPS.fsync(out.parent)
 
 

@@ -26,14 +26,17 @@ class Encoded(NamedTuple):
     ids: npt.NDArray[np.unsignedinteger[Any]]  # of all documents, back to back
     sizes: npt.NDArray[np.int64]  # of each document; some may have no token at all
     characters: int  # of the documents that have one
-    words: int  # separated by white space
+    words: int  # of these, separated by white space
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     arrays = tokenizer.encode_corpus(texts)
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
     kept = [text for text, size in zip(texts, sizes, strict=True) if size]
-    return Encoded(np.concatenate(arrays), sizes, sum(map(len, kept)), sum(len(text.split()) for text in kept))
+    content = np.frombuffer("\n".join(["", *kept]).encode(errors="replace"), dtype=np.uint8)
+    written = content > ord(" ")
+    words = int(np.count_nonzero(written[1:] & ~written[:-1]))
+    return Encoded(np.concatenate(arrays), sizes, sum(map(len, kept)), words)
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:

@@ -1,0 +1,13 @@
+"""A tokenizer of the small corpora."""
+
+from __future__ import annotations
+
+import pytest
+from corpora import texts
+
+from electra.data.tokenizer import Tokenizer, TokenizerConfig
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(texts(), TokenizerConfig(vocab_size=80))

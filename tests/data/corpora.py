@@ -1,0 +1,31 @@
+"""Small corpora, and what a store holds of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+from electra.data.store import TokenDocuments
+
+WORDS = ["the", "chef", "cooked", "a", "meal", "and", "ate", "it", "with", "great", "pleasure", "slowly"]
+
+
+def texts(count: int = 300, seed: int = 0) -> list[str]:
+    chooser = random.Random(seed)
+    return [" ".join(chooser.choices(WORDS, k=chooser.randint(1, 60))) + f" number {i}" for i in range(count)]
+
+
+def write(folder: Path, documents: list[str], name: str = "corpus.jsonl") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
+    return folder / name
+
+
+def contents(path: Path) -> dict[str, str]:
+    return {str(f.relative_to(path)): hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(path.rglob("*")) if f.is_file()}
+
+
+def all_ids(documents: TokenDocuments) -> list[list[int]]:
+    return [documents.document(i).tolist() for i in range(documents.num_documents)]
