@@ -65,6 +65,32 @@ def test_samples_follow_the_softmax(networks: tuple[Loaded, Loaded]) -> None:
     assert len(drawn) > 10
 
 
+def test_a_lucky_guess_is_original(networks: tuple[Loaded, Loaded]) -> None:
+    discriminator, generator = networks
+    chef = generator.tokenizer.token_to_id("chef")
+    with torch.no_grad():
+        generator.head.bias[chef] += 1000.0  # type: ignore[union-attr,index]
+    rows = example_rows(discriminator, generator, "the chef", masked=1.0)
+    assert [(row["generated"], row["label"]) for row in rows] == [("chef", "replaced"), ("chef", "original")]
+
+
+def test_the_generator_does_not_see_what_it_replaces(networks: tuple[Loaded, Loaded]) -> None:
+    _, generator = networks
+    for seed in range(40):
+        drawn = {example_rows(None, generator, text, seed=seed)[0]["generated"] for text in ("x", "ate", "7", ".")}
+        assert len(drawn) == 1
+
+
+def test_rows_beyond_the_vocabulary_are_never_drawn(tmp_path: Path, make_pair: Callable[..., Pair], uncased: Tokenizer) -> None:
+    """Published tables are often padded to a round number."""
+    generator = make_pair(vocab_size=uncased.vocab_size + 50).generator
+    assert generator is not None
+    with torch.no_grad():
+        generator.head.bias[uncased.vocab_size :] = 1000.0
+    export_network(tmp_path, generator, uncased, Card("x", "generator"))
+    assert example_rows(None, load(tmp_path, "generator"), "x")[0]["generated"]
+
+
 def test_one_network_alone(networks: tuple[Loaded, Loaded]) -> None:
     discriminator, generator = networks
     assert all(row["p_replaced"] is None and row["generated"] for row in example_rows(None, generator))

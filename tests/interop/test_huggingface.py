@@ -121,6 +121,14 @@ def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pa
         export_network(folder / "discriminator", pair.discriminator, None, Card("x", "discriminator"))  # type: ignore[arg-type]
 
 
+def test_tokenizer_must_fit_the_model(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
+    network = make_pair(vocab_size=uncased.vocab_size - 1).discriminator
+    assert network is not None
+    with pytest.raises(ModelError, match=r"the tokenizer has .* entries, the model"):
+        export_network(tmp_path / "new", network, uncased, Card("x", "discriminator"))
+    assert not (tmp_path / "new").exists()
+
+
 def test_same_network_same_bytes(export_pair: ExportPair) -> None:
     folders = [export_pair(f"copy-{number}")[1] / "generator" for number in range(6)]
     for name in FILES:

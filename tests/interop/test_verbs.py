@@ -14,6 +14,8 @@ import transformers
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
+from electra.interop.card import Card
+from electra.interop.huggingface import export_network
 from electra.interop.load import load
 from electra.model.pair import Pair
 
@@ -152,6 +154,14 @@ def test_import_makes_a_pair_out_of_published_files(tmp_path: Path, uncased: Tok
     uncased.save(tmp_path / "c")
     capsys.readouterr()
     assert "this is a classifier, not a pre-trained network" in fails(capsys, "import", tmp_path / "c", "--out", tmp_path / "other")
+
+
+def test_import_takes_two_of_one_pair(export_pair: ExportPair, tmp_path: Path, cased: Tokenizer, capsys: Capture) -> None:
+    pair, folder = export_pair()
+    assert pair.generator is not None
+    export_network(tmp_path / "cased", pair.generator, cased, Card("x", "generator"))
+    assert "different tokenizers" in fails(capsys, "import", folder, "--generator", tmp_path / "cased", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_verify_says_what_is_damaged(export_pair: ExportPair, capsys: Capture, tmp_path: Path) -> None:
