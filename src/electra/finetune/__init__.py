@@ -6,7 +6,8 @@ sequence  the tasks that read one text or two and answer with one label or one n
 features  texts -> token ids; batches of similar length
 heads     what stands on top of the encoder
 metrics   accuracy, F1, correlations; null with a reason where a number is not defined
-plan      the settings of a fine-tuning, their defaults by model size, and what makes two runs the same run
+settings  what can be set, the paper's values by model size
+dataset   the splits of one fine-tuning, found, read and checked
 trainer   one seed: the loop, its checkpoints, evaluation
 runner    all seeds: the output folder, the table, the saved model
 predict   a fine-tuned folder and a file -> predictions

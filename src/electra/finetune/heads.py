@@ -3,7 +3,7 @@
 `transformers` (default): the head of the transformers class that the model is saved as, so that the saved folder is the model that was
 trained: ElectraForSequenceClassification, or ModernBertForSequenceClassification for the modern encoder.
 `linear`: dropout and one matrix on [CLS], as in the original code. transformers has no class for it, so such a model can be measured
-but not saved. On GLUE the difference is within the spread over seeds.
+but not saved.
 """
 
 from __future__ import annotations
