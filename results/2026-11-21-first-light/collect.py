@@ -20,8 +20,7 @@ def pretrained(run: RunRecord) -> dict[str, object]:
 
 def finetuned(folder: Path) -> dict[str, object]:
     results = json.loads((folder / "all_results.json").read_text())
-    keep = ("eval_", "num_", "seeds", "seconds")
-    return {key: value for key, value in results.items() if key.startswith(keep)}
+    return {key: value for key, value in results.items() if key.startswith(("eval_", "seeds", "seconds")) or key.endswith("_samples")}
 
 
 def curves(runs: dict[str, RunRecord]) -> None:
