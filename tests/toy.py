@@ -15,7 +15,7 @@ from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, generator_config
-from electra.objectives.parts.interface import Objective
+from electra.objectives.parts.interface import Objective, Shapes
 from electra.training.recipe import Recipe, make_recipe
 
 VOCABULARY = 60
@@ -70,10 +70,19 @@ def objective(name: str, **options: Any) -> Objective:
 
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
+    pair = build_pair(*(shapes := shapes_for(made, **changes)), heads=made.heads(shapes), seed=seed, initialisation="fan_in")
+    made.connect(pair)
+    return pair
+
+
+def shapes_for(made: Objective, **changes: Any) -> Shapes:
     full = config(**changes)
-    if made.networks == "generator":
-        return build_pair(full, None, seed=seed, initialisation="fan_in")
-    return build_pair(generator_config(full, 0.5, 1.0), full, seed=seed, initialisation="fan_in")
+    small = generator_config(full, 0.5, 1.0)
+    return {
+        "generator": Shapes(generator=full),
+        "corrector": Shapes(generator=full, sampler=small),
+        "pair": Shapes(generator=small, discriminator=full),
+    }[made.networks]
 
 
 def loss_and_gradients(made: Objective, pair: Pair, parts: list[Any]) -> tuple[dict[str, float], dict[str, torch.Tensor]]:

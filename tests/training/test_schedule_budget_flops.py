@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from electra.errors import ConfigError
+from electra.model.flops import sequence_flops
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
 from electra.training import budget
-from electra.training.flops import sequence_flops
 from electra.training.schedule import multiplier
 
 

@@ -1,5 +1,8 @@
 """The generator, the discriminator, and what they share (Clark et al. 2020, section 3.2).
 
+An objective may train other company: a full-size generator beside a small one that samples for it (`sampler`), and small modules of
+its own (`heads`: a copy gate, a baseline). Those two serve the training alone and are not exported.
+
 `sharing` says which weights are one and the same:
   none        nothing;
   token       the token embeddings;
@@ -10,6 +13,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -53,12 +57,20 @@ class Discriminator(nn.Module):
 
 
 class Pair(nn.Module):
-    """The networks of one run. Either may be absent: the BERT baseline has no discriminator."""
+    """The networks of one run. Any may be absent: the BERT baseline has no discriminator."""
 
-    def __init__(self, generator: Generator | None, discriminator: Discriminator | None) -> None:
+    def __init__(
+        self,
+        generator: Generator | None,
+        discriminator: Discriminator | None,
+        sampler: Generator | None = None,
+        heads: Mapping[str, nn.Module] | None = None,
+    ) -> None:
         super().__init__()
         self.generator = generator
         self.discriminator = discriminator
+        self.sampler = sampler
+        self.heads = nn.ModuleDict(dict(heads or {}))
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
@@ -68,26 +80,31 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 def build_pair(
     generator: EncoderConfig | None,
     discriminator: EncoderConfig | None,
+    sampler: EncoderConfig | None = None,
     *,
+    heads: Mapping[str, nn.Module] | None = None,
     sharing: Sharing = "embeddings",
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
-    """Both networks with fresh weights, tied as asked. Weights depend on the seed and on each parameter's name only."""
+    """The networks with fresh weights, tied as asked. Weights depend on the seed and on each parameter's name only."""
     pair = Pair(
         Generator(build_encoder(generator)) if generator else None,
         Discriminator(build_encoder(discriminator)) if discriminator else None,
+        Generator(build_encoder(sampler)) if sampler else None,
+        heads,
     )
     initialise(pair, seed, initialisation)
-    if pair.generator is not None and pair.discriminator is not None:
-        share(pair.generator, pair.discriminator, sharing)
-        initialise_projection(pair.generator.encoder, seed)
+    small, full = (pair.generator, pair.discriminator) if pair.discriminator else (pair.sampler, pair.generator)
+    if small is not None and full is not None:
+        share(small, full, sharing)
+        initialise_projection(small.encoder, seed)
     return pair
 
 
-def share(generator: Generator, discriminator: Discriminator, sharing: Sharing) -> None:
-    """Make the generator use the discriminator's weights, as far as `sharing` says."""
-    mine, theirs = generator.encoder, discriminator.encoder
+def share(generator: Generator, full: Generator | Discriminator, sharing: Sharing) -> None:
+    """Make the small generator use the weights of the full-size network, as far as `sharing` says."""
+    mine, theirs = generator.encoder, full.encoder
     if sharing == "none":
         return
     if sharing == "all":

@@ -40,7 +40,10 @@ class World:
     def sum_gradients(self, parameters: list[nn.Parameter]) -> None:
         if self.size == 1:
             return
-        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        parameters = [p for p in parameters if p.grad is not None]  # the same ones in every process: that of a stage
+        if not parameters:
+            return
+        gradients = [torch.as_tensor(p.grad) for p in parameters]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
         dist.all_reduce(flat)
         pieces = torch.split(flat, [gradient.numel() for gradient in gradients])

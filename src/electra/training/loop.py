@@ -47,6 +47,7 @@ def update(run: Run) -> None:
     local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
 
+    objective.begin_update(run.pair, step, run.total_steps)
     run.optimizer.zero_grad()
     sums = dict.fromkeys(names, torch.zeros((), device=run.device))
     for micro, part in enumerate(corrupted):

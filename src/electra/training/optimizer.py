@@ -61,7 +61,10 @@ class Optimizer:
         }
 
     def load_tensors(self, tensors: dict[str, Tensor], num_steps: int) -> None:
-        """Put the moments back; raises KeyError with the name of one that is missing."""
+        """Put the moments back; raises KeyError with the name of one that is missing.
+
+        A parameter without any was never updated: that of a network whose stage has not begun.
+        """
         self.num_steps = num_steps
         if num_steps == 0:
             return
@@ -69,6 +72,8 @@ class Optimizer:
             moments = ("momentum_buffer",) if isinstance(optimizer, torch.optim.Muon) else ("step", "exp_avg", "exp_avg_sq")
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
+                    if not any(f"{self.names[parameter]}:{moment}" in tensors for moment in moments):
+                        continue
                     saved = {moment: tensors[f"{self.names[parameter]}:{moment}"] for moment in moments}
                     optimizer.state[parameter] = {
                         moment: value.to(parameter.device) if value.dim() else value.clone() for moment, value in saved.items()
@@ -76,11 +81,13 @@ class Optimizer:
 
 
 def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
-    """Weights that both networks use belong to the discriminator's groups."""
-    main = {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
+    """Weights that a small generator shares with the network it serves belong to that network's groups."""
+    small = pair.generator if pair.discriminator else pair.sampler
+    own = {id(parameter) for parameter in small.parameters()} if small else set()
+    own -= {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
     groups: dict[tuple[bool, bool, bool], dict[str, Any]] = {}
     for name, parameter in pair.named_parameters():
-        generator_only = id(parameter) not in main
+        generator_only = id(parameter) in own
         decayed = parameter.dim() >= 2
         muon = settings.optimizer == "muon" and decayed and ".layers." in name
         rate = settings.learning_rate

@@ -19,10 +19,10 @@ from electra.config import differences, merge, read_toml, write_toml
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.errors import ConfigError, RunFolderError
-from electra.model.pair import Pair, build_pair
+from electra.model.pair import Discriminator, Generator, Pair, build_pair
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
-from electra.objectives.parts.interface import Objective
-from electra.training import budget, checkpoint, flops
+from electra.objectives.parts.interface import Objective, Shapes
+from electra.training import budget, checkpoint
 from electra.training.distributed import World
 from electra.training.optimizer import Optimizer
 from electra.training.precision import pick_device, pick_precision
@@ -75,6 +75,11 @@ class Run:
         share = self.recipe.training.batch_size // self.world.size
         return min(self.recipe.training.micro_batch or share, share)
 
+    def networks(self) -> list[tuple[str, Generator | Discriminator]]:
+        pair = self.pair
+        named = (("generator", pair.generator), ("discriminator", pair.discriminator), ("sampler", pair.sampler))
+        return [(kind, network) for kind, network in named if network is not None]
+
     def micro_batches(self, step: int) -> list[Batch]:
         """This process's rows of the global batch at `step`, in pieces that fit one forward pass."""
         share = self.recipe.training.batch_size // self.world.size
@@ -107,12 +112,10 @@ class Run:
         return self.step % self.recipe.training.log_every == 0 or self.step in (1, self.total_steps)
 
 
-def encoder_configs(
-    recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None
-) -> tuple[EncoderConfig | None, EncoderConfig | None]:
-    """The shapes of (generator, discriminator). An objective with one network trains it at the discriminator's size."""
+def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None) -> Shapes:
+    """An objective without a discriminator trains its generator at the discriminator's size."""
     model, size = recipe.model, size_named(recipe.model.size)
-    full = (warm and (warm.discriminator or (warm.generator if networks == "generator" else None))) or discriminator_config(
+    full = (warm and (warm.discriminator if networks == "pair" else warm.generator)) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -124,9 +127,11 @@ def encoder_configs(
         fix = f"Use at most {full.max_positions}"
         raise ConfigError(f"{recipe.training.length} tokens are more than the model's positions", where="training.length", fix=fix)
     if networks == "generator":
-        return full, None
-    narrow = (warm and warm.generator) or generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
-    return narrow, full
+        return Shapes(generator=full)
+    narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
+    if networks == "corrector":
+        return Shapes(generator=full, sampler=narrow)
+    return Shapes(generator=(warm and warm.generator) or narrow, discriminator=full)
 
 
 def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None) -> Run:
@@ -137,17 +142,16 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
     if training.threads:
         torch.set_num_threads(training.threads)
     objective = objectives.create(recipe.objective, vocab_size=store.vocab_size, specials=store.specials._asdict())
-    generator, discriminator = encoder_configs(recipe, store, objective.networks, warm)
+    shapes = network_shapes(recipe, store, objective.networks, warm)
     device = pick_device(training.device, world.local_rank)
     precision = pick_precision(training.precision, device)
     pair = build_pair(
-        generator, discriminator, sharing=recipe.model.sharing, seed=training.seed, initialisation=recipe.model.initialisation
+        *shapes,
+        heads=objective.heads(shapes),
+        sharing=recipe.model.sharing,
+        seed=training.seed,
+        initialisation=recipe.model.initialisation,
     ).to(device)
-    fraction = getattr(objective.config, "mask_fraction", 0.15)
-    final = getattr(objective.config, "final_mask_fraction", None)
-    per_sequence = flops.sequence_flops(
-        generator, discriminator, training.length, masked_fraction=fraction if final is None else (fraction + final) / 2
-    )
     identity = {
         "objective": recipe.objective.get("name"),
         "data": store.digest,
@@ -158,6 +162,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
         warm.load(pair)
+    objective.connect(pair)
     return Run(
         recipe=recipe,
         folder=folder,
@@ -171,7 +176,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         device=device,
         precision=precision,
         telemetry=Telemetry(folder, leads=world.leads, total_steps=training.steps or 0),
-        flops_per_step=per_sequence * training.batch_size,
+        flops_per_step=objective.sequence_flops(shapes, training.length) * training.batch_size,
         identity=identity,
         total_steps=training.steps or 0,
     )
@@ -217,13 +222,14 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
 
 
 def describe(run: Run) -> str:
-    def millions(module: torch.nn.Module | None) -> str:
-        return "none" if module is None else f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
+    def millions(module: torch.nn.Module) -> str:
+        return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
     training, rows = run.recipe.training, run.batches.num_blocks
+    networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.networks())
     return (
-        f"{run.identity['objective']}, size {run.recipe.model.size}, generator {millions(run.pair.generator)}, "
-        f"discriminator {millions(run.pair.discriminator)} parameters; {training.batch_size} x {training.length} tokens an update, "
+        f"{run.identity['objective']}, size {run.recipe.model.size}, {networks} parameters; "
+        f"{training.batch_size} x {training.length} tokens an update, "
         f"{run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device}, {run.precision}, "
         f"{torch.get_num_threads()} threads, {run.world.size} process{'es' if run.world.size > 1 else ''}"
     )
@@ -262,11 +268,7 @@ def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
     environment: dict[str, Any] = {"python": sys.version.split()[0], "platform": platform.platform(), **versions, "device": str(run.device)}
     environment |= {"command": " ".join(sys.argv[1:]), "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size}
-    shapes = {
-        kind: asdict(network.encoder.config)
-        for kind, network in (("generator", run.pair.generator), ("discriminator", run.pair.discriminator))
-        if network is not None
-    }
+    shapes = {kind: asdict(network.encoder.config) for kind, network in run.networks()}
     return {**run.recipe.to_sections(), **shapes, "identity": run.identity, "environment": environment}
 
 
@@ -285,7 +287,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
-    old = {key: dict(value) for key, value in recorded.items() if key not in ("environment", "generator", "discriminator")}
+    old = {key: dict(value) for key, value in recorded.items() if key not in ("environment", "generator", "discriminator", "sampler")}
     defaults = make_recipe({}).to_sections()
     now = {**run.recipe.to_sections(), "identity": run.identity}
     old = merge({section: values for section, values in defaults.items() if section != "objective"}, old)

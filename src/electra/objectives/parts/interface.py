@@ -8,14 +8,17 @@ denominators, over processes and accumulated micro-batches, before the first bac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from electra.data.batches import Batch
+from electra.model import flops
 from electra.model.pair import Pair
+from electra.model.sizes import EncoderConfig
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,31 @@ class Outcome:
     observed: dict[str, Tensor] = field(default_factory=dict)  # detached, for metrics
 
 
-class Objective(ABC):
-    """Subclass in one file, beside a frozen `Config`. The class docstring cites the source and states departures."""
+class Shapes(NamedTuple):
+    """The networks an objective trains."""
 
-    networks: ClassVar[Literal["pair", "generator"]]  # "generator": one masked language model of the full size
+    generator: EncoderConfig | None = None
+    discriminator: EncoderConfig | None = None
+    sampler: EncoderConfig | None = None
+
+    @property
+    def full(self) -> EncoderConfig:
+        """The network that the training is for."""
+        config = self.discriminator or self.generator
+        assert config is not None
+        return config
+
+
+class Objective(ABC):
+    """Subclass in one file, beside a frozen `Config`. The class docstring cites the source and states departures.
+
+    `networks` says what is trained:
+      pair       a small generator and a discriminator of the full size;
+      generator  one masked language model of the full size;
+      corrector  a masked language model of the full size (`pair.generator`) that reads what a small one (`pair.sampler`) wrote.
+    """
+
+    networks: ClassVar[Literal["pair", "generator", "corrector"]]
     source: ClassVar[str]
 
     def __init__(self, config: Any, *, vocab_size: int, specials: dict[str, int]) -> None:
@@ -63,6 +87,23 @@ class Objective(ABC):
     @abstractmethod
     def weights(self) -> dict[str, float]:
         """Each loss and its weight in the total: total = sum over losses of weight * sum / count."""
+
+    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
+        """Small modules of the objective's own: `pair.heads[name]` in `forward`. Saved in checkpoints, never exported."""
+        return {}
+
+    def connect(self, pair: Pair) -> None:  # noqa: B027
+        """Tie weights between the networks and the heads, once, after they have been filled."""
+
+    def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
+        """Called before every update: what happens between two stages of a training. Must depend on `step` alone."""
+
+    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+        """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""
+        first = getattr(self.config, "mask_fraction", 0.15)
+        final = getattr(self.config, "final_mask_fraction", None)
+        masked = first if final is None else (first + final) / 2
+        return flops.sequence_flops(shapes.generator, shapes.discriminator, length, sampler=shapes.sampler, masked_fraction=masked)
 
     @abstractmethod
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:

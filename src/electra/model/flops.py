@@ -50,16 +50,18 @@ def sequence_flops(
     discriminator: EncoderConfig | None,
     length: int,
     *,
+    sampler: EncoderConfig | None = None,
     masked_fraction: float = 0.15625,
     dense_lookup: bool = True,
 ) -> float:
     """Training (forward and backward) on one sequence of `length` tokens."""
     total = 0.0
-    for config in (generator, discriminator):
+    for config in (generator, discriminator, sampler):
         if config is not None:
             total += config.num_layers * layer_flops(config, length) + input_flops(config, length, dense_lookup)
-    if generator is not None:
-        total += vocabulary_flops(generator, length, masked_fraction)
+    for masked in (generator, sampler):
+        if masked is not None:
+            total += vocabulary_flops(masked, length, masked_fraction)
     if discriminator is not None:
         total += judgement_flops(discriminator, length)
     return 2 * total
