@@ -1,0 +1,80 @@
+"""Probes: what does a model know? One file each.
+
+A module of this folder that defines a class `Probe` beside a frozen dataclass `Config` is a probe (contract: `parts/interface.py`).
+Dropping a file in gives it a name on the command line, a section of the page and the contract tests. Nothing is registered by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra.analysis.parts.interface import Probe
+from electra.config import build
+from electra.errors import ConfigError, nearest
+
+OPTION = "--probe-option"
+
+
+def names() -> list[str]:
+    """The probes there are. (The folder may hold helpers too: only a module with a class `Probe` is one.)"""
+    return sorted(name for name in _modules() if hasattr(importlib.import_module(f"{__name__}.{name}"), "Probe"))
+
+
+def module_of(name: str) -> Any:
+    plain = name.replace("-", "_")
+    if plain not in names():
+        raise ConfigError(f"no probe named {name!r}", where="--probe", fix=nearest(plain, names()))
+    return importlib.import_module(f"{__name__}.{plain}")
+
+
+def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
+    module = module_of(name)
+    config = build(module.Config, options or {}, where=f"{OPTION} {name}")
+    probe: Probe = module.Probe(config)
+    return probe
+
+
+def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Each chosen probe's options, out of `key=value` (for every chosen probe that has the key) and `probe.key=value`."""
+    options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
+    for word in given:
+        name, equals, text = word.partition("=")
+        probe, dot, key = name.rpartition(".")
+        key = key.replace("-", "_")
+        if not equals:
+            raise ConfigError(f"{word!r} is not key=value", where=OPTION, fix=f"Such as {OPTION} resamples=200")
+        if dot and probe not in options:
+            raise ConfigError(f"{probe!r} is not among the chosen probes", where=f"{OPTION} {name}", fix=nearest(probe, list(options)))
+        takers = [taker for taker in ([probe] if dot else chosen) if key in module_of(taker).Config.__dataclass_fields__]
+        if not takers:
+            known = sorted({field for taker in chosen for field in module_of(taker).Config.__dataclass_fields__})
+            raise ConfigError("no such option", where=f"{OPTION} {name}", fix=nearest(key, known))
+        for taker in takers:
+            options[taker][key] = _value(module_of(taker).Config, key, text)
+    return options
+
+
+def _value(config: type, key: str, text: str) -> Any:
+    """The first reading of `text` that fits the option's type: a TOML value, the text itself, a list of parts between commas."""
+    try:
+        readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
+    except tomllib.TOMLDecodeError:
+        readings = []
+    readings += [text, text.split(",")]
+    problem: ConfigError | None = None
+    for reading in readings:
+        try:
+            build(config, {key: reading}, where=OPTION)
+            return reading
+        except ConfigError as error:
+            problem = problem or error
+    assert problem is not None
+    raise problem
+
+
+def _modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]

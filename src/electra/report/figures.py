@@ -26,7 +26,7 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.4, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)), (0, (3, 1.2, 1, 1.2, 1, 1.2)))
 AXIS_TITLES: dict[Axis, str] = {"step": "steps", "tokens": "tokens seen", "flops": "training FLOPs", "seconds": "seconds"}
 INSTALL = "Curves need matplotlib: pip install electra[report]"
-_INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
+INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 _BOX = (0.115, 0.185, 0.87, 0.69)  # left, bottom, width, height: room for tick labels, axis title and legend
 _MAX_POINTS, _MAX_MARKERS = 600, 60
 
@@ -75,18 +75,18 @@ def draw(name: str, lines: Sequence[Line], axis: Axis, marks: Sequence[float] = 
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    with style.context(["default", _STYLE]), warnings.catch_warnings():
+    with style.context(["default", STYLE]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's font may have it
         figure = Figure(figsize=(5.0, 2.75))
         axes = figure.add_axes(_BOX)  # the same box every time, so that figures line up
         for line in sorted(lines, key=lambda line: line.style == "chance"):
             _draw_line(axes, line)
         for x in marks:
-            axes.axvline(x, color=_INK, alpha=0.55, linewidth=0.8, dashes=(1, 2))
+            axes.axvline(x, color=INK, alpha=0.55, linewidth=0.8, dashes=(1, 2))
         _set_axes(axes, lines, axis)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True)
-    return _portable(out.getvalue(), name)
+    return portable(out.getvalue(), name)
 
 
 def inline(svg: str) -> str:
@@ -98,16 +98,16 @@ def inline(svg: str) -> str:
     return svg
 
 
-_STYLE: Any = {
+STYLE: Any = {
     "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own face
     "svg.hashsalt": "electra",
     "text.parse_math": False,  # labels hold names from files: a '$' is a dollar
     "font.size": 9.5,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "axes.linewidth": 0.6,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
@@ -118,7 +118,7 @@ _STYLE: Any = {
     "axes.spines.left": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "grid.color": _INK,
+    "grid.color": INK,
     "grid.alpha": 0.14,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
@@ -129,11 +129,11 @@ _STYLE: Any = {
 
 def _draw_line(axes: Axes, line: Line) -> None:
     x, y = thin(line.curve)
-    color, label = PALETTE[line.series % len(PALETTE)], _plain_text(line.label)
+    color, label = PALETTE[line.series % len(PALETTE)], plain_text(line.label)
     if line.style == "faint":
         axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
     elif line.style == "chance":
-        axes.plot(x, y, color=_INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+        axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
     elif len(x) == 1 or (line.style == "points" and len(x) <= _MAX_MARKERS):
         axes.plot(x, y, color=color, linewidth=1.4, marker="o", markersize=3.2, clip_on=False, label=label)
     else:
@@ -174,15 +174,16 @@ def _scale(largest: float, axis: Axis) -> tuple[float, str]:
 _SUPERSCRIPT = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 
 
-def _plain_text(label: str) -> str:
+def plain_text(label: str) -> str:
     """A name from a file as a label: short, printable, and never starting with '_', which would hide it from the legend."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
     label = label if len(label) <= 36 else label[:33] + "..."
     return f" {label}" if label.startswith("_") else label
 
 
-def _portable(svg: str, name: str) -> str:
-    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
+def portable(svg: str, name: str) -> str:
+    """Matplotlib's SVG made fit for any page; `name` keeps its ids apart from other figures'."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
     svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", svg)

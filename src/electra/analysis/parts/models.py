@@ -1,0 +1,97 @@
+"""A model under study: its networks, loaded when they are first asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra.analysis.parts.interface import Network
+from electra.errors import ModelError
+
+if TYPE_CHECKING:
+    import torch
+
+    from electra.data.tokenizer import Tokenizer
+    from electra.interop.load import Loaded
+
+
+@dataclass(frozen=True)
+class Model:
+    """A run folder, an exported or published folder, or a hub name, at its end or at one of its checkpoints."""
+
+    name: str  # distinct among the models of one analysis
+    source: str
+    step: int | None = None
+    device: torch.device | str = "cpu"
+    _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)
+
+    def network(self, kind: Network) -> Loaded:
+        """The network, or one line that says what the source is instead."""
+        if kind not in self._loaded:
+            from electra.interop.load import load
+
+            self._loaded[kind] = load(self.source, kind, step=self.step).to(self.device)
+        return self._loaded[kind]
+
+    def optional(self, kind: Network) -> Loaded | None:
+        """The network, or None when this model has none."""
+        try:
+            return self.network(kind)
+        except ModelError:
+            return None
+
+    @property
+    def discriminator(self) -> Loaded:
+        return self.network("discriminator")
+
+    @property
+    def generator(self) -> Loaded:
+        return self.network("generator")
+
+    @property
+    def encoder(self) -> Loaded:
+        """The encoder to build on: a run's discriminator, or its masked language model when it has no discriminator."""
+        return self.network("encoder")
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return (next(iter(self._loaded.values()), None) or self.encoder).tokenizer
+
+    def describe(self) -> dict[str, Any]:
+        """For the record: what was measured."""
+        sizes = {
+            kind: {
+                "layers": loaded.config.num_layers,
+                "hidden_size": loaded.config.hidden_size,
+                "vocabulary": loaded.tokenizer.vocab_size,
+                "tokenizer": loaded.tokenizer.digest[:12],
+            }
+            for kind, loaded in sorted(self._loaded.items())
+        }
+        return {"name": self.name, "source": self.source, "step": self.step, "networks": sizes}
+
+
+def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
+    """Models named by their folders, with as much of the path before as tells them apart."""
+    parts = [Path(source.rstrip("/")).parts or (source,) for source in sources]
+    names = [path[-1] for path in parts]
+    for depth in range(2, max(map(len, parts), default=0) + 1):
+        count = Counter(names)
+        names = ["/".join(path[-depth:]) if count[name] > 1 else name for path, name in zip(parts, names, strict=True)]
+    if len(set(names)) < len(names):
+        raise ModelError("named twice", where=next(name for name in names if names.count(name) > 1), fix="Name each model once")
+    return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
+
+
+def require_same_vocabulary(models: Sequence[Model], probe: str) -> None:
+    """Refuse by name what cannot be compared id by id."""
+    for other in models[1:]:
+        if other.tokenizer.digest != models[0].tokenizer.digest:
+            raise ModelError(
+                f"{models[0].name} and {other.name} have different vocabularies, and {probe} compares token by token",
+                where=other.source,
+                fix="Give models of one tokenizer",
+            )

@@ -1,0 +1,99 @@
+"""Ask a model what it knows: probes with tables, figures and intervals, collected in one HTML page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from electra.cli import arguments as command_line
+from electra.cli.arguments import Positional, gather
+from electra.errors import ConfigError, ElectraError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+REPEATED = ("--data", "--against", "--probe", "--probe-option")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    model: Positional[str]
+    """A run folder, an exported or published folder, or a name on the hub."""
+    probe: tuple[str, ...] = ("all",)
+    """Which probes, by name (may be repeated); all: every one whose data and networks are there."""
+    data: tuple[str, ...] = ()
+    """Files and folders that hold the probes' data, found by name (may be repeated)."""
+    out: Path
+    """The folder for the JSON files, the figures and the page. Probes run earlier stay on the page."""
+    against: tuple[str, ...] = ()
+    """Other models to compare with (may be repeated)."""
+    probe_option: tuple[str, ...] = ()
+    """key=value, or PROBE.key=value (may be repeated)."""
+    over_training: bool = False
+    """Follow the probe over the checkpoints of a run instead of asking the finished model."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    return command_line.parse(Arguments, gather(argv, REPEATED), verb="analyze", description=__doc__ or "")
+
+
+def run(arguments: Arguments) -> int:
+    from electra import analysis
+    from electra.analysis.parts.models import named_models
+    from electra.analysis.parts.running import run_probe
+    from electra.report import probes as pages
+    from electra.training.precision import pick_device
+
+    every = "all" in arguments.probe
+    chosen = analysis.names() if every else [name.replace("-", "_") for name in dict.fromkeys(arguments.probe)]
+    options = analysis.options_for(chosen, arguments.probe_option)
+    roots = [Path(name) for name in arguments.data]
+    missing = next((root for root in roots if not root.exists()), None)
+    if missing is not None:
+        raise ConfigError("no such file or folder", where=missing, fix="Check --data")
+    if arguments.over_training and arguments.against:
+        raise ConfigError("--over-training follows one run", where="--against", fix="Leave it out, and run the command once for each")
+    models = named_models([arguments.model, *arguments.against], pick_device(arguments.device))
+    done = 0
+    for name in chosen:
+        probe = analysis.create(name, options[name])
+        try:
+            data = probe.find(roots)
+            with _bar() as bar:
+                task = bar.add_task(name, total=1.0)
+
+                def progress(what: str, share: float, bar: Bar = bar, task: TaskID = task, name: str = name) -> None:
+                    bar.update(task, completed=share, description=f"{name}: {what}")
+
+                path = run_probe(name, probe, models, data, arguments.out, progress=progress, over_training=arguments.over_training)
+        except ElectraError as problem:
+            if not every:
+                raise
+            say(f"{name}: left out, {problem}")
+            continue
+        done += 1
+        say(f"{name}: {path}")
+    if not done:
+        raise ConfigError("no probe could be run", where="electra analyze", fix="The lines above say what each one needs")
+    say(f"page: {pages.write_page(arguments.out)}")
+    return 0
+
+
+def _bar() -> Bar:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,155 @@
+"""Figures of any measurements, drawn from plain data: lines with bands, categories with intervals, matrices. Look: `figures`.
+
+The data is what a probe's JSON file holds under "figures" (the fields of `analysis.parts.interface.Figure`).
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from electra.report.figures import DASHES, INK, PALETTE, STYLE, plain_text, portable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKERS = ("o", "s", "^", "D", "v", "P")
+_WIDTH, _ROW = 5.0, 0.24  # inches; the height a category takes
+_BAND = 0.18  # opacity
+
+
+def draw(name: str, figure: Mapping[str, Any]) -> str | None:
+    """A figure as standalone SVG, or None when it holds nothing to draw. `name` keeps its ids apart from other figures'."""
+    series = [one for one in figure["series"] if any(y is not None for y in one["y"])]
+    if not series:
+        return None
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    kind = figure["kind"]
+    with style.context(["default", STYLE]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's font may have it
+        canvas = Figure(figsize=(_WIDTH, _height(kind, series)), layout="constrained")
+        axes = canvas.add_subplot()
+        _KINDS[kind](axes, series)
+        axes.set_xlabel(plain_text(figure["x"]))
+        if kind == "lines":
+            axes.set_ylabel(plain_text(figure["y"]))
+        if kind != "matrix":
+            _set_ranges(axes, figure)
+            _add_legend(axes, series)
+        out = io.StringIO()
+        canvas.savefig(out, format="svg", transparent=True)
+    return portable(out.getvalue(), name)
+
+
+def _height(kind: str, series: Sequence[Mapping[str, Any]]) -> float:
+    if kind == "categories":
+        return 1.0 + _ROW * max(1.0, 0.7 * len(series)) * len(_names(series))
+    return 1.0 + 0.42 * len(series) if kind == "matrix" else 3.0
+
+
+def _names(series: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The categories of all series, in the order they first appear."""
+    return list(dict.fromkeys(str(x) for one in series for x in one["x"]))
+
+
+def _lines(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+    axes.margins(x=0.02)
+    for index, one in enumerate(series):
+        x, y, low, high = _known(one)
+        color, label = PALETTE[index % len(PALETTE)], plain_text(one["label"])
+        if one["style"] == "reference":
+            axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+            continue
+        few = one["style"] == "points" or len(x) <= 2
+        marker = MARKERS[index % len(MARKERS)] if few or len(x) <= 12 else ""
+        line = "none" if one["style"] == "points" else DASHES[index % len(DASHES)]
+        axes.plot(x, y, color=color, linestyle=line, linewidth=1.6, marker=marker, markersize=3.6, label=label)
+        if low and few:
+            axes.vlines(x, low, high, color=color, linewidth=1.0)
+        elif low:
+            axes.fill_between(x, low, high, color=color, alpha=_BAND, linewidth=0)
+
+
+def _categories(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+    names = _names(series)
+    spread = min(0.7, 0.22 * (len(series) - 1))
+    for index, one in enumerate(series):
+        x, y, low, high = _known(one)
+        color, label = PALETTE[index % len(PALETTE)], plain_text(one["label"])
+        shift = spread * (index / (len(series) - 1) - 0.5) if len(series) > 1 else 0.0
+        places = [names.index(str(name)) + shift for name in x]
+        if one["style"] == "reference" and len(set(y)) == 1:
+            axes.axvline(y[0], color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+            continue
+        if low:
+            axes.hlines(places, low, high, color=color, linewidth=1.2)
+        axes.plot(y, places, color=color, linestyle="none", marker=MARKERS[index % len(MARKERS)], markersize=4.2, label=label)
+    axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(axis="x")
+    axes.grid(axis="y", alpha=0.07)
+
+
+def _matrix(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+    from matplotlib.patches import Rectangle
+
+    columns = _names(series)
+    values = [y for one in series for y in one["y"] if y is not None]
+    low, spread = min(values), (max(values) - min(values)) or 1.0
+    for row, one in enumerate(series):
+        for name, y in zip(one["x"], one["y"], strict=True):
+            if y is None:
+                continue
+            place = columns.index(str(name))
+            # One hue, its strength by value, and the number on it: readable without colour.
+            shade = 0.06 + 0.5 * (y - low) / spread
+            axes.add_patch(Rectangle((place - 0.48, row - 0.46), 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
+            if len(columns) <= 12:
+                axes.text(place, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
+    axes.set_xticks(range(len(columns)), [plain_text(name) for name in columns], rotation=30 if len(columns) > 4 else 0, ha="center")
+    axes.set_yticks(range(len(series)), [plain_text(one["label"]) for one in series])
+    axes.set_xlim(-0.55, len(columns) - 0.45)
+    axes.set_ylim(len(series) - 0.45, -0.55)
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+
+
+_KINDS: dict[str, Callable[..., None]] = {"lines": _lines, "categories": _categories, "matrix": _matrix}
+
+
+def _known(one: Mapping[str, Any]) -> tuple[list[Any], list[float], list[float], list[float]]:
+    """The points that have a value; where a point has no interval, its ends are the value itself."""
+    kept = [index for index, y in enumerate(one["y"]) if y is not None]
+    y = [float(one["y"][index]) for index in kept]
+    ends = [
+        [value if one[end][index] is None else float(one[end][index]) for index, value in zip(kept, y, strict=True)] if one[end] else []
+        for end in ("low", "high")
+    ]
+    return [one["x"][index] for index in kept], y, ends[0], ends[1]
+
+
+def _set_ranges(axes: Axes, figure: Mapping[str, Any]) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    categories = figure["kind"] == "categories"
+    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
+    axes.xaxis.set_major_formatter(plain)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    if figure["x_range"]:
+        axes.set_xlim(*figure["x_range"])
+    if not categories:
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        if figure["y_range"]:
+            axes.set_ylim(*figure["y_range"])
+
+
+def _add_legend(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if len(handles) > 1:
+        columns = len(handles) if sum(map(len, labels)) < 50 else 2
+        axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=columns, borderaxespad=0.2)

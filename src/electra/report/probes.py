@@ -1,0 +1,117 @@
+"""The page of an analysis: all probes whose JSON files lie in a folder, with their tables and figures. Runs without torch.
+
+Every number comes from the files `NAME.probe.json`; nothing is computed here. Figures also go to `figures/` as standalone SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from electra import durable
+from electra.errors import ConfigError
+from electra.report import charts, figures
+from electra.report.page import Block, Fold, Number, Panel, Panels, Section, Table, Text, render, write
+
+ENDING = ".probe.json"
+PAGE = "analysis.html"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Interval(Number):
+    """A number with the ends of its interval."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __html__(self) -> str:
+        shown = super().__html__()
+        if self.low is None or self.high is None:
+            return shown
+        return Markup('{} <span class="none">[{}, {}]</span>').format(shown, Number(self.low, self.kind), Number(self.high, self.kind))
+
+
+def write_page(folder: Path) -> Path:
+    """Draw everything that lies in `folder` and write its page; returns the page's path."""
+    records = read_records(folder)
+    drawn: dict[str, str] = {}
+    sections = [section(record, drawn) for record in records]
+    for name, svg in drawn.items():
+        durable.commit_file(folder / "figures" / f"{name}.svg", svg.encode())
+    names = list(dict.fromkeys(str(model["name"]) for record in records for model in record["models"]))
+    summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
+    opening: list[Block] = [] if figures.available() else [Text(figures.INSTALL, "quiet")]
+    html = render(", ".join(names), sections, kicker="electra analyze", summary=summary, opening=opening)
+    write(folder / PAGE, html)
+    return folder / PAGE
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    paths = sorted(folder.glob(f"*{ENDING}"))
+    if not paths:
+        raise ConfigError(f"no probe has been run into this folder (*{ENDING})", where=folder, fix="Run electra analyze")
+    records = []
+    for path in paths:
+        record = durable.read_json(path, ConfigError, fix="Run its probe again")
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise ConfigError("not a probe's record of this version", where=path, fix="Run its probe again")
+        records.append({"stem": path.name.removesuffix(ENDING), **record})
+    return records
+
+
+def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
+    """One probe. Its figures go to `drawn` as standalone SVG."""
+    blocks: list[Block] = [_headline(record["headline"])] if record["headline"] else []
+    blocks += [Text(note) for note in record["notes"]]
+    panels = _panels(record, drawn)
+    if panels:
+        blocks.append(Panels({"": panels}))
+    for table in record["tables"]:
+        rows = [[_cell(cell) for cell in row] for row in table["rows"]]
+        made: list[Block] = [Table(table["columns"], rows, table["title"])]
+        if table["note"]:
+            made.append(Text(table["note"], "quiet"))
+        blocks += made if len(rows) <= 40 else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
+    blocks.append(Fold("What was measured, and with which settings", [_settings(record)]))
+    return Section(record["title"], blocks, f"{record['question']} {record['source']}")
+
+
+def _headline(headline: Mapping[str, Mapping[str, Any]]) -> Block:
+    return Table(("", "value"), [(name, _cell(estimate)) for name, estimate in headline.items()])
+
+
+def _panels(record: Mapping[str, Any], drawn: dict[str, str]) -> list[Panel]:
+    if not figures.available():
+        return []
+    panels = []
+    for figure in record["figures"]:
+        name = f"{record['stem']}-{figure['name']}".replace("_", "-")
+        svg = charts.draw(name, figure)
+        if svg is not None:
+            drawn[name] = svg
+            panels.append(Panel(figure["title"], figure["note"], figures.inline(svg)))
+    return panels
+
+
+def _cell(cell: Any) -> object:
+    if isinstance(cell, Mapping):
+        return Interval(cell["value"], "score", cell["low"], cell["high"])
+    if isinstance(cell, bool) or cell is None or isinstance(cell, str):
+        return cell if cell is None else str(cell)
+    return Number(cell, "score" if isinstance(cell, float) else "plain")
+
+
+def _settings(record: Mapping[str, Any]) -> Table:
+    rows: list[Sequence[object]] = [("probe", f"{record['probe']}, version {record['version']}")]
+    for model in record["models"]:
+        at = "" if model["step"] is None else f", step {model['step']}"
+        shapes = "; ".join(f"{kind}: {shape['layers']} layers of {shape['hidden_size']}" for kind, shape in model["networks"].items())
+        rows.append((f"model {model['name']}", f"{model['source']}{at} ({shapes})"))
+    rows += [(f"data: {key}", ", ".join(f"{file['folder']}/{file['file']}" for file in files)) for key, files in record["data"].items()]
+    rows += [(f"option {key}", str(value)) for key, value in record["options"].items()]
+    return Table(("", ""), rows)
