@@ -1,0 +1,152 @@
+"""What an encoder computes on the way: the hidden states of every depth, and every head's attention weights.
+
+Both are caught by hooks while the encoder runs as it always does, so the model code knows nothing of it. Attention weights are not
+computed twice the fast way: they are made anew from the queries and keys that the layer had.
+Shapes: B batch, T tokens, D hidden, H heads, K head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from electra.data.tokenizer import Tokenizer
+    from electra.interop.load import Loaded
+    from electra.model.encoder import Encoder
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+Progress = Callable[[float], None]  # the share that is done
+
+POSITIONS_AT_ONCE = 4096  # positions in one forward pass, padding included
+NO_WORD = -1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sentence as an encoder reads it."""
+
+    ids: Ints  # [T] with [CLS] and [SEP]
+    words: Ints  # [T] the word that each token belongs to; NO_WORD for specials
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.ids) - 2
+
+
+def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int) -> list[Row]:
+    """Sentences given as words, joined by spaces. A token belongs to the word that holds its last character: some tokenizers let
+    a token begin with the space before it. What is longer than the model's positions is cut; words without a token are possible."""
+    rows = []
+    for words in sentences:
+        ends = np.cumsum([len(word) + 1 for word in words])  # of each word with the space after it
+        encoding = tokenizer.encode(" ".join(words))
+        kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
+        last = np.array([max(encoding.offsets[i][1] - 1, 0) for i in kept], np.int64)
+        rows.append(_row(tokenizer, [encoding.ids[i] for i in kept], np.searchsorted(ends, last, side="right")))
+    return rows
+
+
+def rows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int) -> list[Row]:
+    """Texts of which each is one "word": for measures that look at all of its tokens alike."""
+    encoded = (ids[: max_positions - 2].astype(np.int64) for ids in tokenizer.encode_corpus(texts))
+    return [_row(tokenizer, ids, np.zeros(len(ids), np.int64)) for ids in encoded]
+
+
+def _row(tokenizer: Tokenizer, ids: Any, words: Ints) -> Row:
+    cls, sep = tokenizer.specials.cls, tokenizer.specials.sep
+    return Row(np.array([cls, *ids, sep], np.int64), np.array([NO_WORD, *words, NO_WORD], np.int64))
+
+
+def layers_of(encoder: Encoder) -> list[nn.Module]:
+    return list(encoder.get_submodule("layers").children())
+
+
+def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
+    """[B, T, D] at each depth: 0 what enters the first layer (no token has seen another yet), then what leaves each layer; the last
+    is the encoder's output, which the modern encoder normalises once more."""
+    layers = layers_of(encoder)
+    states: list[Tensor] = []
+    with ExitStack() as hooks:
+        hooks.callback(layers[0].register_forward_pre_hook(lambda _, given: states.append(given[0])).remove)
+        for layer in layers[:-1]:
+            hooks.callback(layer.register_forward_hook(lambda _, __, made: states.append(made)).remove)
+        last = encoder(input_ids, piece_ids=piece_ids)
+    return [*states, last]
+
+
+def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
+    """[B, H, T, T] of each layer: the share of its attention that token i (row) gives to token j (column)."""
+    from electra.model.attention import attention_mask, rotate
+    from electra.model.modern import ModernEncoder
+
+    projected: list[Tensor] = []
+    with ExitStack() as hooks:
+        for layer in layers_of(encoder):
+            hooks.callback(layer.get_submodule("qkv").register_forward_hook(lambda _, __, made: projected.append(made)).remove)
+        encoder(input_ids, piece_ids=piece_ids)
+    B, T = input_ids.shape
+    mask_B1TT = attention_mask(piece_ids)
+    weights = []
+    for qkv in projected:
+        q_BHTK, k_BHTK, _ = qkv.view(B, T, 3, encoder.config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        if isinstance(encoder, ModernEncoder):
+            q_BHTK, k_BHTK = (rotate(x, encoder.cos[:T], encoder.sin[:T]) for x in (q_BHTK, k_BHTK))
+        scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
+        if mask_B1TT is not None:
+            scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
+        weights.append(scores_BHTT.softmax(-1))
+    return weights
+
+
+def passes(loaded: Loaded, rows: Sequence[Row], progress: Progress) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
+    """(which rows, input ids, piece ids) in batches of similar length, the longest first."""
+    import torch
+
+    device = next(loaded.encoder.parameters()).device
+    order = sorted(range(len(rows)), key=lambda i: -len(rows[i].ids))
+    start = 0
+    while start < len(order):
+        longest = len(rows[order[start]].ids)
+        group = order[start : start + max(1, POSITIONS_AT_ONCE // longest)]
+        ids = np.full((len(group), longest), loaded.tokenizer.specials.pad, np.int64)
+        pieces = np.full_like(ids, -1)
+        for line, i in enumerate(group):
+            ids[line, : len(rows[i].ids)], pieces[line, : len(rows[i].ids)] = rows[i].ids, 0
+        padded = bool((pieces < 0).any())
+        yield group, torch.from_numpy(ids).to(device), torch.from_numpy(pieces).to(device) if padded else None
+        start += len(group)
+        progress(start / len(order))
+
+
+def word_vectors(loaded: Loaded, rows: Sequence[Row], counts: Sequence[int], progress: Progress) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The vectors of all words of all rows, which have `counts` words: (states [depths, words, D], present [words]).
+
+    A word's vector is the mean of its tokens'. A word without tokens (cut off, or nothing that the tokenizer keeps) is not present.
+    """
+    import torch
+
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    total = int(starts[-1])
+    config = loaded.config
+    states = np.zeros((config.num_layers + 1, total, config.hidden_size), np.float32)
+    tokens = np.zeros(total, np.int64)
+    for row, start in zip(rows, starts, strict=False):
+        np.add.at(tokens, start + row.words[row.words != NO_WORD], 1)
+    with torch.inference_mode():
+        for group, ids, pieces in passes(loaded, rows, progress):
+            targets = np.concatenate([starts[i] + rows[i].words[1:-1] for i in group])
+            lines = np.repeat(np.arange(len(group)), [rows[i].num_tokens for i in group])
+            places = np.concatenate([np.arange(1, rows[i].num_tokens + 1) for i in group])
+            for depth, state in enumerate(hidden_states(loaded.encoder, ids, pieces)):
+                np.add.at(states[depth], targets, state.float().cpu().numpy()[lines, places])
+    states /= np.maximum(tokens, 1)[None, :, None]
+    return states, tokens > 0

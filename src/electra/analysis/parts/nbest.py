@@ -1,0 +1,111 @@
+"""Recognisers' n-best lists: scores and errors of every hypothesis, and the weights that make a second score useful.
+
+A hypothesis is chosen by  acoustic + weight * sentence score + bonus * words  (log-linear, as Shin et al. 2019 and Salazar et al.
+2020 re-rank with masked language models). The two weights are tuned on one half of the utterances and judged on the other, both ways.
+Shapes: U utterances, N hypotheses of the longest list; shorter lists are padded and never chosen there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.seeds import key, permute
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# The grid, in units of the acoustic scores' spread within a list: a score's weight, none first, and a word's bonus.
+WEIGHTS = (0.0, *(float(weight) for weight in np.geomspace(0.02, 5.0, 25)))
+BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) for sign in (1, -1)))
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What choosing needs to know of U lists."""
+
+    errors: Ints  # [U, N]
+    words: Ints  # [U, N] in the hypothesis
+    reference_words: Ints  # [U]
+    present: Bools  # [U, N]; False where a list is shorter
+
+    def chosen_errors(self, totals: Array) -> Ints:
+        """The errors [U] of the hypothesis with the highest total; of equals the first."""
+        best = np.where(self.present, totals, -np.inf).argmax(1)
+        return np.asarray(self.errors[np.arange(len(best)), best])
+
+    def oracle_errors(self) -> Ints:
+        return np.asarray(np.where(self.present, self.errors, np.iinfo(np.int64).max).min(1))
+
+    def average_errors(self) -> Array:
+        """What a hypothesis drawn at random is expected to have: chance."""
+        return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
+
+
+@dataclass(frozen=True)
+class Weights:
+    score: float  # of one unit of the sentence score
+    word: float  # of one word
+
+
+def halves(count: int, seed: int = 0) -> Bools:
+    """True for the utterances of the first half: every second one in a keyed order."""
+    return permute(np.arange(count), count, key(seed, "nbest/halves")) % np.uint64(2) == 0
+
+
+def own_mix(scores: dict[str, Array], total: str = "score") -> dict[str, float]:
+    """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares, which lists fit exactly."""
+    names = [name for name in scores if name != total]
+    found = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
+    return dict(zip(names, map(float, found), strict=True))
+
+
+def spread(values: Array, present: Bools) -> float:
+    """The standard deviation within lists, which is all that choosing within a list can see."""
+    counts = present.sum(1, keepdims=True)
+    kept = np.where(present, values, 0.0)
+    centred = np.where(present, kept - kept.sum(1, keepdims=True) / counts, 0.0)
+    freedom = int(counts.sum()) - len(counts)
+    return float(np.sqrt((centred**2).sum() / freedom)) if freedom else 0.0
+
+
+def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools, with_bonus: bool = True) -> Weights:
+    """The weights with the fewest word errors on the utterances of `half`; of equals the smallest, so that useless scores get none."""
+    tuned = Lists(lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half])
+    unit = spread(acoustic[half], tuned.present)
+    scale = spread(score[half], tuned.present) if score is not None else 0.0
+    weights = [weight * unit / scale for weight in WEIGHTS] if scale > 0 else [0.0]
+    bonuses = [bonus * unit for bonus in BONUSES] if with_bonus else [0.0]
+    grid = [(weight, bonus) for weight in weights for bonus in bonuses]
+    errors = [int(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum()) for point in grid]
+    order = sorted(range(len(grid)), key=lambda i: (errors[i], grid[i][0], abs(grid[i][1])))
+    return Weights(*grid[order[0]])
+
+
+def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None, with_bonus: bool = True) -> tuple[Ints, tuple[Weights, Weights]]:
+    """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two pairs of weights."""
+    first = halves(len(lists.errors))
+    errors = np.zeros(len(first), np.int64)
+    found = []
+    for half in (first, ~first):
+        weights = tune(lists, acoustic, score, half, with_bonus)
+        errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, weights))[~half]
+        found.append(weights)
+    return errors, (found[0], found[1])
+
+
+def _totals(acoustic: Array, score: Array | None, lists: Lists, weights: Weights) -> Array:
+    total = acoustic + weights.word * lists.words
+    return total if score is None or weights.score == 0 else total + weights.score * score
+
+
+def pad(rows: Sequence[Sequence[float]]) -> Array:
+    """Rows of different lengths as [U, N], filled up with zeros."""
+    out = np.zeros((len(rows), max(map(len, rows))))
+    for padded, row in zip(out, rows, strict=True):
+        padded[: len(row)] = row
+    return out

@@ -1,0 +1,245 @@
+"""Scores of whole sentences, in bulk: how acceptable, or how likely, a network holds each sentence to be.
+
+What a network says of one token of a sentence x is a *reading*; a *scorer* is a reading and how its values become one number.
+
+    original     log P(original)       = log sigmoid(-z_t)        discriminator, one pass; z_t: its log-odds that token t was replaced
+    odds         log-odds of original  = -z_t                     discriminator, one pass
+    masked       log p(x_t | x without t)                         generator, a pass for each token: pseudo-log-likelihood
+                                                                  (Salazar et al. 2020)
+    masked-word  log p(x_t | x without t and the rest of its word to the right)   generator, a pass for each token: corrects the
+                                                                  reward that `masked` gives to long words (Kauf and Ivanova 2023)
+    unmasked     log p(x_t | x)                                   generator, one pass: cheap, and biased, as the network sees x_t
+
+The output z_t of an Electric network (Clark et al. 2020b) is its energy, so that for such a model the sum of `odds` is the paper's
+one-pass pseudo-log-likelihood up to a constant for each token. A "generator" is any masked language model, whoever trained it.
+
+[CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in electra.interop.detection.
+Only rows of one length go through a network together, so nothing is padded and a score does not depend on its company.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.errors import ConfigError, ModelError, nearest
+from electra.interop.detection import cut, split
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from electra.data.specials import Specials
+    from electra.interop.load import Loaded
+
+Network = Literal["discriminator", "generator"]
+Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
+Reduction = Literal["sum", "mean", "min"]
+Progress = Callable[[int, int], None]  # (rows done, rows in all)
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+NETWORKS: dict[Reading, Network] = {
+    "original": "discriminator",
+    "odds": "discriminator",
+    "masked": "generator",
+    "masked-word": "generator",
+    "unmasked": "generator",
+}
+POSITIONS_AT_ONCE = 4096  # positions in one forward pass
+LOGITS_AT_ONCE = 1 << 24  # token logits held at a time: positions times vocabulary
+OVERLAP = 0.25  # the share of a window that the next one sees again
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """One number for a sentence; higher means more acceptable."""
+
+    name: str
+    reading: Reading
+    reduction: Reduction
+    title: str
+
+    @property
+    def network(self) -> Network:
+        return NETWORKS[self.reading]
+
+
+SCORERS: dict[str, Scorer] = {
+    scorer.name: scorer
+    for scorer in (
+        Scorer("original", "original", "sum", "sum of log P(original)"),
+        Scorer("original-mean", "original", "mean", "mean of log P(original)"),
+        Scorer("odds", "odds", "sum", "sum of the log-odds of original"),
+        Scorer("odds-mean", "odds", "mean", "mean of the log-odds of original"),
+        Scorer("margin", "odds", "min", "the most suspicious token's log-odds of original"),
+        Scorer("pll", "masked", "sum", "pseudo-log-likelihood"),
+        Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood for each token"),
+        Scorer("pll-word", "masked-word", "sum", "pseudo-log-likelihood, words masked left to right"),
+        Scorer("pll-word-mean", "masked-word", "mean", "pseudo-log-likelihood, words masked left to right, for each token"),
+        Scorer("unmasked", "unmasked", "sum", "log-likelihood in one pass, nothing masked"),
+        Scorer("unmasked-mean", "unmasked", "mean", "log-likelihood in one pass, nothing masked, for each token"),
+    )
+}
+
+
+def scorers_of(network: Network) -> list[str]:
+    """The names of all scorers that this kind of network can be asked for."""
+    return [name for name, scorer in SCORERS.items() if scorer.network == network]
+
+
+def find_scorer(name: str) -> Scorer:
+    if name not in SCORERS:
+        raise ConfigError(f"no scorer named {name!r}", where="--scorer", fix=nearest(name, list(SCORERS)))
+    return SCORERS[name]
+
+
+def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Progress | None = None) -> dict[str, Floats]:
+    """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens scores 0."""
+    chosen = [find_scorer(name) for name in scorers]
+    scores: dict[str, Floats] = {}
+    for reading in dict.fromkeys(scorer.reading for scorer in chosen):
+        values = token_scores(loaded, texts, reading, progress)
+        for scorer in chosen:
+            if scorer.reading == reading:
+                scores[scorer.name] = np.array([reduce(value, scorer.reduction) for value in values], np.float64)
+    return {name: scores[name] for name in scorers}
+
+
+def reduce(values: Floats, reduction: Reduction) -> float:
+    if len(values) == 0:
+        return 0.0
+    return float(values.sum() if reduction == "sum" else values.mean() if reduction == "mean" else values.min())
+
+
+def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading, progress: Progress | None = None) -> list[Floats]:
+    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it, without specials)."""
+    if loaded.kind != NETWORKS[reading]:
+        needed = "a discriminator" if NETWORKS[reading] == "discriminator" else "a generator (a masked language model)"
+        raise ModelError(f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}", where=loaded.folder)
+    tokens, ends = _tokenise(loaded, texts, reading)
+    windows = _windows(tokens, loaded.config.max_positions - 2, loaded.tokenizer.specials)
+    values = [np.zeros(len(ids)) for ids in tokens]
+    masking = reading in ("masked", "masked-word")
+    total, done = sum(len(window.keep) if masking else 1 for same in windows.values() for window in same), 0
+    for length in sorted(windows, reverse=True):  # the longest first: what is too large for the memory fails at once
+        size = max(1, POSITIONS_AT_ONCE // length)
+        for batch in _batches(windows[length], size, masking):
+            found = _read_masked(loaded, batch, ends) if masking else _read_once(loaded, batch, reading)
+            for (window, kept), value in zip(batch, found, strict=True):
+                values[window.text][kept] = value
+            done += len(batch)
+            if progress is not None:
+                progress(done, total)
+    return values
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a text as a network reads it."""
+
+    text: int  # the text's number
+    start: int  # of the text's tokens, the first one here
+    ids: Ints  # with [CLS] and [SEP]
+    keep: range  # of the text's tokens, those that are scored here
+
+
+Item = tuple[Window, slice]  # a row of a batch: a window, and which of the text's tokens to score in it
+Batch = list[Item]
+
+
+def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
+    """Each text's ids; and for each token, up to which other token (exclusive) it is masked when it is scored."""
+    if reading != "masked-word":
+        ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
+        return ids, [np.arange(1, len(row) + 1) for row in ids]
+    pieces = [split(loaded.tokenizer, text) for text in texts]
+    ends = []
+    for piece in pieces:
+        end = np.arange(1, len(piece.ids) + 1)
+        for token in range(len(end) - 2, -1, -1):
+            if piece.words[token] is not None and piece.words[token] == piece.words[token + 1]:
+                end[token] = end[token + 1]
+        ends.append(end)
+    return [piece.ids for piece in pieces], ends
+
+
+def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> dict[int, list[Window]]:
+    """All texts' windows by their length."""
+    windows: dict[int, list[Window]] = defaultdict(list)
+    for text, ids in enumerate(tokens):
+        for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * OVERLAP)):
+            row = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
+            windows[len(row)].append(Window(text, start, row, range(keep_from, keep_to)))
+    return windows
+
+
+def _batches(windows: Sequence[Window], size: int, masking: bool) -> Iterator[Batch]:
+    """Rows of one length, `size` at a time: a row for each window, or for each token of it when that token is to be masked."""
+    batch: Batch = []
+    for window in windows:
+        keep = window.keep
+        for kept in [slice(token, token + 1) for token in keep] if masking else [slice(keep.start, keep.stop)]:
+            batch.append((window, kept))
+            if len(batch) == size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+def _read_masked(loaded: Loaded, batch: Batch, ends: Sequence[Ints]) -> Floats:
+    """log p of one masked token in each row. The head, which costs most, is asked at these positions only."""
+    import torch
+
+    rows = np.stack([window.ids for window, _ in batch])
+    places = np.array([kept.start - window.start + 1 for window, kept in batch])
+    targets = rows[np.arange(len(batch)), places]
+    for row, (window, kept) in enumerate(batch):
+        end = ends[window.text][kept.start] - window.start + 1
+        rows[row, places[row] : min(end, rows.shape[1] - 1)] = loaded.tokenizer.specials.mask
+    with torch.inference_mode():
+        hidden = _encode(loaded, rows)[torch.arange(len(batch)), torch.from_numpy(places)]
+        return _log_probabilities(loaded, hidden, torch.from_numpy(targets))
+
+
+def _read_once(loaded: Loaded, batch: Batch, reading: Reading) -> list[Floats]:
+    """The values of each row's kept tokens from one pass over the rows as they are."""
+    import torch
+
+    rows = np.stack([window.ids for window, _ in batch])
+    with torch.inference_mode():
+        if reading == "unmasked":
+            hidden, ids = _encode(loaded, rows), torch.from_numpy(rows)
+            values = _log_probabilities(loaded, hidden.flatten(0, 1), ids.flatten()).reshape(rows.shape)
+        else:
+            odds = -loaded.logits(torch.from_numpy(rows)).double()
+            values = (torch.nn.functional.logsigmoid(odds) if reading == "original" else odds).cpu().numpy()
+    return [values[row, kept.start - window.start + 1 : kept.stop - window.start + 1] for row, (window, kept) in enumerate(batch)]
+
+
+def _encode(loaded: Loaded, rows: Ints) -> Tensor:
+    import torch
+
+    device = next(loaded.encoder.parameters()).device
+    return torch.as_tensor(loaded.encoder(torch.from_numpy(rows).to(device)))
+
+
+def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
+    """log p of each target by the generator's head, a part of the positions at a time."""
+    import torch
+
+    assert loaded.head is not None
+    table = loaded.encoder.token_table()
+    size = max(1, LOGITS_AT_ONCE // len(table))
+    parts = []
+    for start in range(0, len(targets_N), size):
+        hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size].to(hidden_ND.device)
+        logits = loaded.head(hidden, table).float()
+        parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
+    found: Floats = torch.cat(parts).double().cpu().numpy()
+    return found
