@@ -15,7 +15,7 @@ setup: .venv/.installed
 # A few minutes: train on the prose of Python's own documentation, look at what was learned.
 BUDGET ?= 3m
 quickstart: setup
-	$(BIN)/electra pretrain --recipe budget-tiny --corpus python-docs --out runs/quickstart --budget $(BUDGET)
+	$(BIN)/electra pretrain --recipe budget-tiny --corpus python-docs --data.heldout 0.02 --out runs/quickstart --budget $(BUDGET)
 	$(BIN)/electra show runs/quickstart "The function returns a list of the names in the current scope."
 	@echo
 	@echo "The report is runs/quickstart/report.html. Three things to try next:"

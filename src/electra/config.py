@@ -30,7 +30,7 @@ def find_recipe(name: str) -> Path:
         return Path(name)
     if name.endswith(".toml") or "/" in name:
         raise ConfigError("no such recipe file", where=name)
-    raise ConfigError(f"no recipe named {name!r}", where="--recipe", fix=f"{nearest(name, recipe_names())}; or give a TOML file")
+    raise ConfigError(f"no recipe named {name!r}", where="--recipe", fix=f"{nearest(name, recipe_names())} Or give a TOML file")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -70,12 +70,19 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     for key, value in values.items():
         name = key.replace("-", "_")
         if name not in known:
-            raise ConfigError("no such key", where=f"{where}.{key}" if where else key, fix=nearest(name, list(known)))
-        made[name] = _convert(known[name], value, f"{where}.{key}" if where else key)
+            raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(known)))
+        made[name] = _convert(known[name], value, _dotted(where, key))
     try:
         return cls(**made)
     except TypeError as error:
         raise ConfigError(str(error), where=where) from None
+
+
+def _dotted(where: str, key: str) -> str:
+    """A file is followed by ": ", a section by a dot."""
+    if not where:
+        return key
+    return f"{where}: {key}" if where.endswith(".toml") else f"{where}.{key}"
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:

@@ -28,7 +28,7 @@ class Arguments:
     model: Positional[str]
     """A run folder, an exported or published folder, or a name on the hub."""
     text: Positional[str] = ""
-    """The text to judge."""
+    """The text to judge; - reads standard input, one text on each line."""
     file: str = ""
     """A file with one text on each line; - is standard input."""
     json: bool = False
@@ -40,17 +40,18 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
+    from_stdin = arguments.text == "-"
     if bool(arguments.text) == bool(arguments.file):
         raise ConfigError("give a text or --file, one of them", where="electra detect", fix='Such as: electra detect MODEL "The chef ate"')
     if not 0 <= arguments.threshold <= 1:
         raise ConfigError(f"{arguments.threshold} is no probability", where="--threshold", fix="Give a number from 0 to 1")
-    texts = iter([arguments.text]) if arguments.text else _lines(arguments.file)
+    texts = iter([arguments.text]) if arguments.text and not from_stdin else _lines(arguments.file or "-")
 
     from electra.interop.detection import detect
     from electra.interop.load import load
     from electra.training.precision import pick_device
 
-    model = load(arguments.model, "discriminator").to(pick_device(arguments.device))
+    model = load(arguments.model, "discriminator").to(pick_device(arguments.device, option="--device"))
     if arguments.json:
         for detection in detect(model, texts):
             sys.stdout.write(json.dumps(detection.to_json(arguments.threshold), ensure_ascii=False) + "\n")

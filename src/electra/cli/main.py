@@ -5,12 +5,14 @@ Exit codes: 0 done, 1 failed, 2 the user's input is wrong, 130 Ctrl-C, 143 SIGTE
 
 from __future__ import annotations
 
+import ast
 import importlib
-import importlib.metadata
+import importlib.util
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 from electra import cli
@@ -35,9 +37,16 @@ def overview() -> str:
         "",
     ]
     for verb, module in verbs().items():
-        lines.append(f"  {verb:<10}{(importlib.import_module(module).__doc__ or '').strip().splitlines()[0]}")
+        lines.append(f"  {verb:<10}{_first_line(module)}")
     lines += ["", "electra VERB --help lists a verb's options. --version, --debug (tracebacks) go anywhere."]
     return "\n".join(lines)
+
+
+def _first_line(module: str) -> str:
+    """What a verb says of itself, read rather than imported: the overview must answer at once."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.origin is not None
+    return (ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or "").splitlines()[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(overview() + "\n")
         return 0
     if arguments[0] == "--version":
+        import importlib.metadata
+
         sys.stdout.write(f"electra {importlib.metadata.version('electra')}\n")
         return 0
     try:

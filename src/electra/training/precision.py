@@ -7,9 +7,9 @@ import torch
 from electra.errors import ConfigError
 
 
-def pick_device(name: str, local_rank: int = 0) -> torch.device:
+def pick_device(name: str, local_rank: int = 0, option: str = "--training.device") -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("no CUDA device here", where="training.device", fix="Use --training.device cpu")
+        raise ConfigError("no CUDA device here", where=option, fix=f"Use {option} cpu")
     if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
         return torch.device("cuda", local_rank)
     return torch.device("cpu")
