@@ -14,12 +14,12 @@ import pytest
 import torch
 import toy_task
 
-from electra.errors import RunFailed
+from electra.errors import ConfigError, RunFailed
 from electra.finetune.dataset import choose_task, read_dataset
 from electra.finetune.features import Tokens, collate, epoch_order, join
 from electra.finetune.heads import FineTuned
 from electra.finetune.predict import predict
-from electra.finetune.runner import finetune, prepare, resolve
+from electra.finetune.runner import config_values, finetune, prepare, resolve
 from electra.finetune.settings import Settings
 from electra.finetune.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
 from electra.interop.card import Card
@@ -105,22 +105,21 @@ def test_a_pair_regression_answers_in_its_own_unit(electra_folder: Path, regress
     np.testing.assert_allclose([float(row["score"]) for row in dev], theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize(("architecture", "pooling"), [("electra", "cls"), ("modern", "cls"), ("modern", "mean")])
 def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
-    architecture: str, request: pytest.FixtureRequest, regression_folder: Path, tmp_path: Path
+    architecture: str, pooling: str, request: pytest.FixtureRequest, regression_folder: Path, tmp_path: Path
 ) -> None:
     """Same weights, same order, no dropout: the loop below shares nothing with ours but the order of the examples."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     model = request.getfixturevalue(f"{architecture}_folder")
-    chosen = toy_task.settings(
-        tmp_path / "out", regression_folder, "pair", label_column="score", dropout=0.0, layer_decay=0.7, epochs=20 / 19, checkpoint_every=1
-    )
-    job = job_for(model, chosen)
+    exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / 19, "checkpoint_every": 1, "pooling": pooling}
+    job = job_for(model, toy_task.settings(tmp_path / "out", regression_folder, "pair", label_column="score", **exact))
     start = build_model(job, seed=5)
     loaded = load(model, "encoder")
     card = Card(name="x", kind="classifier")
-    save_finetuned(tmp_path / "start", start.encoder, start.head, "classifier", job.task.label_names, loaded.tokenizer, card)
+    values = config_values(job)
+    save_finetuned(tmp_path / "start", start.encoder, start.head, "classifier", job.task.label_names, loaded.tokenizer, card, values)
     _, progress = train_seed(job, 5, tmp_path / "checkpoints")
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20
@@ -176,6 +175,29 @@ def test_layers_learn_slower_from_the_top_down(electra_folder: Path, sst2_folder
     }
     assert {name: peaks[id(named[name])] for name in expected} == expected
     assert decays[id(named["encoder.layers.1.qkv.weight"])] == 0.1 and decays[id(named["encoder.layers.1.qkv.bias"])] == 0.0
+
+
+def test_the_mean_is_the_default_where_it_can_be_saved(
+    electra_folder: Path, modern_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    """One batch of many lengths: our outputs, and those of the folder that transformers loads."""
+    from transformers import AutoModelForSequenceClassification
+
+    chosen = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.3)
+    assert job_for(electra_folder, chosen).settings.pooling == "cls"
+    with pytest.raises(ConfigError, match=r"--pooling: ElectraForSequenceClassification reads \[CLS\] only"):
+        job_for(electra_folder, replace(chosen, pooling="mean"))
+    assert job_for(electra_folder, replace(chosen, pooling="mean", head="linear")).settings.pooling == "mean"
+    finetune(str(modern_folder), chosen, silent)
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model").eval()
+    assert theirs.config.classifier_pooling == "mean"
+    job = job_for(modern_folder, chosen)
+    batch = collate(job.dev, np.arange(len(job.dev)), job.pad)
+    assert batch.piece_ids is not None
+    with torch.no_grad():
+        logits = theirs(input_ids=batch.input_ids, attention_mask=(batch.piece_ids >= 0).long()).logits
+    ours = np.log(np.stack(predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").values))
+    np.testing.assert_allclose(ours, logits.log_softmax(-1).numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

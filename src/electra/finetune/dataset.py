@@ -12,7 +12,7 @@ from electra import durable
 from electra.errors import ConfigError, TaskError
 from electra.finetune.sequence import SequenceTask
 from electra.finetune.settings import Settings
-from electra.finetune.tables import COMPRESSIONS, FORMATS, SPLIT_NAMES, find_split
+from electra.finetune.tables import COMPRESSIONS, SPLIT_NAMES, find_split
 from electra.finetune.tasks import Example, Task, load_task
 
 DEV_SHARE = 0.1  # of the training data, when there is no dev file
@@ -40,6 +40,8 @@ def choose_task(settings: Settings) -> Task:
         task = replace(task, label=(settings.label_column,))
     if settings.columns:
         task = replace(task, header=settings.columns)
+    if settings.stride:
+        task = replace(task, stride=settings.stride)
     if settings.both_orders is not None and isinstance(task, SequenceTask):
         task = replace(task, both_orders=settings.both_orders)
     return task
@@ -78,12 +80,12 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     for split in SPLIT_NAMES:
         path = given[split]
         if path is None and data.is_dir():
-            path = find_split(data, split, task.dev_files if split == "dev" else ())
+            path = find_split(data, split, task.dev_files if split == "dev" else (), task.formats)
         if path is not None:
             paths[split] = path
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
-        endings = f"{', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
+        endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
         raise TaskError("no training file", where=data, fix=f"Looked for {names} ({endings}); or give --data the file itself")
     return paths
 

@@ -62,8 +62,11 @@ class Windows:
     input_ids: list[Ids]
     token_type_ids: list[Ids]
     example: Ids  # the example each window belongs to
-    targets: list[npt.NDArray[Any]] | None  # one number, or one a token
+    targets: list[npt.NDArray[Any]] | None  # of each window: one number, several, or (token_targets) one a token
+    token_targets: bool = False  # targets grow with the window and are padded with NO_TARGET
+    context: Sequence[Any] = ()  # of each window: what the task needs to lead outputs back to the text (words, offsets)
     truncated: int = 0  # examples that lost tokens
+    notes: tuple[str, ...] = ()  # what else was done to the data, to be told
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -147,7 +150,7 @@ def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str =
     targets = None
     if windows.targets is not None:
         found = [windows.targets[i] for i in index]
-        if found[0].ndim:
+        if windows.token_targets:
             found = [np.pad(row, (0, longest - len(row)), constant_values=NO_TARGET) for row in found]
         targets = torch.from_numpy(np.stack(found)).to(device)
     padded = min(sizes) < longest

@@ -29,10 +29,9 @@ from electra.config import differences
 from electra.errors import ConfigError, RunFolderError
 from electra.finetune.dataset import Dataset, choose_task, read_dataset
 from electra.finetune.features import Tokens
-from electra.finetune.heads import FineTuned
+from electra.finetune.heads import FineTuned, choose_pooling, exportable
 from electra.finetune.metrics import summary
 from electra.finetune.settings import HARMLESS, RECORD, Settings, default_layer_decay, default_learning_rate
-from electra.finetune.tables import format_tsv
 from electra.finetune.trainer import Evaluation, Job, Stopped, build_model, describe, evaluate, steps_of, train_seed
 from electra.interop.card import Card
 from electra.interop.huggingface import digest, save_finetuned, weights_of
@@ -92,6 +91,7 @@ def resolve(settings: Settings, dataset: Dataset, config: EncoderConfig) -> Sett
         epochs=settings.epochs or dataset.task.epochs,
         learning_rate=settings.learning_rate or default_learning_rate(config.hidden_size),
         layer_decay=settings.layer_decay or default_layer_decay(config.hidden_size),
+        pooling=choose_pooling(settings.pooling, dataset.task.head, settings.head, config.architecture),
         max_length=settings.max_length or min(dataset.task.max_length, config.max_positions),
     )
 
@@ -107,6 +107,7 @@ def prepare(settings: Settings, dataset: Dataset, loaded: Loaded, say: Say, stop
         windows[split] = task.featurize(examples, tokens, settings.max_length, train=split == "train")
         if cut := windows[split].truncated:
             notes.append(f"{split}: {cut} of {len(examples)} examples are longer than {settings.max_length} tokens and were cut")
+        notes += [f"{split}: {note}" for note in windows[split].notes]
     device = pick_device(settings.device)
     job = Job(
         settings=settings,
@@ -210,11 +211,11 @@ def run_seed(job: Job, seed: int) -> Finished:
     }
     files: dict[str, durable.Content] = {
         "results.json": _json(results),
-        "dev.tsv": format_tsv(job.task.table(dev.predictions, job.dev_examples)),
+        **job.task.files("dev", dev.predictions, job.dev_examples),
         "model.safetensors": save({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}),
     }
     if test:
-        files["test.tsv"] = format_tsv(job.task.table(test.predictions, job.test_examples))
+        files |= job.task.files("test", test.predictions, job.test_examples)
     durable.commit_directory(folder, files)
     if checkpoints.exists():
         durable.remove_directory(checkpoints)
@@ -248,7 +249,10 @@ def summarise(model: str, job: Job, dataset: Dataset, finished: Sequence[Finishe
         "kept_seed": choose(finished, primary, job.settings.keep).seed,
         "notes": list(notes),
         **{f"{name}_version": value for name, value in environment(job).items() if name in ("electra", "torch")},
-        **{name: getattr(job.settings, name) for name in ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head")},
+        **{
+            name: getattr(job.settings, name)
+            for name in ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
+        },
         "precision": job.precision,
     }
     return results
@@ -281,7 +285,7 @@ def choose(finished: Sequence[Finished], primary: str, keep: str) -> Finished:
 def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, Any]) -> None:
     """OUT/model: the chosen seed as a folder that transformers loads."""
     settings, name = job.settings, job.task.name
-    if settings.head == "linear":
+    if not exportable(job.task.head, settings.head, job.config.architecture):
         job.say("no model folder: transformers has no class with a linear head (use --head transformers to save one)")
         return
     model = build_model(job, chosen.seed)
@@ -295,17 +299,23 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
         metrics={metric: value for metric in job.task.metrics if (value := chosen.results["eval"][metric]) is not None},
         measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seeds)",
     )
-    save_finetuned(settings.out / "model", model.encoder, model.head, job.task.head, job.task.label_names, loaded.tokenizer, card)
+    labels, values = job.task.label_names, config_values(job)
+    save_finetuned(settings.out / "model", model.encoder, model.head, job.task.head, labels, loaded.tokenizer, card, values)
+
+
+def config_values(job: Job) -> dict[str, Any]:
+    """What config.json holds beyond the encoder's shape and the labels."""
+    if job.config.architecture == "modern" and job.task.head == "classifier":
+        return {"classifier_pooling": job.settings.pooling}
+    return {}
 
 
 @torch.no_grad()
 def finish_head(model: FineTuned, job: Job) -> None:
     """Put the scale of a regression's numbers into the last layer, so that the saved model answers in the data's unit."""
     factor, offset = job.task.output_scale()
-    output = model.head.get_submodule("output")
-    assert isinstance(output, torch.nn.Linear)
-    output.weight.mul_(factor)
-    output.bias.mul_(factor).add_(offset)
+    model.head.output.weight.mul_(factor)
+    model.head.output.bias.mul_(factor).add_(offset)
 
 
 def _json(value: Any) -> bytes:

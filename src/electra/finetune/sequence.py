@@ -87,6 +87,12 @@ class SequenceTask(Task):
             raise TaskError(f"every example has the label {found[0]!r}: nothing to learn", where=where, fix="Check --label-column")
         return fitted
 
+    def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> SequenceTask:
+        """A saved model answers in the data's unit, so nothing is left to scale."""
+        if problem_type == "regression" or len(labels) == 1:
+            return replace(self, kind="regression", labels=(), scale=(0.0, 1.0))
+        return replace(self, kind="classification", labels=labels)
+
     def gold_class(self, example: Example) -> int:
         gold = str(example.gold)
         if gold in self.labels:
@@ -137,9 +143,9 @@ class SequenceTask(Task):
         low, high = self.scale or (0.0, 1.0)
         return (high - low, low) if self.kind == "regression" else (1.0, 0.0)
 
-    def predict(self, outputs: Outputs, windows: Windows, num_examples: int) -> list[Any]:
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Probabilities [classes], or [number] in the data's unit."""
-        assert len(outputs) == num_examples
+        assert len(outputs) == len(examples)
         logits = np.stack(outputs).astype(np.float64)
         if self.kind == "regression":
             factor, offset = self.output_scale()

@@ -22,6 +22,7 @@ from typing import Any
 from electra.errors import TaskError
 
 FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+TABLES = tuple(FORMATS)
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 SPLIT_NAMES = {"train": ("train", "training"), "dev": ("dev", "valid", "validation", "eval"), "test": ("test",)}
 
@@ -43,11 +44,11 @@ def open_table(path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence
         header only when it has all the names of one of the alternatives in `wanted`.
     drop_malformed: leave out rows with a wrong number of cells and count them (QQP as distributed has some) instead of stopping.
     """
-    _, kind = split_name(path)
+    kind = FORMATS.get(split_name(path)[1])
     if kind is None:
         raise TaskError("not a table, going by its name", where=path, fix=f"Use {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}")
     if kind == "jsonl":
-        objects = _objects(path)
+        objects = read_objects(path)
         first_object = next(objects, None) or _refuse_empty(path)
         return Table(path, tuple(first_object[1]), chain([first_object], objects))
     lines = _cells(path, kind)
@@ -63,17 +64,17 @@ def open_table(path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence
     return table
 
 
-def find_split(folder: Path, split: str, preferred: Sequence[str] = ()) -> Path | None:
-    """The file of a split, by name: `train.tsv`, `train-10k.jsonl.gz`, `mine.valid.csv`. None when there is none.
+def find_split(folder: Path, split: str, preferred: Sequence[str] = (), formats: Sequence[str] = TABLES) -> Path | None:
+    """The file of a split, by name and ending: `train.tsv`, `train-10k.jsonl.gz`, `mine.valid.csv`. None when there is none.
 
     A whole name beats a first word, which beats a later word; two equally good ones are an error.
     """
     names = [*preferred, *SPLIT_NAMES[split]]
     ranked: dict[int, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        stem, kind = split_name(path)
+        stem, ending = split_name(path)
         words = stem.replace("-", ".").replace("_", ".").split(".")
-        if kind is not None and path.is_file() and (stem in names or set(words) & set(names)):
+        if ending in formats and path.is_file() and (stem in names or set(words) & set(names)):
             rank = names.index(stem) if stem in names else len(names) + (words[0] not in names)
             ranked.setdefault(rank, []).append(path)
     best = ranked[min(ranked)] if ranked else []
@@ -83,28 +84,28 @@ def find_split(folder: Path, split: str, preferred: Sequence[str] = ()) -> Path 
     return best[0] if best else None
 
 
-def split_name(path: Path) -> tuple[str, str | None]:
-    """A file's name without its endings, and its format: "train-10k.jsonl.gz" -> ("train-10k", "jsonl")."""
+def split_name(path: Path) -> tuple[str, str]:
+    """A file's name without its endings, and the ending: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl")."""
     name = path.name.lower()
     for ending in COMPRESSIONS:
         name = name.removesuffix(ending)
-    return Path(name).stem, FORMATS.get(Path(name).suffix)
+    return Path(name).stem, Path(name).suffix
 
 
 def _refuse_empty(path: Path) -> Any:
     raise TaskError("the file is empty", where=path)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines with their numbers. Only a line feed ends a line: texts hold other characters that Python would split at."""
-    for number, line in enumerate(_read(path).split(b"\n"), 1):
+    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
         try:
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise TaskError(f"not UTF-8 ({error.reason})", where=f"{path}:{number}", fix="Save the file as UTF-8") from None
 
 
-def _read(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """The whole file, decompressed: labelled data fits in memory."""
     decompress = {".gz": gzip.decompress, ".zst": _unpack_zstd, ".xz": lzma.decompress, ".bz2": bz2.decompress}.get(path.suffix.lower())
     try:
@@ -139,12 +140,12 @@ def _unpack_zstd(content: bytes) -> bytes:
 
 def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
     if kind == "tsv":
-        for number, line in _lines(path):
+        for number, line in read_lines(path):
             if line := line.removesuffix("\r"):
                 yield number, line.split("\t")
         return
     csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB
-    reader = csv.reader((line + "\n" for _, line in _lines(path)), strict=True)
+    reader = csv.reader((line + "\n" for _, line in read_lines(path)), strict=True)
     first_line = 1  # of the row in reading: a quoted cell may go over several lines
     try:
         for cells in reader:
@@ -155,8 +156,8 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
         raise TaskError(f"not readable as csv ({error})", where=f"{path}:{first_line}") from None
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in _lines(path):
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in read_lines(path):
         if not line.strip():
             continue
         try:

@@ -86,7 +86,9 @@ def build_model(job: Job, seed: int) -> FineTuned:
         initialise(nn.ModuleDict({"encoder": encoder}), key(seed, "init/encoder"), "fan_in")
     else:
         encoder.load_state_dict(job.encoder_weights)
-    head = build_head(job.task.head, job.settings.head, config, job.task.num_outputs, key(seed, "init/head"))
+    settings = job.settings
+    assert settings.pooling is not None
+    head = build_head(job.task.head, settings.head, config, job.task.num_outputs, key(seed, "init/head"), settings.pooling)
     return FineTuned(encoder, head).to(job.device)
 
 
@@ -180,7 +182,7 @@ def _evaluate_epoch(job: Job, seed: int, model: FineTuned, progress: Progress, e
 def evaluate(job: Job, model: FineTuned, windows: Windows, examples: tuple[Example, ...]) -> Evaluation:
     """Predictions for every example; loss and scores where the answers are known."""
     outputs, loss = run_model(model, windows, job.task, pad=job.pad, device=job.device)
-    predictions = job.task.predict(outputs, windows, len(examples))
+    predictions = job.task.predict(outputs, windows, examples)
     scores = job.task.score(predictions, examples) if windows.targets is not None else {}
     return Evaluation(predictions, loss, scores)
 
@@ -203,7 +205,7 @@ def run_model(
             batch_sum, batch_count = task.loss(logits, batch.targets)
             loss_sum, count = loss_sum + float(batch_sum), count + batch_count
         for i, row in zip(index, logits.cpu().numpy(), strict=True):
-            outputs[i] = row if row.ndim == 1 else row[: len(windows.input_ids[i])]
+            outputs[i] = row[: len(windows.input_ids[i])] if model.head.per_token else row
     if not all(np.isfinite(row).all() for row in outputs):
         raise RunFailed("the model's outputs are not numbers", fix="Its weights are damaged, or --learning-rate is too high")
     return outputs, loss_sum / count if count else None

@@ -19,8 +19,11 @@ USES = {
     "discriminator": "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune.",
     "generator": "It is the small masked language model that made the replacements; it fills `[MASK]`.",
     "classifier": "It is a pre-trained encoder fine-tuned to classify text.",
+    "tagger": "It is a pre-trained encoder fine-tuned to label the words of a text.",
+    "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
-PIPELINES = {"generator": "fill-mask", "classifier": "text-classification"}
+FINETUNED = {"classifier": "text-classification", "tagger": "token-classification", "reader": "question-answering"}
+PIPELINES = {"generator": "fill-mask", **FINETUNED}
 HEADLINES = ("auc", "average_precision", "gain", "f1", "generator_accuracy", "generator_loss", "discriminator_loss")
 
 
@@ -29,7 +32,7 @@ class Card:
     """What a model card tells. Empty parts are left out."""
 
     name: str
-    # discriminator, generator or classifier
+    # discriminator, generator, classifier, tagger or reader
     kind: str
     # the transformers class that loads the folder
     architecture: str = ""
@@ -108,14 +111,14 @@ def _front_matter(card: Card) -> str:
 
     results = [
         EvalResult(
-            task_type="text-classification" if card.kind == "classifier" else "replaced-token-detection",
+            task_type=FINETUNED.get(card.kind, "replaced-token-detection"),
             dataset_type="text",
             dataset_name=card.measured_on,
             metric_type=metric,
             metric_value=round(float(value), 6),
         )
         for metric, value in card.metrics.items()
-        if card.kind == "classifier" or metric in HEADLINES
+        if card.kind in FINETUNED or metric in HEADLINES
     ]
     data = ModelCardData(
         library_name="transformers",

@@ -45,6 +45,8 @@ class FolderConfig:
     kind: Kind
     labels: tuple[str, ...]
     tied: bool
+    pooling: str  # of a classifier: cls or mean
+    problem_type: str  # of a classifier, where it is told
 
 
 def write_config(config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]) -> dict[str, Any]:
@@ -140,7 +142,10 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(f"a value of the wrong type ({problem})", where=path, fix="The file is not one of transformers") from None
     except _Unsupported as problem:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
-    return FolderConfig(encoder, kind, labels, bool(values.get("tie_word_embeddings", True)))
+    # The paper's encoder has no such setting: its classifier reads [CLS].
+    pooling = str(values.get("classifier_pooling", "cls")) if architecture == "modern" else "cls"
+    tied, problem_type = bool(values.get("tie_word_embeddings", True)), str(values.get("problem_type") or "")
+    return FolderConfig(encoder, kind, labels, tied, pooling, problem_type)
 
 
 class _Unsupported(Exception):

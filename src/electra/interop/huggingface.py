@@ -42,10 +42,20 @@ def export_network(folder: Path, network: Generator | Discriminator, tokenizer: 
 
 
 def save_finetuned(  # noqa: PLR0917
-    folder: Path, encoder: Encoder, head: nn.Module, kind: Kind, labels: Sequence[str], tokenizer: Tokenizer, card: Card
+    folder: Path,
+    encoder: Encoder,
+    head: nn.Module,
+    kind: Kind,
+    labels: Sequence[str],
+    tokenizer: Tokenizer,
+    card: Card,
+    values: Mapping[str, Any] = {},
 ) -> None:
-    """Write a fine-tuned model. The head's parameters bear the names listed in `names.py`: dense, norm (modern only), output."""
-    write_model(folder, encoder, head, kind=kind, labels=labels, tokenizer=tokenizer, card=card)
+    """Write a fine-tuned model. The head's parameters bear the names listed in `names.py`: dense, norm (modern only), output.
+
+    values: what config.json shall hold beside what follows from the encoder, the kind and the labels (`classifier_pooling`, ...).
+    """
+    write_model(folder, encoder, head, kind=kind, labels=labels, tokenizer=tokenizer, card=card, values=values)
 
 
 def write_model(
@@ -58,6 +68,7 @@ def write_model(
     tokenizer: Tokenizer,
     card: Card,
     dtype: Dtype = "float32",
+    values: Mapping[str, Any] = {},
 ) -> None:
     """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it holds a model only."""
     folder = Path(folder)
@@ -68,9 +79,9 @@ def write_model(
     state = {name: tensor.to(getattr(torch, dtype)) for name, tensor in weights_of(encoder, head).items()}
     tensors = to_theirs(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
-    values = write_config(config, kind, labels, dtype, special_ids)
+    settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
     files: dict[str, durable.Content] = {
-        "config.json": _json(values),
+        "config.json": _json(settings),
         WEIGHTS: lambda path: write_weights(path, tensors),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions),
         "README.md": render(replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])).encode(),

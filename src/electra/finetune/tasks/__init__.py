@@ -8,9 +8,11 @@ place in the error that lists the known names, and the contract tests. What a ta
     featurize(examples, tokens)      examples -> windows of token ids with targets; one example may give several windows
     head, num_outputs                which head to build (heads.py), and how wide
     loss(logits, targets)            (sum, count), never a mean: a batch may hold any number of targets
-    predict(outputs, windows, n)     the head's outputs, one array a window -> one prediction an example
+    predict(outputs, windows, ex.)   the head's outputs, one array a window -> one prediction an example
     score(predictions, examples)     metric -> Score; `metrics[0]` is the primary one, by which seeds are compared
     table(predictions, examples)     the rows of the predictions file
+    files(split, predictions, ex.)   all files of a split's predictions: that table, and what else the task has (submissions, n-best lists)
+    rebuilt(labels, ...)             the task as a saved model has it
 
 All of it is fixed by the dataclass's fields, so a task can be compared, recorded and rebuilt. `version` goes up whenever a change
 alters a number. A new kind of task (tagging, question answering) is one more subclass; the runner knows only this contract.
@@ -31,6 +33,7 @@ import numpy.typing as npt
 
 from electra.errors import TaskError, nearest
 from electra.finetune.metrics import Score
+from electra.finetune.tables import TABLES, format_tsv
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,7 +69,9 @@ class Task(ABC):
     header: tuple[str, ...] = ()  # the columns' names in files that come without a header line
     epochs: float = 3  # the paper's
     max_length: int = 128  # tokens, with [CLS] and [SEP]
+    stride: int | None = None  # tokens from the start of one window to the start of the next, where a text is read in several
     dev_files: tuple[str, ...] = ()  # names of the dev file that the usual rules would not prefer
+    formats: tuple[str, ...] = TABLES  # endings of the files it reads
 
     @property
     @abstractmethod
@@ -95,7 +100,7 @@ class Task(ABC):
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]: ...
 
     @abstractmethod
-    def predict(self, outputs: Outputs, windows: Windows, num_examples: int) -> list[Any]: ...
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]: ...
 
     def output_scale(self) -> tuple[float, float]:
         """(factor, offset) from the head's outputs to the answers' unit; put into the last layer of the saved model."""
@@ -107,6 +112,14 @@ class Task(ABC):
     @abstractmethod
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
         """The predictions file, header first."""
+
+    def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
+        """Name -> content: what is written of the predictions of "dev" or "test"."""
+        return {f"{split}.tsv": format_tsv(self.table(predictions, examples))}
+
+    def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> Task:
+        """The task of a saved model: `labels` and `problem_type` are its configuration's."""
+        return self
 
 
 def task_names() -> list[str]:
