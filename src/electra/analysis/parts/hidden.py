@@ -136,17 +136,15 @@ def word_vectors(loaded: Loaded, rows: Sequence[Row], counts: Sequence[int], pro
 
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     total = int(starts[-1])
-    config = loaded.config
-    states = np.zeros((config.num_layers + 1, total, config.hidden_size), np.float32)
-    tokens = np.zeros(total, np.int64)
-    for row, start in zip(rows, starts, strict=False):
-        np.add.at(tokens, start + row.words[row.words != NO_WORD], 1)
+    sums = [torch.zeros(total, loaded.config.hidden_size) for _ in range(loaded.config.num_layers + 1)]
+    tokens = torch.zeros(total)
     with torch.inference_mode():
         for group, ids, pieces in passes(loaded, rows, progress):
-            targets = np.concatenate([starts[i] + rows[i].words[1:-1] for i in group])
-            lines = np.repeat(np.arange(len(group)), [rows[i].num_tokens for i in group])
-            places = np.concatenate([np.arange(1, rows[i].num_tokens + 1) for i in group])
-            for depth, state in enumerate(hidden_states(loaded.encoder, ids, pieces)):
-                np.add.at(states[depth], targets, state.float().cpu().numpy()[lines, places])
-    states /= np.maximum(tokens, 1)[None, :, None]
-    return states, tokens > 0
+            lines = torch.from_numpy(np.repeat(np.arange(len(group)), [rows[i].num_tokens for i in group]))
+            places = torch.from_numpy(np.concatenate([np.arange(1, rows[i].num_tokens + 1) for i in group]))
+            words = torch.from_numpy(np.concatenate([starts[i] + rows[i].words[1:-1] for i in group]))
+            tokens.index_add_(0, words, torch.ones(len(words)))
+            for total_ND, state_BTD in zip(sums, hidden_states(loaded.encoder, ids, pieces), strict=True):
+                total_ND.index_add_(0, words, state_BTD.float().cpu()[lines, places])
+    states = torch.stack(sums) / tokens.clamp(min=1)[:, None]
+    return states.numpy(), (tokens > 0).numpy()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from electra.seeds import key, permute
+from electra.analysis.parts.bootstrap import halves
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -52,11 +52,6 @@ class Weights:
     word: float  # of one word
 
 
-def halves(count: int, seed: int = 0) -> Bools:
-    """True for the utterances of the first half: every second one in a keyed order."""
-    return permute(np.arange(count), count, key(seed, "nbest/halves")) % np.uint64(2) == 0
-
-
 def own_mix(scores: dict[str, Array], total: str = "score") -> dict[str, float]:
     """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares, which lists fit exactly."""
     names = [name for name in scores if name != total]
@@ -88,7 +83,7 @@ def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools, with_b
 
 def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None, with_bonus: bool = True) -> tuple[Ints, tuple[Weights, Weights]]:
     """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two pairs of weights."""
-    first = halves(len(lists.errors))
+    first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first), np.int64)
     found = []
     for half in (first, ~first):
