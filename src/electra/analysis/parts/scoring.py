@@ -101,13 +101,10 @@ def find_scorer(name: str) -> Scorer:
 def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Progress | None = None) -> dict[str, Floats]:
     """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens scores 0."""
     chosen = [find_scorer(name) for name in scorers]
-    scores: dict[str, Floats] = {}
-    for reading in dict.fromkeys(scorer.reading for scorer in chosen):
-        values = token_scores(loaded, texts, reading, progress)
-        for scorer in chosen:
-            if scorer.reading == reading:
-                scores[scorer.name] = np.array([reduce(value, scorer.reduction) for value in values], np.float64)
-    return {name: scores[name] for name in scorers}
+    readings: dict[Reading, list[Floats]] = {}
+    for reading in sorted({scorer.reading for scorer in chosen}):  # `masked` before `masked-word`, which can use it
+        readings[reading] = token_scores(loaded, texts, reading, progress, masked=readings.get("masked"))
+    return {scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]]) for scorer in chosen}
 
 
 def reduce(values: Floats, reduction: Reduction) -> float:
@@ -116,19 +113,25 @@ def reduce(values: Floats, reduction: Reduction) -> float:
     return float(values.sum() if reduction == "sum" else values.mean() if reduction == "mean" else values.min())
 
 
-def token_scores(loaded: Loaded, texts: Sequence[str], reading: Reading, progress: Progress | None = None) -> list[Floats]:
-    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it, without specials)."""
+def token_scores(
+    loaded: Loaded, texts: Sequence[str], reading: Reading, progress: Progress | None = None, masked: Sequence[Floats] | None = None
+) -> list[Floats]:
+    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it, without specials).
+
+    `masked`: the same texts' values of that reading, if known. `masked-word` agrees with it wherever a token is its word's last.
+    """
     if loaded.kind != NETWORKS[reading]:
         needed = "a discriminator" if NETWORKS[reading] == "discriminator" else "a generator (a masked language model)"
         raise ModelError(f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}", where=loaded.folder)
     tokens, ends = _tokenise(loaded, texts, reading)
     windows = _windows(tokens, loaded.config.max_positions - 2, loaded.tokenizer.specials)
-    values = [np.zeros(len(ids)) for ids in tokens]
+    known = masked if reading == "masked-word" else None
+    values = [np.zeros(len(ids)) for ids in tokens] if known is None else [row.copy() for row in known]
     masking = reading in ("masked", "masked-word")
-    total, done = sum(len(window.keep) if masking else 1 for same in windows.values() for window in same), 0
-    for length in sorted(windows, reverse=True):  # the longest first: what is too large for the memory fails at once
-        size = max(1, POSITIONS_AT_ONCE // length)
-        for batch in _batches(windows[length], size, masking):
+    rows = {length: [item for window in same for item in _items(window, ends, masking, known)] for length, same in windows.items()}
+    total, done = sum(map(len, rows.values())), 0
+    for length in sorted(rows, reverse=True):  # the longest first: what is too large for the memory fails at once
+        for batch in _batched(rows[length], max(1, POSITIONS_AT_ONCE // length)):
             found = _read_masked(loaded, batch, ends) if masking else _read_once(loaded, batch, reading)
             for (window, kept), value in zip(batch, found, strict=True):
                 values[window.text][kept] = value
@@ -149,7 +152,11 @@ class Window:
 
 
 Item = tuple[Window, slice]  # a row of a batch: a window, and which of the text's tokens to score in it
-Batch = list[Item]
+
+
+def _batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
@@ -178,21 +185,17 @@ def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> dict[int,
     return windows
 
 
-def _batches(windows: Sequence[Window], size: int, masking: bool) -> Iterator[Batch]:
-    """Rows of one length, `size` at a time: a row for each window, or for each token of it when that token is to be masked."""
-    batch: Batch = []
-    for window in windows:
-        keep = window.keep
-        for kept in [slice(token, token + 1) for token in keep] if masking else [slice(keep.start, keep.stop)]:
-            batch.append((window, kept))
-            if len(batch) == size:
-                yield batch
-                batch = []
-    if batch:
-        yield batch
+def _items(window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None) -> Iterator[Item]:
+    """The rows of a window: itself, or one for each token that is to be masked and not yet known."""
+    if not masking:
+        yield window, slice(window.keep.start, window.keep.stop)
+        return
+    for token in window.keep:
+        if known is None or ends[window.text][token] > token + 1:
+            yield window, slice(token, token + 1)
 
 
-def _read_masked(loaded: Loaded, batch: Batch, ends: Sequence[Ints]) -> Floats:
+def _read_masked(loaded: Loaded, batch: Sequence[Item], ends: Sequence[Ints]) -> Floats:
     """log p of one masked token in each row. The head, which costs most, is asked at these positions only."""
     import torch
 
@@ -207,7 +210,7 @@ def _read_masked(loaded: Loaded, batch: Batch, ends: Sequence[Ints]) -> Floats:
         return _log_probabilities(loaded, hidden, torch.from_numpy(targets))
 
 
-def _read_once(loaded: Loaded, batch: Batch, reading: Reading) -> list[Floats]:
+def _read_once(loaded: Loaded, batch: Sequence[Item], reading: Reading) -> list[Floats]:
     """The values of each row's kept tokens from one pass over the rows as they are."""
     import torch
 

@@ -1,0 +1,143 @@
+"""Sentence scores against a naive loop over single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import toy
+from torch.nn import functional as F
+
+from electra.analysis.parts import scoring
+from electra.analysis.parts.scoring import SCORERS, scorers_of, sentence_scores, token_scores
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ConfigError, ModelError
+from electra.interop.detection import cut
+from electra.interop.load import Loaded
+from electra.model.pair import build_pair
+from electra.model.sizes import EncoderConfig
+
+PIECES = ["the", "a", "chef", "cook", "##ed", "##s", "un", "##believ", "##ably", "meal", "cat", "ate", ".", ",", "?", "old", "new"]
+TEXTS = (
+    "the chef cooked the meal.",
+    "unbelievably, the cat ate the chefs",
+    "a cat",
+    "",
+    "unbelievably unbelievably cooked meals?",
+    "cat",
+    "the old cat ate a new meal, the new cat ate the old chef.",
+)
+LONG = "the chef cooked a meal, unbelievably. " * 6  # longer than the toy's positions
+
+
+def network(folder: Path, kind: str, architecture: str = "electra", positions: int = 24) -> Loaded:
+    """A network with random weights everywhere, ready for use."""
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]) + "\n")
+    tokenizer = Tokenizer.load(folder / "vocab.txt")
+    config: EncoderConfig = toy.config(architecture, vocab_size=tokenizer.vocab_size, max_positions=positions)
+    pair = build_pair(config, None, seed=3) if kind == "generator" else build_pair(None, config, seed=3)
+    made = pair.generator if kind == "generator" else pair.discriminator
+    assert made is not None
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.3)
+    made.eval()
+    return Loaded(made.encoder, made.head, config, tokenizer, kind, (), folder)  # type: ignore[arg-type]
+
+
+def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
+    """One row at a time, all logits, in double where it matters."""
+    encoding = loaded.tokenizer.encode(text)
+    specials = loaded.tokenizer.specials
+    ids, words = encoding.ids[1:-1], encoding.words[1:-1]
+    found: list[float] = []
+    size = loaded.config.max_positions - 2
+    for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * scoring.OVERLAP)):
+        for token in range(keep_from, keep_to):
+            row = [specials.cls, *ids[start:stop], specials.sep]
+            place = token - start + 1
+            if reading in ("masked", "masked-word"):
+                row[place] = specials.mask
+            if reading == "masked-word":
+                for later in range(token + 1, stop):
+                    if words[later] == words[token]:
+                        row[later - start + 1] = specials.mask
+            with torch.inference_mode():
+                logits = loaded.logits(torch.tensor([row]))[0, place].double()
+            if reading == "original":
+                found.append(float(torch.log(1 - logits.sigmoid())))
+            elif reading == "odds":
+                found.append(float(-logits))
+            else:
+                found.append(float(F.log_softmax(logits, -1)[ids[token]]))
+    return found
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize("reading", list(scoring.NETWORKS))
+def test_each_reading_is_the_naive_loop_whatever_the_company(reading: scoring.Reading, architecture: str, tmp_path: Path) -> None:
+    loaded = network(tmp_path, scoring.NETWORKS[reading], architecture)
+    texts = [*TEXTS, LONG]
+    together = token_scores(loaded, texts, reading)
+    for text, values in zip(texts, together, strict=True):
+        np.testing.assert_allclose(values, naive(loaded, text, reading), atol=1e-5)
+        np.testing.assert_allclose(values, token_scores(loaded, [text], reading)[0], atol=1e-5)
+
+
+def test_small_batches_and_parts_of_the_vocabulary_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = network(tmp_path, "generator")
+    texts, names = [*TEXTS, LONG], scorers_of("generator")
+    whole = sentence_scores(loaded, texts, names)
+    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 30)
+    monkeypatch.setattr(scoring, "LOGITS_AT_ONCE", 50)
+    order = np.random.default_rng(1).permutation(len(texts))
+    shuffled = sentence_scores(loaded, [texts[i] for i in order], names)
+    for name in names:
+        np.testing.assert_allclose(shuffled[name], whole[name][order], atol=1e-5, rtol=1e-6)
+
+
+def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path) -> None:
+    reductions: dict[str, Callable[[list[float]], float]] = {"sum": sum, "mean": lambda v: sum(v) / len(v), "min": min}
+    for kind in ("discriminator", "generator"):
+        loaded = network(tmp_path, kind)
+        found = sentence_scores(loaded, TEXTS, scorers_of(kind))  # type: ignore[arg-type]
+        assert list(found) == scorers_of(kind)  # type: ignore[arg-type]
+        for name, scores in found.items():
+            for text, score in zip(TEXTS, scores, strict=True):
+                values = naive(loaded, text, SCORERS[name].reading)
+                expected = reductions[SCORERS[name].reduction](values) if values else 0.0
+                assert score == pytest.approx(expected, abs=1e-4), (name, text)
+
+
+def test_words_masked_left_to_right_share_what_the_plain_reading_found(tmp_path: Path) -> None:
+    """A token that ends its word is masked alone either way; the other pieces must differ, or the variant would be none."""
+    loaded = network(tmp_path, "generator")
+    plain = token_scores(loaded, TEXTS, "masked")
+    rows = []
+    shared = token_scores(loaded, TEXTS, "masked-word", lambda done, total: rows.append(total), masked=plain)
+    alone = token_scores(loaded, TEXTS, "masked-word")
+    for a, b in zip(shared, alone, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    last = [scoring.split(loaded.tokenizer, text).words for text in TEXTS]
+    inner = [i + 1 < len(words) and words[i] == words[i + 1] for words in last for i in range(len(words))]
+    assert set(rows) == {sum(inner)}  # only these were read again
+    differs = np.abs(np.concatenate(alone) - np.concatenate(plain)) > 1e-4
+    assert (differs == np.array(inner)).all()
+
+
+def test_progress_is_told_to_the_end(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    token_scores(network(tmp_path, "generator"), TEXTS, "masked", lambda done, total: told.append((done, total)))
+    tokens = sum(len(scoring.split(network(tmp_path, "generator").tokenizer, text).ids) for text in TEXTS)
+    assert told[-1] == (tokens, tokens) and told == sorted(told)
+
+
+def test_a_wrong_network_and_a_wrong_name_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"this is a discriminator, .* 'masked' needs a generator"):
+        token_scores(network(tmp_path, "discriminator"), ["a cat"], "masked")
+    with pytest.raises(ConfigError, match=r"no scorer named 'pl'.*Did you mean 'pll'"):
+        sentence_scores(network(tmp_path, "generator"), ["a cat"], ["pl"])
