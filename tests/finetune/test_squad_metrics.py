@@ -1,0 +1,228 @@
+"""Exact match and F1 against the official definitions written down a second time, in other ways, and against cases worked by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+import string
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from electra.finetune.squad_metrics import best_threshold, exact_match, f1, marks, plain_form, score_1, score_2
+
+# --- the oracle: the same definitions, character by character and by sorting, without regular expressions, Counter or numpy
+
+
+def oracle_words(text: str) -> list[str]:
+    kept = "".join(character for character in text.lower() if character not in string.punctuation)
+    runs = ["".join(run) for _, run in groupby(kept, key=lambda c: c.isalnum() or c == "_")]
+    return "".join(" " if run in ("a", "an", "the") else run for run in runs).split()
+
+
+def oracle_f1(answer: str, gold: str, version: int) -> float:
+    ours, theirs = sorted(oracle_words(answer)), sorted(oracle_words(gold))
+    if not ours or not theirs:
+        return float(ours == theirs) if version == 2 else 0.0
+    common, rest = 0, list(theirs)
+    for word in ours:
+        if word in rest:
+            rest.remove(word)
+            common += 1
+    return 2 * common / (len(ours) + len(theirs))  # the harmonic mean of c/a and c/b
+
+
+def oracle_marks(answer: str, golds: list[str], version: int) -> tuple[float, float]:
+    if version == 2:
+        golds = [gold for gold in golds if oracle_words(gold)] or [""]
+    return (
+        max(float(oracle_words(answer) == oracle_words(gold)) for gold in golds),
+        max(oracle_f1(answer, gold, version) for gold in golds),
+    )
+
+
+def oracle_score_2(answers: list[str], golds: list[list[str]], odds: list[float], threshold: float) -> tuple[float, float]:
+    totals = [0.0, 0.0]
+    for answer, gold, odd in zip(answers, golds, odds, strict=True):
+        silent = odd > threshold
+        for place, mark in enumerate(oracle_marks(answer, gold, 2)):
+            totals[place] += (0.0 if gold else 1.0) if silent else mark
+    return totals[0] / len(answers), totals[1] / len(answers)
+
+
+# --- odd strings: articles beside every kind of neighbour, punctuation of all scripts, accents in both forms, white space of all kinds
+
+ODD = [
+    "a",
+    "an",
+    "the",
+    "The",
+    "THE",
+    "a.",
+    "the-",
+    "an'",
+    "A'b",
+    "_the_",
+    "th\u00e9",
+    "the\u0301",
+    "Paris",
+    "paris",
+    "1,000",
+    "3.5",
+    "U.S.",
+    "x" * 40,
+]
+ODD += [
+    *string.punctuation,
+    "\u00a0",
+    "\u2003",
+    "\u200b",
+    "\t\n",
+    "\u3000",
+    "\u2019",
+    "\u201cq\u201d",
+    "\u2013",
+    "\u00bf",
+    "\uff0e",
+    "\u3002",
+    "",
+]
+ODD += [
+    "\u0130",
+    "\u00df",
+    "\ufb01",
+    "\u0663",
+    "\u00bd",
+    "e\u0301t\u00e9",
+    "\u0645\u0631\u062d\u0628\u0627",
+    "\u5317\u4eac",
+    "\U0001f600",
+    " ",
+]
+
+
+def odd_text(draw: random.Random) -> str:
+    pieces = [draw.choice(ODD) if draw.random() < 0.8 else chr(draw.randrange(0xD800)) for _ in range(draw.randrange(8))]
+    return "".join(piece + draw.choice(["", " "]) for piece in pieces)
+
+
+def check_pair(answer: str, gold: str) -> None:
+    assert plain_form(answer) == " ".join(oracle_words(answer))
+    assert exact_match(answer, answer) == 1.0
+    same = plain_form(answer) == plain_form(gold)
+    assert exact_match(answer, gold) == float(same)
+    for version in (1, 2):
+        ours = f1(answer, gold, version)  # type: ignore[arg-type]
+        assert math.isclose(ours, oracle_f1(answer, gold, version), abs_tol=1e-12)
+        if same and plain_form(answer):
+            assert ours == 1.0
+
+
+def test_thousands_of_odd_answers_score_as_the_oracle_scores_them() -> None:
+    draw = random.Random(0)
+    matches = 0
+    for _ in range(6000):
+        answer, gold = odd_text(draw), odd_text(draw)
+        if draw.random() < 0.3:  # near misses: the same words in other dress
+            gold = answer.upper() if draw.random() < 0.5 else f"The {answer} ."
+        check_pair(answer, gold)
+        matches += exact_match(answer, gold) == 1.0
+    assert 600 < matches < 4000  # neither side of the question is rare
+
+
+@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@given(st.text(max_size=12), st.text(max_size=12))
+@example("", "")
+@example("the", "")
+@example("a an the", "the")
+@example("The Beatles!", "beatles")
+def test_any_text_scores_as_the_oracle_scores_it(answer: str, gold: str) -> None:
+    check_pair(answer, gold)
+
+
+def test_the_best_of_several_gold_answers_counts() -> None:
+    draw = random.Random(1)
+    for _ in range(1500):
+        answer, golds = odd_text(draw), [odd_text(draw) for _ in range(draw.randint(1, 4))]
+        for version in (1, 2):
+            assert marks(answer, golds, version) == pytest.approx(oracle_marks(answer, golds, version))  # type: ignore[arg-type]
+
+
+def check_version_two(rows: list[tuple[str, list[str], float]], threshold: float) -> None:
+    answers, golds, null_odds = ([row[column] for row in rows] for column in range(3))
+    found = {name: score.value for name, score in score_2(answers, golds, null_odds, threshold).items()}
+    exact, overlap = oracle_score_2(answers, golds, null_odds, threshold)
+    assert (found["exact_match"], found["f1"]) == pytest.approx((exact, overlap))
+    everything = [oracle_score_2(answers, golds, null_odds, t) for t in (-99.0, *sorted(set(null_odds)))]
+    assert found["best_exact_match"] == pytest.approx(max(row[0] for row in everything))
+    assert found["best_f1"] == pytest.approx(max(row[1] for row in everything))
+    for place, name in enumerate(("exact_match", "f1")):  # the threshold gives the score that stands beside it
+        at = found[f"best_{name}_threshold"]
+        assert at is not None and oracle_score_2(answers, golds, null_odds, at)[place] == pytest.approx(found[f"best_{name}"])
+
+
+def test_scores_of_version_two_at_a_threshold_and_at_the_best_one() -> None:
+    draw = random.Random(2)
+    for _ in range(500):  # few values of the odds: ties are common
+        golds = [draw.choice([[], [], ["Paris"], ["the", "1,000"], ["a"]]) for _ in range(draw.randint(1, 12))]
+        odds = [draw.choice([-3.0, -1.5, 0.0, 0.25, 7.0]) for _ in golds]
+        answers = [gold[-1] if gold and draw.random() < 0.6 else odd_text(draw) for gold in golds]
+        check_version_two(list(zip(answers, golds, odds, strict=True)), draw.choice([-2.75, -1.5, 0.0, 9.0]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "exact", "overlap"),
+    [
+        ("the Norman conquest", "Norman conquest.", 1.0, 1.0),
+        ("in 1066", "1066", 0.0, 2 / 3),
+        ("An apple a day", "apple day", 1.0, 1.0),
+        ("very very good", "very good", 0.0, 0.8),  # words count as often as both have them: precision 2/3, recall 1
+        ("U.S.", "us", 1.0, 1.0),
+        ("1,000", "1000", 1.0, 1.0),
+        ("\u201cParis\u201d", "Paris", 0.0, 0.0),  # curly quotes are not ASCII punctuation
+        ("semi-final", "semi final", 0.0, 0.0),  # a hyphen is deleted, not made a space
+        ("theatre", "atre", 0.0, 0.0),
+        ("caf\u00e9", "cafe", 0.0, 0.0),
+    ],
+)
+def test_cases_worked_by_hand(answer: str, gold: str, exact: float, overlap: float) -> None:
+    assert exact_match(answer, gold) == exact
+    assert f1(answer, gold, 1) == pytest.approx(overlap) and f1(answer, gold, 2) == pytest.approx(overlap)
+
+
+def test_the_versions_differ_in_empty_answers() -> None:
+    assert (exact_match("the", "!"), f1("the", "!", 1), f1("the", "!", 2)) == (1.0, 0.0, 1.0)
+    assert marks("", ["the"], 2) == (1.0, 1.0)  # a gold answer that is nothing in plain form is no gold answer
+    assert marks("x", ["the", "x"], 2) == (1.0, 1.0) and marks("", ["the", "x"], 2) == (0.0, 0.0)
+
+
+def test_version_one_averages_over_questions() -> None:
+    scores = score_1(["Paris", "in 1066", "nothing"], [["Paris", "paris, France"], ["1066", "year 1066"], ["something"]])
+    assert scores["exact_match"].value == pytest.approx(1 / 3)
+    assert scores["f1"].value == pytest.approx((1 + 2 / 3 + 0) / 3)
+
+
+def test_version_two_by_hand() -> None:
+    answers, golds = ["Paris", "Rome", "Oslo", "Bonn"], [["Paris"], ["Roma", "Rome Italy"], [], []]
+    scores = {name: score.value for name, score in score_2(answers, golds, [-5.0, 1.0, -1.0, 4.0], 0.0).items()}
+    # at 0: Paris right, Rome withheld although there is an answer, Oslo said although there is none, Bonn withheld rightly
+    assert (scores["exact_match"], scores["f1"]) == (0.5, 0.5)
+    assert (scores["has_answer_exact_match"], scores["has_answer_f1"], scores["no_answer_accuracy"]) == (0.5, 0.5, 0.5)
+    assert (scores["best_exact_match"], scores["best_exact_match_threshold"]) == (0.75, -5.0)  # say Paris only
+    assert (scores["best_f1"], scores["best_f1_threshold"]) == (0.75, -5.0)
+
+
+def test_what_is_undefined_says_so() -> None:
+    scores = score_2(["x"], [["x"]], [0.0], 1.0)
+    assert scores["no_answer_accuracy"].value is None and "answer" in scores["no_answer_accuracy"].reason
+    scores = score_2(["x"], [[]], [0.0], 1.0)
+    assert scores["has_answer_f1"].value is None and scores["exact_match"].value == 0.0
+    assert scores["best_exact_match"].value == 1.0 and scores["best_exact_match_threshold"].value < 0.0  # type: ignore[operator]
+
+
+def test_the_best_threshold_never_parts_equal_odds() -> None:
+    said, answerable = np.array([1.0, 0.0]), np.array([True, False])
+    assert best_threshold(said, answerable, np.array([2.0, 2.0])) == (0.5, np.nextafter(2.0, -np.inf))
