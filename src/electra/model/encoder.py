@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import attend, attention_mask
+from electra.model.attention import Direction, attend, attention_mask, one_sided
 from electra.model.sizes import EncoderConfig
 
 
@@ -19,9 +19,11 @@ class Encoder(nn.Module):
 
     forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] | None) -> [B, T, D].
     Tokens attend to tokens with the same piece id (padding: -1); None means that nothing is masked.
+    `token_vectors` [B, T, E] stand in for the embeddings of the tokens, where these are no tokens but mixtures.
     """
 
     config: EncoderConfig
+    direction: Direction | None = None  # None: tokens see both sides; set by an objective that wants a causal encoder
 
     def token_table(self) -> Tensor:
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
@@ -45,11 +47,18 @@ class Embeddings(nn.Module):
         self.token_types = nn.Embedding(config.num_token_types, config.embedding_size)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)
 
-    def forward(self, input_ids_BT: Tensor, position_ids_BT: Tensor | None, token_type_ids_BT: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        input_ids_BT: Tensor,
+        position_ids_BT: Tensor | None,
+        token_type_ids_BT: Tensor | None,
+        token_vectors_BTE: Tensor | None = None,
+    ) -> Tensor:
         length = input_ids_BT.shape[1]
+        words = self.words(input_ids_BT) if token_vectors_BTE is None else token_vectors_BTE
         positions = self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
         types = self.token_types.weight[0] if token_type_ids_BT is None else self.token_types(token_type_ids_BT)
-        x_BTE: Tensor = self.norm(self.words(input_ids_BT) + positions + types)
+        x_BTE: Tensor = self.norm(words + positions + types)
         return x_BTE
 
 
@@ -96,9 +105,10 @@ class ElectraEncoder(Encoder):
         position_ids: Tensor | None = None,
         piece_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
+        token_vectors: Tensor | None = None,
     ) -> Tensor:
-        mask_B1TT = attention_mask(piece_ids)
-        x = self.embeddings(input_ids, position_ids, token_type_ids)
+        mask_B1TT = one_sided(attention_mask(piece_ids), self.direction, input_ids)
+        x = self.embeddings(input_ids, position_ids, token_type_ids, token_vectors)
         x_BTD = self.projection(F.dropout(x, self.config.dropout, self.training))
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import attend, attention_mask, rotary_table, rotate
+from electra.model.attention import attend, attention_mask, one_sided, rotary_table, rotate
 from electra.model.encoder import Encoder
 from electra.model.sizes import EncoderConfig
 
@@ -93,14 +93,16 @@ class ModernEncoder(Encoder):
         position_ids: Tensor | None = None,
         piece_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
+        token_vectors: Tensor | None = None,
     ) -> Tensor:
         """`token_type_ids` are accepted and not used: ModernBERT has no token types."""
-        mask_B1TT = attention_mask(piece_ids)
+        mask_B1TT = one_sided(attention_mask(piece_ids), self.direction, input_ids)
         if position_ids is None:
             cos, sin = self.cos[: input_ids.shape[1]], self.sin[: input_ids.shape[1]]
         else:
             cos, sin = self.cos[position_ids].unsqueeze(1), self.sin[position_ids].unsqueeze(1)
-        x_BTD = F.dropout(self.embedding_norm(F.embedding(input_ids, self.token_table())), self.config.dropout, self.training)
+        words = F.embedding(input_ids, self.token_table()) if token_vectors is None else token_vectors
+        x_BTD = F.dropout(self.embedding_norm(words), self.config.dropout, self.training)
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT, cos, sin)
         return torch.as_tensor(self.final_norm(x_BTD))
