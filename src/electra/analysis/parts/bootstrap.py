@@ -58,7 +58,8 @@ def halves(groups: npt.ArrayLike, seed: int = 0) -> npt.NDArray[np.bool_]:
     groups = np.asarray(groups, np.int64)
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     places = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))
-    return np.asarray(places < num_groups / 2)[groups]
+    chosen: npt.NDArray[np.bool_] = np.asarray(places < num_groups / 2)[groups]
+    return chosen
 
 
 def _number(value: float) -> float | None:

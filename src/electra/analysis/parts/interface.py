@@ -164,6 +164,8 @@ class Probe(ABC):
     """Goes up whenever a change alters a number."""
     needs: ClassVar[tuple[Network, ...]]
     """The networks that every model must have. What is only wanted, `model.optional(network)` gives."""
+    scales: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """Headline numbers that have a scale: what a scorer gets that says the same of everything, and what a perfect one gets."""
     min_models: ClassVar[int] = 1
     max_models: ClassVar[int | None] = None
 

@@ -44,9 +44,9 @@ class Bins:
     def sums(self, p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
         """Each bin's weight, and its mean probability and share of positives (0 in empty bins)."""
         index, size = self.of(p), len(self.edges) + 1
-        weight = np.bincount(index, w, size)
+        weight = np.bincount(index, w, size).astype(np.float64)
         safe = np.where(weight > 0, weight, 1.0)
-        return weight, np.bincount(index, w * p, size) / safe, np.bincount(index, w * y, size) / safe
+        return np.asarray(weight, np.float64), np.bincount(index, w * p, size) / safe, np.bincount(index, w * y, size) / safe
 
 
 def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
