@@ -1,0 +1,184 @@
+"""Minimal pairs: files, accuracy, ties, intervals; a scorer that knows nothing gets chance, one that knows all gets 1."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from electra import analysis
+from electra.analysis import minimal_pairs
+from electra.analysis.parts.interface import Estimate, ProbeDataError, Report
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.pairs import Accuracy, average, judge, read_paradigm
+from electra.errors import ConfigError, ModelError
+
+GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
+
+
+def write(folder: Path, name: str, pairs: Sequence[tuple[str, str]], **fields: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"sentence_good": good, "sentence_bad": bad, **fields}) + "\n" for good, bad in pairs]
+    path = folder / f"{name}.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(lines).encode()))
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for name, term in (("agreement_1", "agreement"), ("agreement_2", "agreement"), ("island_1", "islands")):
+        write(tmp_path / "blimp", name, [(GOOD.format(i), BAD.format(i)) for i in range(30)], linguistics_term=term)
+    write(tmp_path / "babylm-supplement", "questions", [(GOOD.format(i), BAD.format(i)) for i in range(10)])
+    return tmp_path
+
+
+class Letters:
+    """A tokenizer of letters: what the length yardstick counts."""
+
+    digest = "letters"
+    vocab_size = 1
+
+    def encode_corpus(self, texts: Sequence[str]) -> list[Any]:
+        return [np.arange(len(text)) for text in texts]
+
+
+class Standing(Model):
+    """A model whose networks are there without being loaded."""
+
+    def network(self, kind: str) -> Any:
+        if kind not in self._loaded:
+            raise ModelError(f"no {kind}")
+        return self._loaded[kind]
+
+    @property
+    def tokenizer(self) -> Any:
+        return Letters()
+
+
+def ask(data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], float], *networks: str, **options: Any) -> Report:
+    """The probe's report when every scorer of a network gives `score(sentence)`."""
+
+    def scores(loaded: Any, texts: Sequence[str], names: Sequence[str], told: Any) -> dict[str, Any]:
+        assert len(set(texts)) == len(texts)  # equal texts are scored once
+        told(1, 1)
+        return {name: np.array([score(text) for text in texts]) for name in names}
+
+    monkeypatch.setattr(minimal_pairs, "sentence_scores", scores)
+    probe = analysis.create("minimal_pairs", options)
+    shares: list[float] = []
+    model = Standing("toy", "toy", _loaded=dict.fromkeys(networks or ("discriminator",), "a network"))  # type: ignore[arg-type]
+    report = probe.run([model], probe.find([data]), lambda what, share: shares.append(share))
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+    return report
+
+
+def test_a_constant_scorer_gets_chance_and_all_ties(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = ask(data, monkeypatch, lambda text: 7.0)
+    assert {estimate.value for estimate in report.headline.values()} == {0.5}
+    row = report.tables[0].rows[0]
+    assert row[5] == 100  # ties: 3 * 30 + 10
+    for estimate in report.headline.values():
+        assert estimate.low is not None and estimate.high is not None and estimate.low < 0.5 < estimate.high
+
+
+def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    perfect = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", "generator")
+    assert {estimate.value for estimate in perfect.headline.values()} == {1.0}
+    assert {name.split(": ")[0] for name in perfect.headline} == {"blimp", "babylm-supplement"}
+    assert {name.split(": ")[1] for name in perfect.headline} == set(minimal_pairs.SCORERS)
+    opposite = ask(data, monkeypatch, lambda text: -float("eats" in text))
+    assert {estimate.value for estimate in opposite.headline.values()} == {0.0}
+
+
+def test_permuted_labels_give_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flip = np.random.default_rng(1).random(2000) < 0.5
+    pairs = [(BAD.format(i), GOOD.format(i)) if flip[i] else (GOOD.format(i), BAD.format(i)) for i in range(2000)]
+    write(tmp_path / "blimp", "mixed", pairs)
+    report = ask(tmp_path, monkeypatch, lambda text: float("eats" in text))
+    estimate = report.headline["blimp: original"]
+    assert estimate.value == pytest.approx(1 - flip.mean()) and abs(estimate.value - 0.5) < 0.05
+    assert estimate.low is not None and estimate.high is not None and estimate.low < 0.5 < estimate.high
+
+
+def test_phenomena_paradigms_lengths_and_limit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = ask(data, monkeypatch, lambda text: float("eats" in text), limit=5)
+    overall, phenomena, paradigms = report.tables
+    assert [row[0] for row in phenomena.rows] == ["agreement", "islands", "babylm-supplement"]
+    assert [(row[0], row[2]) for row in paradigms.rows] == [("agreement_1", 5), ("agreement_2", 5), ("island_1", 5), ("questions", 5)]
+    by_scorer = {row[1]: row for row in overall.rows}
+    # the good sentence has one letter more in every pair: the yardstick that prefers the shorter one is always wrong
+    assert by_scorer["original"][-3:] == (None, None, 1.0) and by_scorer["shorter"][-3:] == (None, None, 0.0)
+    assert "15 pairs" in report.notes[0]
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_a_row_is_read_as_it_stands_and_equal_sentences_are_left_out(tmp_path: Path) -> None:
+    pairs = [("a b", "b a"), ("same", "same"), ("c d", "d c"), ("e f", "f e")]
+    paradigm = read_paradigm(write(tmp_path, "p", pairs, linguistics_term="order"), limit=2)
+    assert (paradigm.good, paradigm.bad) == (("a b", "c d"), ("b a", "d c"))
+    assert (paradigm.name, paradigm.phenomenon, paradigm.equal) == ("p", "order", 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"sentence_good": "a"}', "bad.jsonl:1: no minimal pair"),
+        ('{"sentence_good": "a", "sentence_bad": "b"}\n\n{"sentence_good": 1, "sentence_bad": "b"}', "bad.jsonl:3: no minimal pair"),
+        ('{"sentence_good": "a", "sentence_bad": "a"}', "bad.jsonl: no minimal pairs in it"),
+        ("nonsense", "bad.jsonl:1: "),
+    ],
+)
+def test_files_that_hold_no_pairs(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "bad.jsonl").write_text(content + "\n")
+    with pytest.raises(ProbeDataError) as caught:
+        read_paradigm(tmp_path / "bad.jsonl")
+    assert said in str(caught.value)
+
+
+def test_nothing_to_read_and_nothing_to_score_with(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ProbeDataError, match="no minimal pairs here"):
+        ask(tmp_path / "empty", monkeypatch, len)
+    with pytest.raises(ModelError, match="no discriminator"):
+        probe = analysis.create("minimal_pairs")
+        probe.run([Standing("bare", "bare")], probe.find([data]), lambda what, share: None)
+    with pytest.raises(ConfigError, match="toy has generator only"):
+        ask(data, monkeypatch, len, "generator", scorers=("original",))
+    with pytest.raises(ConfigError, match="no scorer named 'plll'"):
+        analysis.create("minimal_pairs", {"scorers": ["plll"]})
+
+
+def test_ties_are_differences_that_scores_cannot_tell() -> None:
+    accuracy = judge(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 2.0 + 5e-6, 3.1, 3.9]))
+    assert accuracy == Accuracy(wins=2, ties=1, pairs=4) and accuracy.value == 0.625
+
+
+@pytest.mark.parametrize(("wins", "pairs"), [(0, 20), (7, 20), (20, 20), (531, 1000)])
+def test_the_interval_is_wilsons(wins: int, pairs: int) -> None:
+    expected = binomtest(wins, pairs).proportion_ci(method="wilson")
+    assert Accuracy(wins, 0, pairs).interval() == pytest.approx((expected.low, expected.high))
+    single = average([Accuracy(wins, 0, pairs)])
+    assert single == Estimate(pytest.approx(wins / pairs), pytest.approx(expected.low), pytest.approx(expected.high))  # type: ignore[arg-type]
+
+
+def test_the_interval_of_a_mean_covers() -> None:
+    """Of means over five paradigms of 40 pairs, about 95 % of the intervals hold the truth."""
+    draw, truth, held = np.random.default_rng(5), np.array([0.5, 0.6, 0.75, 0.9, 0.97]), 0
+    for _ in range(1000):
+        found = average([Accuracy(int(wins), 0, 40) for wins in draw.binomial(40, truth)])
+        assert found.low is not None and found.high is not None
+        held += found.low <= truth.mean() <= found.high
+    assert 930 <= held <= 975
+
+
+def test_real_files(shared_data: Callable[[str], Path]) -> None:
+    paradigm = read_paradigm(shared_data("blimp/passive_1.jsonl.gz"))
+    assert len(paradigm.good) + paradigm.equal == 1000 and paradigm.phenomenon == "argument_structure" and paradigm.benchmark == "blimp"
+    supplement = read_paradigm(shared_data("babylm-supplement/qa_congruence_easy.jsonl.gz"))
+    assert len(supplement.good) == 64 and "\n" in supplement.good[0]
