@@ -72,8 +72,9 @@ def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     if panels:
         blocks.append(Panels({"": panels}))
     for table in record["tables"]:
-        rows = [[_cell(cell) for cell in row] for row in table["rows"]]
-        made: list[Block] = [Table(table["columns"], rows, table["title"])]
+        first = int(len(record["models"]) == 1 and table["columns"][0] == "model")  # one model's name need not stand in every row
+        rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
+        made: list[Block] = [Table(table["columns"][first:], rows, table["title"])]
         if table["note"]:
             made.append(Text(table["note"], "quiet"))
         blocks += made if len(rows) <= 40 else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
