@@ -2,8 +2,9 @@
 
 `transformers` (default): the head of the transformers class that the model is saved as, so that the saved folder is the model that was
 trained: ElectraFor... or ModernBertFor... SequenceClassification, TokenClassification, QuestionAnswering.
-`linear`: dropout and one matrix, as in the original code. transformers has no class for it on a whole text, so such a classifier can be
-measured but not saved.
+`linear`: dropout and one matrix, as in the original code. transformers has no class for it on a whole text.
+`joint`: the original code's reader (readers.py), for which transformers has no class either.
+What has no class is saved as the encoder, which transformers loads, and the head's weights in a file beside it, for `electra predict`.
 
 A classifier reads one vector of the text. `cls`: the one at [CLS]. `mean`: the mean over all tokens, special ones included, padding
 excluded, which is what `classifier_pooling = "mean"` means in ModernBERT. ElectraForSequenceClassification knows [CLS] only.
@@ -26,7 +27,7 @@ from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
 
-HeadStyle = Literal["transformers", "linear"]
+HeadStyle = Literal["transformers", "linear", "joint"]
 Pooling = Literal["cls", "mean"]
 
 
@@ -135,15 +136,20 @@ def build_head(  # noqa: PLR0917
     kind: HeadKind, style: HeadStyle, config: EncoderConfig, num_outputs: int, seed: int, pooling: Pooling = "cls"
 ) -> Head:
     """A fresh head; its weights depend on the seed and on their names only."""
-    builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
-    head = builders[kind](config, num_outputs, pooling)
+    if style == "joint":
+        from electra.finetune.readers import JointReader
+
+        head: Head = JointReader(config)
+    else:
+        builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
+        head = builders[kind](config, num_outputs, pooling)
     initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 
 
 def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture) -> bool:
     """Whether transformers has a class with this head."""
-    return style == "transformers" or LINEAR[kind] is TRANSFORMERS[architecture][kind]
+    return style == "transformers" or (style == "linear" and LINEAR[kind] is TRANSFORMERS[architecture][kind])
 
 
 def choose_pooling(wanted: Pooling | None, kind: HeadKind, style: HeadStyle, architecture: Architecture) -> Pooling:

@@ -22,6 +22,11 @@ USES = {
     "tagger": "It is a pre-trained encoder fine-tuned to label the words of a text.",
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
+EXAMPLE = 'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits'
+EXAMPLES = {
+    "reader": 'starts = model(**tokenizer("Who ate?", "The chef ate the meal", return_tensors="pt")).start_logits  # and end_logits',
+    "encoder": 'states = model(**tokenizer("The chef ate the meal", return_tensors="pt")).last_hidden_state',
+}
 FINETUNED = {"classifier": "text-classification", "tagger": "token-classification", "reader": "question-answering"}
 PIPELINES = {"generator": "fill-mask", **FINETUNED}
 HEADLINES = ("auc", "average_precision", "gain", "f1", "generator_accuracy", "generator_loss", "discriminator_loss")
@@ -140,7 +145,7 @@ def _usage(card: Card) -> str:
         f"from transformers import AutoTokenizer, {card.architecture}\n\n"
         'tokenizer = AutoTokenizer.from_pretrained("PATH")\n'
         f'model = {card.architecture}.from_pretrained("PATH")\n'
-        'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits\n'
+        f"{EXAMPLES.get(card.kind, EXAMPLE)}\n"
         f"```{_advice(card)}",
     )
 

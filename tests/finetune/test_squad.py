@@ -1,0 +1,508 @@
+"""Question answering end to end: files, windows, exact characters, both readers, and transformers' losses and predictions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy_questions
+import toy_task
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_questions import squad
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ConfigError, ElectraError, TaskError
+from electra.finetune.context_windows import Arrangement, Context, best_window, cut
+from electra.finetune.dataset import choose_task, read_dataset
+from electra.finetune.features import NO_TARGET, Batch, Tokens, collate, epoch_order
+from electra.finetune.predict import predict
+from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, QuestionAnswering, plain_spans
+from electra.finetune.readers import JointReader
+from electra.finetune.runner import finetune, prepare, resolve
+from electra.finetune.settings import Settings
+from electra.finetune.tasks import load_task
+from electra.finetune.trainer import Job, build_model, run_model, train_seed
+from electra.interop.card import Card
+from electra.interop.huggingface import save_finetuned
+from electra.interop.load import load
+from electra.model.sizes import EncoderConfig
+
+
+def silent(line: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def squad_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_questions.write_squad(tmp_path_factory.mktemp("data") / "squad")
+
+
+@pytest.fixture(scope="module")
+def squad2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_questions.write_squad(tmp_path_factory.mktemp("data") / "squad2", unanswerable=True)
+
+
+def job_for(model: Path, chosen: Settings) -> tuple[Job, list[str]]:
+    loaded, dataset = load(model, "encoder"), read_dataset(chosen, choose_task(chosen))
+    return prepare(resolve(chosen, dataset, loaded.config), dataset, loaded, silent, lambda: False)
+
+
+def task_named(name: str) -> QuestionAnswering:
+    task = load_task(name)
+    assert isinstance(task, QuestionAnswering)
+    return task
+
+
+# --- files
+
+
+def test_squads_json_and_jsonl_are_read_alike(tmp_path: Path) -> None:
+    context = "Émile went to 東京 in 1887."
+    good = {"id": "7", "question": "Where?", "answers": [{"text": "東京", "answer_start": 14}, {"text": "in 1887", "answer_start": 17}]}
+    (tmp_path / "train.json.gz").write_bytes(gzip.compress(squad(good, context=context).encode()))
+    hub = {"id": "7", "question": "Where?", "context": context, "answers": {"text": ["東京", "in 1887"], "answer_start": [14, 17]}}
+    (tmp_path / "train.jsonl").write_text(json.dumps(hub) + "\n")
+    looked_up = {"q": "Where?", "c": context, "a": ["東京", "in 1887"], "id": 7}
+    (tmp_path / "own.jsonl").write_text(json.dumps(looked_up) + "\n")
+    task = task_named("squad")
+    first = task.read(tmp_path / "train.json.gz").examples[0]
+    second = task.read(tmp_path / "train.jsonl").examples[0]
+    third = replace(task, texts=(("q", "c"),), label=("a",)).read(tmp_path / "own.jsonl").examples[0]
+    assert first.texts == ("Where?", context) and first.where.endswith("question 7") and second.where.endswith("train.jsonl:1")
+    assert first.id == second.id == third.id == "7" and first.gold == second.gold == third.gold
+    assert [context[a.start : a.start + len(a.text)] for a in first.gold] == ["東京", "in 1887"]
+
+
+def test_an_answer_out_of_place_is_moved_or_counted(electra_folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    context = "red film red town"
+    questions: list[dict[str, Any]] = [
+        {"id": "a", "question": "my", "answers": [{"text": "red", "answer_start": 10}]},  # one off: the second place is nearer
+        {"id": "b", "question": "my", "answers": [{"text": "night", "answer_start": 2}]},  # nowhere
+        {"id": "c", "question": "my", "answers": [{"text": "town", "answer_start": 13}]},
+    ]
+    for split in ("train", "dev"):
+        (data / f"{split}.json").write_text(squad(*questions, context=context))
+    assert [example.gold[0].start for example in task_named("squad").read(data / "train.json").examples] == [9, None, 13]
+    job, notes = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "squad"))
+    assert any("train: 1 questions whose answer stands nowhere" in note for note in notes)
+    assert any("train: 1 answers that stand elsewhere" in note for note in notes)
+    assert list(job.train.example) == [0, 2] and list(job.dev.example) == [0, 1, 2]
+    assert job.dev.targets is not None and not job.dev.targets[1].any()  # no loss, but a prediction and a score
+    results = finetune(str(electra_folder), toy_task.settings(tmp_path / "out", data, "squad", epochs=1), silent)
+    assert results is not None and results["eval_samples"] == 3 and results["eval_loss"] is not None
+
+
+one = {"id": "a", "question": "my", "answers": [{"text": "town", "answer_start": 4}]}
+BAD: list[tuple[str, str, str, str]] = [
+    (
+        "squad",
+        ".json",
+        squad({**one, "answers": [{"text": "town", "answer_start": 400}]}, context="red town"),
+        "answer_start 400 .*outside",
+    ),
+    ("squad", ".json", squad({**one, "answers": [{"text": "town", "answer_start": -1}]}, context="red town"), "answer_start -1"),
+    ("squad", ".json", squad({**one, "answers": [{"text": "town", "answer_start": 6}]}, context="red town"), "answer_start 6 .*has 8"),
+    (
+        "squad",
+        ".json",
+        squad({**one, "answers": [{"text": "night", "answer_start": 0}]}, context="red town"),
+        "no answer stands in its context",
+    ),
+    ("squad", ".json", squad({**one, "answers": []}, context="red town"), "question a: a question without an answer. Use --task squad2"),
+    ("squad2", ".json", squad({**one, "is_impossible": True}, context="red town"), "has answers, and is_impossible"),
+    ("squad", ".json", squad(one, one, context="red town"), "the id 'a' is also that of"),
+    ("squad", ".json", squad({"id": "a", "question": 3}, context="x"), "'question' holds 3, not a text"),
+    ("squad", ".json", squad({"id": "a", "question": "x"}, context="x"), "no 'answers'"),
+    ("squad", ".json", squad(context="x"), "no questions in the file"),
+    ("squad", ".json", '{"data": [{"title": "t"}]}', "data 0: no list 'paragraphs'"),
+    ("squad", ".json", "[1, 2", "not readable as JSON"),
+    ("squad", ".json", '{"rows": []}', "no list 'data': this is not SQuAD's JSON"),
+    ("qa", ".jsonl", '{"question": "x"}\n', r"train.jsonl:1: no 'context'"),
+    ("qa", ".jsonl", '{"question": "x", "context": "y", "answers": [7]}\n', "7 is not an answer"),
+    ("qa", ".jsonl", "", "no questions in the file"),
+    ("squad2", ".json", squad({**one, "answers": [], "is_impossible": True}, context="red"), "no question has an answer"),
+]
+
+
+@pytest.mark.parametrize(("task", "ending", "content", "says"), BAD, ids=[row[3][:30] for row in BAD])
+def test_bad_files_are_told_in_one_line(task: str, ending: str, content: str, says: str, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}{ending}").write_text(content)
+    chosen = toy_task.settings(tmp_path / "out", tmp_path, task)
+    with pytest.raises(ElectraError, match=says) as caught:
+        read_dataset(chosen, choose_task(chosen))
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="60 tokens are more than the model's positions"):
+        job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=60))
+    with pytest.raises(ConfigError, match="5 tokens leave no room for a context beside a question of 2"):
+        job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=5))
+    with pytest.raises(ConfigError, match="--head: the joint head finds answers"):
+        choose_task(toy_task.settings(tmp_path / "out", squad_folder, "sst2", head="joint"))
+
+
+# --- windows and characters
+
+
+@given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 30), st.integers(0, 5))
+@settings(max_examples=100, deadline=None, database=None, derandomize=True)
+def test_windows_hold_every_token_and_each_is_judged_once(length: int, room: int, stride: int, asked: int) -> None:
+    arrangement = Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
+    context = Context(np.arange(100, 100 + length), np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2))
+    windows = cut(np.full(asked, 7), context, arrangement, asked + 3 + room, stride)
+    judged = [int(offset) for window in windows for offset in window.offsets[window.judged][:, 0]]
+    assert sorted(judged) == list(range(length))
+    for window in windows:
+        assert len(window.ids) == len(window.types) <= asked + 3 + room
+        assert list(window.ids[: asked + 2]) == [1, *[7] * asked, 2] and window.ids[-1] == 2 and window.first == asked + 2
+        assert list(window.ids[window.first : -1]) == [100 + start for start, _ in window.offsets]
+        assert list(window.types) == [0] * (asked + 2) + [1] * (len(window.offsets) + 1)
+    assert all(b.start - a.start == min(stride, room) for a, b in pairwise(windows))
+    assert length == 0 or windows[-1].start + len(windows[-1].offsets) == length
+
+
+def test_a_token_is_judged_where_its_poorer_side_has_most_context() -> None:
+    assert list(best_window([0, 4, 8], [8, 12, 14], 14)) == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+
+
+def test_a_pair_is_arranged_as_the_tokenizer_arranges_it(tmp_path: Path) -> None:
+    tokenizer = toy_task.tokenizer(tmp_path)
+    whole = tokenizer.encode("my town", "red film and music")
+    ids, types = Arrangement.of(tokenizer).join(*(np.array(part) for part in tokenizer.encode_corpus(["my town", "red film and music"])))
+    assert (ids.tolist(), types.tolist()) == (whole.ids, whole.segments)
+
+
+ALPHABET = [
+    "fine",
+    "Dull",
+    "e\u0301",
+    "\u00e9",
+    "\u4eac",
+    "\U0001f600",
+    "a",
+    " ",
+    "  ",
+    "\t",
+    ".",
+    ",",
+    "\u00a0",
+    "\u200d",
+    "\u0130",
+    "\u0645\u064e",
+    "the",
+]
+
+
+@given(st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=25), st.data())
+@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+def test_answers_come_back_as_the_characters_they_are(pieces: list[str], data: st.DataObject) -> None:
+    """Whatever tokens an answer covers: pointing at them gives context[start:end], which holds the answer."""
+    tokenizer = words()
+    text = "".join(pieces)
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    context = Context.of(tokenizer, text)
+    span = context.tokens_of(start, end)
+    letters = [place for place in range(start, end) if text[place].isalnum()]
+    if span is None:
+        assert not letters
+        return
+    (window,) = cut(np.array([5]), context, Arrangement.of(tokenizer), 200, 50)
+    logits = np.zeros((len(window.ids), 2))
+    place = window.target(span)
+    assert place is not None
+    logits[place[0], 0] = logits[place[1], 1] = 9.0
+    task = replace(task_named("squad"), max_answer=60)
+    best = task._predict_one(text, [(window, logits)]).best
+    assert best.text == text[best.start : best.end] and best.text == best.text.strip()
+    assert all(best.start <= place < best.end for place in letters)
+
+
+_WORDS: list[Tokenizer] = []
+
+
+def words() -> Tokenizer:
+    """A vocabulary of characters and some words, made once (hypothesis and fixtures do not go together)."""
+    if not _WORDS:
+        import tempfile
+
+        pieces = [
+            "[PAD]",
+            "[UNK]",
+            "[CLS]",
+            "[SEP]",
+            "[MASK]",
+            "fine",
+            "dull",
+            "the",
+            *"aefintdul",
+            *(f"##{c}" for c in "aefintdul"),
+            ".",
+            ",",
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "vocab.txt").write_text("\n".join(pieces) + "\n")
+            _WORDS.append(Tokenizer.load(Path(folder) / "vocab.txt"))
+    return _WORDS[0]
+
+
+def test_targets_point_at_the_answer_at_cls_or_nowhere(squad2_folder: Path, electra_folder: Path, tmp_path: Path) -> None:
+    chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", max_length=9, stride=2)
+    job, notes = job_for(electra_folder, chosen)
+    assert len(job.dev) > 60 and any(f"dev: 60 questions in {len(job.dev)} windows" in note for note in notes)
+    assert job.dev.targets is not None
+    seen = set()
+    for index, number in enumerate(job.dev.example):
+        window, bits, example = job.dev.context[index], job.dev.targets[index], job.dev_examples[number]
+        if not example.gold:
+            assert bits[0] == START | END | IMPOSSIBLE and not bits[1:].any()
+        elif bits[0]:
+            assert bits[0] == START | END and not bits[1:].any()  # the answer is not wholly in this window
+        else:
+            first, last = np.flatnonzero(bits & START).item() - window.first, np.flatnonzero(bits & END).item() - window.first
+            assert example.texts[1][window.offsets[first, 0] : window.offsets[last, 1]] == example.gold[0].text
+        seen.add(bits[0])
+    assert seen == {0, START | END, START | END | IMPOSSIBLE}
+
+
+def test_the_best_spans_are_those_of_looking_at_all() -> None:
+    draw = np.random.default_rng(5)
+    offsets = np.stack([np.arange(12), np.arange(1, 13)], -1)
+    window = cut(
+        np.array([5]), Context(np.arange(12), offsets), Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)), 40, 9
+    )[0]
+    window = replace(window, judged=draw.random(12) < 0.8)
+    logits = draw.normal(size=(len(window.ids), 2))
+    inner = logits[window.first : window.first + 12]
+    every = [(inner[i, 0] + inner[j, 1], i, j) for i in range(12) for j in range(i, min(12, i + 4)) if window.judged[i]]
+    found = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
+    assert found == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
+
+
+# --- training
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
+    architecture: str, request: pytest.FixtureRequest, squad_folder: Path, tmp_path: Path
+) -> None:
+    """Same weights, same order, no dropout. Their loss runs over padding too, so it is given a mask that ours has by itself."""
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    model = request.getfixturevalue(f"{architecture}_folder")
+    chosen = toy_task.settings(tmp_path / "out", squad_folder, "squad", dropout=0.0, warmup=0.1, epochs=20 / 15, checkpoint_every=1)
+    job, _ = job_for(model, chosen)
+    start, loaded = build_model(job, seed=5), load(model, "encoder")
+    save_finetuned(tmp_path / "start", start.encoder, start.head, "reader", job.task.label_names, loaded.tokenizer, Card("x", "reader"))
+    _, progress = train_seed(job, 5, tmp_path / "checkpoints")
+    ours = [loss for _, loss in progress.losses]
+    assert len(ours) == 20
+
+    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").train()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
+    document = json.loads((squad_folder / "train-v1.json").read_text())
+    data = [(q["question"], p["context"], q["answers"][0]) for p in document["data"][0]["paragraphs"] for q in p["qas"]]
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=2e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0)
+    order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
+    losses = []
+    for step in range(20):
+        rows = [data[i] for i in order[step]]
+        inputs = tokenizer([row[0] for row in rows], [row[1] for row in rows], padding=True, return_tensors="pt")
+        starts = [inputs.char_to_token(i, row[2]["answer_start"], 1) for i, row in enumerate(rows)]
+        ends = [inputs.char_to_token(i, row[2]["answer_start"] + len(row[2]["text"]) - 1, 1) for i, row in enumerate(rows)]
+        outputs = theirs(**inputs)
+        padding = inputs["attention_mask"] == 0
+        both = [outputs.start_logits.masked_fill(padding, -1e9), outputs.end_logits.masked_fill(padding, -1e9)]
+        loss = sum(torch.nn.functional.cross_entropy(*pair) for pair in zip(both, map(torch.tensor, (starts, ends)), strict=True)) / 2
+        if not padding.any():
+            plain = theirs(**inputs, start_positions=torch.tensor(starts), end_positions=torch.tensor(ends)).loss
+            torch.testing.assert_close(loss, plain)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = 2e-3 * ((step + 1) / 2 if step < 2 else (20 - step) / 18)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    np.testing.assert_allclose(ours, losses, atol=1e-4)
+    assert np.ptp(ours) > 0.1
+
+
+def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForQuestionAnswering
+
+    job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad"))
+    model, loaded = build_model(job, 1).eval(), load(electra_folder, "encoder")
+    save_finetuned(tmp_path / "start", model.encoder, model.head, "reader", job.task.label_names, loaded.tokenizer, Card("x", "reader"))
+    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").eval()
+    lengths = job.train.lengths()
+    batch = collate(job.train, np.flatnonzero(lengths == np.bincount(lengths).argmax()), job.pad)
+    assert batch.piece_ids is None and batch.targets is not None
+    loss, count = job.task.loss(model(batch), batch.targets)
+    starts, ends = ((batch.targets & bit).argmax(1) for bit in (START, END))
+    with torch.no_grad():
+        expected = theirs(input_ids=batch.input_ids, token_type_ids=batch.token_type_ids, start_positions=starts, end_positions=ends).loss
+    assert count == len(batch.index) > 3
+    torch.testing.assert_close(loss.detach() / count, expected)
+
+
+@pytest.mark.parametrize(("architecture", "name"), [("electra", "squad"), ("modern", "squad2")])
+def test_it_learns_and_transformers_gives_the_same_answers(
+    architecture: str, name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+    model, data, out = request.getfixturevalue(f"{architecture}_folder"), request.getfixturevalue(f"{name}_folder"), tmp_path / "out"
+    results = finetune(str(model), toy_task.settings(out, data, name, epochs=5), silent)
+    assert results is not None and results["eval_f1"] > 0.8
+    files = {path.name: path for path in (out / "seeds" / "seed-0").iterdir()}
+    said, lists = (json.loads(files[f"dev.{kind}.json"].read_text()) for kind in ("predictions", "nbest"))
+    assert ("dev.null_odds.json" in files) == (name == "squad2")
+    theirs, tokenizer = AutoModelForQuestionAnswering.from_pretrained(out / "model").eval(), AutoTokenizer.from_pretrained(out / "model")
+    document = json.loads((data / "dev-v1.json").read_text())
+    for paragraph in document["data"][0]["paragraphs"]:
+        (entry,), context = paragraph["qas"], paragraph["context"]
+        inputs = tokenizer(entry["question"], context, return_tensors="pt", return_offsets_mapping=True)
+        offsets = inputs.pop("offset_mapping")[0].tolist()
+        with torch.no_grad():
+            logits = theirs(**inputs)
+        starts, ends = logits.start_logits[0].tolist(), logits.end_logits[0].tolist()
+        inside = [i for i, sequence in enumerate(inputs.sequence_ids(0)) if sequence == 1]
+        score, first, last = max((starts[i] + ends[j], i, j) for i in inside for j in inside if i <= j)
+        best = lists[entry["id"]][0]
+        assert (best["start"], best["end"]) == (offsets[first][0], offsets[last][1])
+        assert best["start_logit"] + best["end_logit"] == pytest.approx(score, abs=1e-4)
+        assert best["text"] == context[best["start"] : best["end"]]
+        odds = starts[0] + ends[0] - score
+        if name == "squad2":
+            assert json.loads(files["dev.null_odds.json"].read_text())[entry["id"]] == pytest.approx(odds, abs=1e-4)
+        assert said[entry["id"]] == ("" if name == "squad2" and odds > 0 else best["text"])
+    rows = [tuple(line.split("\t")) for line in files["dev.tsv"].read_text().splitlines()]
+    assert predict(str(out), data / "dev-v1.json").rows() == rows
+
+
+def test_the_joint_reader_learns_and_is_found_again(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+    from transformers import AutoModel
+
+    out, lines = tmp_path / "out", list[str]()
+    results = finetune(str(electra_folder), toy_task.settings(out, squad2_folder, "squad2", head="joint", epochs=5), lines.append)
+    assert results is not None and results["eval_best_f1"] > 0.85
+    assert any("model/ holds the encoder, head.safetensors the head" in line for line in lines)
+    assert type(AutoModel.from_pretrained(out / "model")).__name__ == "ElectraModel"
+    rows = [tuple(line.split("\t")) for line in (out / "seeds/seed-0/dev.tsv").read_text().splitlines()]
+    assert predict(str(out), squad2_folder / "dev-v1.json").rows() == rows
+
+
+def joint_reader() -> tuple[JointReader, Batch, torch.Tensor]:
+    """A reader of 8 dimensions, and two windows: [CLS] q [SEP] 5 tokens [SEP], and one with 2 tokens, padded."""
+    config = EncoderConfig(
+        architecture="electra", vocab_size=10, embedding_size=8, hidden_size=8, num_layers=1, num_heads=1, intermediate_size=8, dropout=0.0
+    )
+    torch.manual_seed(0)
+    head = JointReader(config)
+    types = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0]])
+    pieces = torch.tensor([[0] * 9, [0] * 6 + [-1] * 3])
+    targets = torch.tensor([[0, 0, 0, 0, START, END, 0, 0, 0], [START | END | IMPOSSIBLE, 0, 0, 0, 0, 0, *[NO_TARGET] * 3]])
+    return head, Batch(np.arange(2), types, types, pieces, targets), torch.randn(2, 9, 8)
+
+
+def test_the_joint_loss_is_the_papers() -> None:
+    """Computed again with plain loops over the possible tokens."""
+    head, batch, hidden = joint_reader()
+    loss, count = replace(task_named("squad2"), joint=True).loss(head.train()(hidden, batch), batch.targets)  # type: ignore[arg-type]
+    expected = 0.0
+    for row, (possible, start, end, impossible) in enumerate([([0, 3, 4, 5, 6, 7, 8], 4, 5, 0.0), ([0, 3, 4, 5], 0, 0, 1.0)]):
+        h = hidden[row]
+        starts = torch.stack([head.output(h[t])[0] for t in possible]).log_softmax(0)
+        ends = torch.stack(
+            [head.end(torch.nn.functional.gelu(head.end_dense(torch.cat([h[start], h[t]]))))[0] for t in possible]
+        ).log_softmax(0)
+        weighted = sum(p * h[t] for p, t in zip(starts.exp(), possible, strict=True))
+        null = head.null(torch.nn.functional.gelu(head.null_dense(torch.cat([h[0], weighted]))))[0]
+        answerable = torch.nn.functional.binary_cross_entropy_with_logits(null, torch.tensor(impossible))
+        expected += -(starts[possible.index(start)] + ends[possible.index(end)]).item() / 2 + 0.5 * answerable.item()
+    assert count == 2 and loss.item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_beam_holds_the_likeliest_beginnings_and_their_ends() -> None:
+    head, batch, hidden = joint_reader()
+    with torch.no_grad():
+        row = head.eval()(hidden, batch)[0]
+    logits, places, end_logits, end_places = row[3:].split([BEAM, BEAM, BEAM * BEAM, BEAM * BEAM])
+    possible = [0, 3, 4, 5, 6, 7, 8]
+    assert sorted(places[:7].int().tolist()) == possible and (logits[:7].diff() <= 0).all() and (logits[7:] < -1000).all()
+    assert logits[:7].exp().sum().item() == pytest.approx(1.0, abs=1e-5)
+    for k in range(7):
+        ends = end_places[k * BEAM :][:7].int().tolist()
+        assert sorted(ends) == possible and end_logits[k * BEAM :][:7].exp().sum().item() == pytest.approx(1.0, abs=1e-5)
+    second = hidden[0, int(places[1])]
+    score = head.end(torch.nn.functional.gelu(head.end_dense(torch.cat([second.expand(9, 8), hidden[0]], -1)))).squeeze(-1)
+    assert int(end_places[BEAM]) == possible[int(score[possible].argmax())]
+
+
+@pytest.mark.parametrize("head", ["transformers", "joint"])
+def test_nothing_depends_on_the_padding(head: str, electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+    job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad2_folder, "squad2", head=head))
+    model = build_model(job, 0).eval()
+    together, loss = run_model(model, job.dev, job.task, pad=job.pad, device=job.device)
+    total, count = 0.0, 0
+    for i in range(len(job.dev)):
+        batch = collate(job.dev, np.array([i]), job.pad)
+        with torch.no_grad():
+            output = model(batch)
+        assert batch.targets is not None
+        part, number = job.task.loss(output, batch.targets)
+        total, count = total + part.item(), count + number
+        alone = job.task.predict(
+            [output[0].numpy()], replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]), job.dev_examples[i : i + 1]
+        )
+        ours = job.task.predict(
+            [together[i]], replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]), job.dev_examples[i : i + 1]
+        )
+        assert alone[0].null_odds == pytest.approx(ours[0].null_odds, abs=1e-4)
+        assert [span.score for span in alone[0].spans] == pytest.approx([span.score for span in ours[0].spans], abs=1e-4)
+    assert loss == pytest.approx(total / count, abs=1e-5)
+
+
+def test_own_data_finds_out_whether_questions_may_have_no_answer(squad_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+    for folder, unanswerable in ((squad_folder, False), (squad2_folder, True)):
+        chosen = toy_task.settings(tmp_path / "out", folder, "qa")
+        task = read_dataset(chosen, choose_task(chosen)).task
+        assert isinstance(task, QuestionAnswering) and task.unanswerable is unanswerable
+        assert ("no_answer_accuracy" in task.metrics) is unanswerable
+
+
+@pytest.mark.parametrize("name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"])
+def test_real_files_are_read_and_their_answers_found(name: str, shared_data: Any, tmp_path: Path) -> None:
+    path = shared_data(f"squad/{name}.json.gz")
+    task = task_named("squad2" if "v2" in name else "squad")
+    examples = task.read(path).examples
+    answered = [example for example in examples if example.gold]
+    assert len(examples) > 1000 and (len(answered) < len(examples)) == ("v2" in name)
+    out_of_place = [e.id for e in answered if e.gold[0].start is None or e.gold[0].moved]
+    assert len(out_of_place) <= 0.001 * len(answered)
+    context = Context.of(words(), examples[0].texts[1])
+    assert context.tokens_of(0, 3) is not None
+
+
+def test_a_model_without_tokens_to_point_at_answers_nothing(tmp_path: Path) -> None:
+    task, tokenizer = task_named("squad2"), toy_task.tokenizer(tmp_path)
+    (tmp_path / "x.json").write_text(squad({"id": "a", "question": "my"}, context=" "))
+    examples = task.read(tmp_path / "x.json", labelled=False).examples
+    windows = task.featurize(examples, Tokens(tokenizer), 24)
+    (prediction,) = task.predict([np.zeros((len(windows.input_ids[0]), 2), np.float32)], windows, examples)
+    assert task.said(prediction).text == "" and task.table([prediction], examples)[1][:4] == ("a", "", "-1", "-1")
+    with pytest.raises(TaskError, match="not a file of questions"):
+        task.read(tmp_path / "x.csv")
