@@ -224,7 +224,8 @@ def tables(answers: Mapping[tuple[str, str], Answer]) -> list[Table]:
             ("model", "of", "recalibrated", "ECE, equal width", "by chance", "ECE, equal mass", "Brier", "log loss"),
             errors,
             "Fitted on one half of the sentences, judged on the other. By chance: the ECE of a calibrated model with the same"
-            " probabilities and as few words. An ECE errs upward, and in a resample more so: its interval may lie above it. Log loss in nats.",
+            " probabilities and as few words. An ECE errs upward, and in a resample more so: its interval may lie above it. Log loss"
+            " in nats.",
         ),
         Table(
             "The Brier score's parts",
