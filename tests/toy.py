@@ -16,6 +16,7 @@ from electra.data.store import TokenDocuments, TokenStore
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
+from electra.objectives.parts.statistics import Statistics
 from electra.training.recipe import Recipe, make_recipe
 
 VOCABULARY = 60
@@ -66,22 +67,26 @@ def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
 
 
 def objective(name: str, **options: Any) -> Objective:
-    return objectives.create({"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict())
+    known = Statistics(store())
+    return objectives.create({"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=known)
 
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
-    pair = build_pair(*(shapes := shapes_for(made, **changes)), heads=made.heads(shapes), seed=seed, initialisation="fan_in")
+    sharing = made.needs.get("sharing", "embeddings")
+    shapes = shapes_for(made, **changes)
+    pair = build_pair(*shapes, heads=made.heads(shapes), sharing=sharing, seed=seed, initialisation="fan_in")
     made.connect(pair)
     return pair
 
 
 def shapes_for(made: Objective, **changes: Any) -> Shapes:
     full = config(**changes)
-    small = generator_config(full, 0.5, 1.0)
+    small = generator_config(full, made.needs.get("generator_width", 0.5), 1.0)
     return {
         "generator": Shapes(generator=full),
         "corrector": Shapes(generator=full, sampler=small),
         "pair": Shapes(generator=small, discriminator=full),
+        "discriminator": Shapes(discriminator=full),
     }[made.networks]
 
 

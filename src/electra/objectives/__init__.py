@@ -14,6 +14,7 @@ from typing import Any
 from electra.config import build
 from electra.errors import ConfigError, nearest
 from electra.objectives.parts.interface import Objective
+from electra.objectives.parts.statistics import Statistics
 
 
 def names() -> list[str]:
@@ -26,12 +27,15 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def create(options: dict[str, Any], *, vocab_size: int, specials: dict[str, int]) -> Objective:
-    """The objective that a recipe's [objective] section describes: its name and the options of its `Config`."""
+def create(options: dict[str, Any], *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None) -> Objective:
+    """The objective that a recipe's [objective] section describes: its name and the options of its `Config`.
+
+    `statistics` of the training text are needed by the options that ask for word frequencies or whole words.
+    """
     module = module_of(str(options.get("name", "rtd")))
     config = build(module.Config, {key: value for key, value in options.items() if key != "name"}, where="objective")
     for key, value in vars(config).items():
         if key.endswith(("_fraction", "_share")) and value is not None and not 0 <= value <= 1:
             raise ConfigError(f"must be a share from 0 to 1, not {value}", where=f"objective.{key}")
-    objective: Objective = module.Objective(config, vocab_size=vocab_size, specials=specials)
+    objective: Objective = module.Objective(config, vocab_size=vocab_size, specials=specials, statistics=statistics)
     return objective

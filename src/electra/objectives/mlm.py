@@ -11,24 +11,20 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
-class Config:
-    mask_fraction: float = 0.15
-    """Share of each row's ordinary tokens that is predicted."""
-    final_mask_fraction: float | None = None
-    """Where the mask rate ends when it moves linearly over the training (none: constant)."""
+class Config(masking.Options):
     mask_share: float = 0.8
-    """Of the predicted positions, the share that shows [MASK]."""
+    """Of the masked positions, the share that shows [MASK]."""
     random_share: float = 0.1
-    """Of the predicted positions, the share that shows a random token; the rest shows the token as it is."""
+    """Of the masked positions, the share that shows a random token; the rest shows the token as it is."""
 
 
 class Objective(interface.Objective):
     """One network of the full size learns to predict the masked tokens: a generator without a discriminator.
 
-    Departures: no next-sentence prediction; masks are drawn anew in every epoch, without replacement, one token at a time.
+    Departures: no next-sentence prediction; masks are drawn anew in every epoch, without replacement.
     """
 
-    networks = "generator"
+    networks: interface.Networks = "generator"
     source = "Devlin et al. 2019, BERT, section 3.1"
     config: Config
 
@@ -37,21 +33,11 @@ class Objective(interface.Objective):
         return {"mlm": 1.0}
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_batch(
-            batch,
-            seed,
-            fraction=masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress),
-            mask_share=self.config.mask_share,
-            random_share=self.config.random_share,
-            mask_id=self.specials["mask"],
-            vocab_size=self.vocab_size,
-            special_ids=list(self.specials.values()),
-            counted={"mlm": True},
-        )
+        return masking.mask_for(self, batch, seed, progress, counted={"mlm": True}, random_share=self.config.random_share)
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator = pair.generator
         assert generator is not None
         hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, _, guesses = vocabulary.loss_and_sample(generator, hidden[corrupted.masked_positions], corrupted.targets, corrupted.uniforms)
+        mlm, guesses = vocabulary.loss_and_guess(generator, hidden[corrupted.masked_positions], corrupted.targets)
         return Outcome(losses={"mlm": mlm}, observed={"guessed": guesses == corrupted.targets})

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
-import torch
+import numpy as np
+from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.batches import Batch
+from electra.errors import ConfigError
 from electra.model.pair import Pair
-from electra.objectives.parts import interface, masking, vocabulary
+from electra.objectives.parts import interface, masking, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
-class Config:
-    mask_fraction: float = 0.15
-    """Share of each row's ordinary tokens that is masked."""
-    final_mask_fraction: float | None = None
-    """Where the mask rate ends when it moves linearly over the training (none: constant)."""
-    mask_share: float = 0.85
-    """Of the masked positions, the share that shows [MASK] to the generator; the rest shows the token as it is."""
+class Config(replacing.Options):
     discriminator_weight: float = 50.0
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
-    temperature: float = 1.0
-    """Softmax temperature the generator's samples are drawn at."""
+    label_smoothing: float = 0.0
+    """Share of the discriminator's label that is spread evenly over both answers (Szegedy et al. 2016, section 7)."""
+    generator: Literal["network", "unigram", "uniform"] = "network"
+    """What makes the replacements: a masked language model, the tokens' frequencies in the training text, or all tokens alike."""
 
 
 class Objective(interface.Objective):
@@ -34,50 +33,57 @@ class Objective(interface.Objective):
     two samples collide), and samples are exact draws rather than float32 Gumbel-max with clamped noise.
     """
 
-    networks = "pair"
+    networks: interface.Networks = "pair"
     source = "Clark et al. 2020, ELECTRA, sections 3.1-3.2"
     config: Config
 
+    def __init__(self, config: Config, **world: Any) -> None:
+        super().__init__(config, **world)
+        self.noise: replacing.Noise | None = None
+        if config.generator != "network":
+            self.networks = "discriminator"
+            self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
+
     @property
     def weights(self) -> dict[str, float]:
-        return {"mlm": 1.0, "rtd": self.config.discriminator_weight}
+        detection = {"rtd": self.config.discriminator_weight}
+        return detection if self.noise else {"mlm": 1.0, **detection}
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_batch(
-            batch,
-            seed,
-            fraction=masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress),
-            mask_share=self.config.mask_share,
-            random_share=0.0,
-            mask_id=self.specials["mask"],
-            vocab_size=self.vocab_size,
-            special_ids=list(self.specials.values()),
-            counted={"mlm": True, "rtd": False},
-        )
+        return masking.mask_for(self, batch, seed, progress, counted=dict.fromkeys(self.weights, True) | {"rtd": False})
+
+    def judged(self, corrupted: Corrupted) -> Tensor:
+        """The flattened positions that the discriminator learns from: every real token."""
+        return corrupted.real().flatten()
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, discriminator = pair.generator, pair.discriminator
-        assert generator is not None and discriminator is not None
-        layout = (corrupted.position_ids, corrupted.piece_ids)
+        discriminator, config = pair.discriminator, self.config
+        assert discriminator is not None
+        losses: dict[str, Tensor] = {}
+        observed: dict[str, Tensor] = {}
+        if self.noise:
+            sampled = self.noise.draw(corrupted.uniforms, corrupted.targets if config.disallow_correct else None)
+            ids = replacing.put(corrupted, sampled)
+            observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
+        else:
+            assert pair.generator is not None
+            replaced = replacing.replace(pair.generator, corrupted, config)
+            ids, losses["mlm"] = replaced.ids, replaced.mlm
+            observed = {"guessed": replaced.guesses == corrupted.targets, **replaced.observed(corrupted)}
 
-        hidden = generator.encoder(corrupted.masked_ids, *layout).flatten(0, 1)
-        mlm, sampled, guesses = vocabulary.loss_and_sample(
-            generator, hidden[corrupted.masked_positions], corrupted.targets, corrupted.uniforms, self.config.temperature
-        )
-        replaced_ids = corrupted.input_ids.flatten().index_copy(0, corrupted.masked_positions, sampled)
-        real = corrupted.real().flatten()
-        replaced = (replaced_ids != corrupted.input_ids.flatten())[real]
+        judged = self.judged(corrupted)
+        is_replaced = (ids != corrupted.input_ids).flatten()[judged]
+        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        logits = discriminator.logits(hidden).float()[judged]
+        labels = is_replaced.float() * (1 - config.label_smoothing) + config.label_smoothing / 2
+        losses["rtd"] = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+        return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})
 
-        hidden = discriminator.encoder(replaced_ids.view_as(corrupted.input_ids), *layout).flatten(0, 1)
-        logits = discriminator.logits(hidden).float()[real]
-        rtd = F.binary_cross_entropy_with_logits(logits, replaced.float(), reduction="sum")
-        return Outcome(
-            losses={"mlm": mlm, "rtd": rtd},
-            observed={
-                "guessed": guesses == corrupted.targets,
-                "sample_correct": sampled == corrupted.targets,
-                "replaced_logits": logits.detach(),
-                "replaced": replaced,
-                "sampled": torch.as_tensor(sampled),
-            },
-        )
+    def _frequencies(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The weight of each token among the replacements [V]; special tokens never are."""
+        uniform = self.config.generator == "uniform"
+        if not uniform and self.statistics is None:
+            raise ConfigError("a unigram generator needs the training text", where="objective.generator")
+        weights = np.ones(self.vocab_size) if uniform or self.statistics is None else self.statistics.counts.astype(np.float64)
+        weights[list(self.specials.values())] = 0
+        return weights

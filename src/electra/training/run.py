@@ -22,6 +22,7 @@ from electra.errors import ConfigError, RunFolderError
 from electra.model.pair import Discriminator, Generator, Pair, build_pair
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
 from electra.objectives.parts.interface import Objective, Shapes
+from electra.objectives.parts.statistics import Statistics
 from electra.training import budget, checkpoint
 from electra.training.distributed import World
 from electra.training.optimizer import Optimizer
@@ -115,7 +116,7 @@ class Run:
 def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None) -> Shapes:
     """An objective without a discriminator trains its generator at the discriminator's size."""
     model, size = recipe.model, size_named(recipe.model.size)
-    full = (warm and (warm.discriminator if networks == "pair" else warm.generator)) or discriminator_config(
+    full = (warm and (warm.discriminator if networks in ("pair", "discriminator") else warm.generator)) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -128,10 +129,22 @@ def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmS
         raise ConfigError(f"{recipe.training.length} tokens are more than the model's positions", where="training.length", fix=fix)
     if networks == "generator":
         return Shapes(generator=full)
+    if networks == "discriminator":
+        return Shapes(discriminator=full)
     narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
     if networks == "corrector":
         return Shapes(generator=full, sampler=narrow)
     return Shapes(generator=(warm and warm.generator) or narrow, discriminator=full)
+
+
+def refuse_settings(recipe: Recipe, objective: Objective) -> None:
+    """Some objectives cannot do without certain settings of [model]."""
+    settings = {**vars(recipe.model), "generator_width": recipe.model.generator_width or size_named(recipe.model.size).generator_width}
+    wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
+    if wrong:
+        what = f"{settings[wrong[0]]!r} does not go with the objective {recipe.objective.get('name', 'rtd')}"
+        needed = " ".join(f"--model.{name.replace('_', '-')} {value}" for name, value in objective.needs.items())
+        raise ConfigError(what, where=f"model.{wrong[0]}", fix=f"It needs {needed}")
 
 
 def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None) -> Run:
@@ -141,7 +154,9 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         raise ConfigError(f"{training.batch_size} rows cannot be shared by {world.size} processes", where="training.batch_size")
     if training.threads:
         torch.set_num_threads(training.threads)
-    objective = objectives.create(recipe.objective, vocab_size=store.vocab_size, specials=store.specials._asdict())
+    specials, statistics = store.specials._asdict(), Statistics(store)
+    objective = objectives.create(recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics)
+    refuse_settings(recipe, objective)
     shapes = network_shapes(recipe, store, objective.networks, warm)
     device = pick_device(training.device, world.local_rank)
     precision = pick_precision(training.precision, device)
@@ -251,15 +266,19 @@ def seconds_per_step(run: Run) -> float:
     """Train for a moment (the caller rebuilds the run) and take the median update after the first two."""
     from electra.training.loop import update
 
-    alone = replace(run, world=World(), telemetry=Telemetry(run.folder, leads=False, total_steps=0), total_steps=1 << 30)
-    began = time.perf_counter()
-    times: list[float] = []
-    while len(times) < 4 or time.perf_counter() - began < MEASURE_SECONDS:
-        before = time.perf_counter()
-        update(alone)
-        times.append(time.perf_counter() - before)
-    usual = sorted(times[2:])[len(times[2:]) // 2]
-    return usual / run.world.size
+    total, first, average = 1 << 30, 0, 0.0
+    while first < total:  # each stage by its share of the training
+        first, end = run.objective.stage(first, total)
+        alone = replace(run, world=World(), telemetry=Telemetry(run.folder, leads=False, total_steps=0), total_steps=total, step=first)
+        began = time.perf_counter()
+        times: list[float] = []
+        while len(times) < 4 or time.perf_counter() - began < MEASURE_SECONDS:
+            before = time.perf_counter()
+            update(alone)
+            times.append(time.perf_counter() - before)
+        average += sorted(times[2:])[len(times[2:]) // 2] * (end - first) / total
+        first = end
+    return average / run.world.size
 
 
 def record(run: Run, name: str) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -19,6 +20,12 @@ from electra.data.batches import Batch
 from electra.model import flops
 from electra.model.pair import Pair
 from electra.model.sizes import EncoderConfig
+from electra.objectives.parts.statistics import Statistics
+
+Networks = Literal["pair", "generator", "corrector", "discriminator"]
+
+# Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be compared.
+EVALUATED: dict[str, Any] = {"final_mask_fraction": None, "masking": "uniform", "focal_gamma": 0.0}
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Corrupted:
     position_ids: Tensor | None  # [B, T]; None: 0, 1, 2, ... in every row
     piece_ids: Tensor | None  # [B, T]; None: every row is one piece without padding
     counts: dict[str, int]  # how many terms each loss sums
+    progress: float = 1.0  # where in the training it was drawn, for objectives that move on a schedule
 
     def to(self, device: torch.device) -> Self:
         if device.type == "cpu":
@@ -74,19 +82,29 @@ class Objective(ABC):
     `networks` says what is trained:
       pair       a small generator and a discriminator of the full size;
       generator  one masked language model of the full size;
-      corrector  a masked language model of the full size (`pair.generator`) that reads what a small one (`pair.sampler`) wrote.
+      corrector  a masked language model of the full size (`pair.generator`) that reads what a small one (`pair.sampler`) wrote;
+      discriminator  one discriminator of the full size, the replacements coming from elsewhere.
     """
 
-    networks: ClassVar[Literal["pair", "generator", "corrector"]]
+    networks: Networks
     source: ClassVar[str]
 
-    def __init__(self, config: Any, *, vocab_size: int, specials: dict[str, int]) -> None:
-        self.config, self.vocab_size, self.specials = config, vocab_size, specials
+    def __init__(self, config: Any, *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None) -> None:
+        self.config, self.vocab_size, self.specials, self.statistics = config, vocab_size, specials, statistics
 
     @property
     @abstractmethod
     def weights(self) -> dict[str, float]:
         """Each loss and its weight in the total: total = sum over losses of weight * sum / count."""
+
+    @property
+    def needs(self) -> Mapping[str, Any]:
+        """Settings of the recipe's [model] that this objective cannot do without."""
+        return {}
+
+    def stage(self, step: int, total_steps: int) -> tuple[int, int]:
+        """First step and end of the stage that `step` belongs to. In each, the learning rate rises and falls once."""
+        return 0, total_steps
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
         """Small modules of the objective's own: `pair.heads[name]` in `forward`. Saved in checkpoints, never exported."""
@@ -98,12 +116,21 @@ class Objective(ABC):
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
         """Called before every update: what happens between two stages of a training. Must depend on `step` alone."""
 
+    @property
+    def masked_share(self) -> float:
+        """The share of positions that is masked, averaged over the training."""
+        first: float = getattr(self.config, "mask_fraction", 0.15)
+        final: float | None = getattr(self.config, "final_mask_fraction", None)
+        return first if final is None else (first + final) / 2
+
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""
-        first = getattr(self.config, "mask_fraction", 0.15)
-        final = getattr(self.config, "final_mask_fraction", None)
-        masked = first if final is None else (first + final) / 2
-        return flops.sequence_flops(shapes.generator, shapes.discriminator, length, sampler=shapes.sampler, masked_fraction=masked)
+        masked = self.masked_share
+        total = flops.sequence_flops(shapes.generator, shapes.discriminator, length, sampler=shapes.sampler, masked_fraction=masked)
+        small = shapes.sampler or (shapes.generator if shapes.discriminator else None)
+        if small is not None and not getattr(self.config, "sampling_dropout", True):  # one more pass forward: half of its training
+            total += flops.sequence_flops(small, None, length, masked_fraction=masked) / 2
+        return total
 
     @abstractmethod
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
@@ -114,6 +141,8 @@ class Objective(ABC):
         """Summed losses, with the names of `weights`, and what metrics need."""
 
     def for_evaluation(self, mask_fraction: float) -> Self:
-        """The same objective with a fixed mask rate, so that held-out numbers of different recipes can be compared."""
-        config = replace(self.config, mask_fraction=mask_fraction, final_mask_fraction=None)
-        return type(self)(config, vocab_size=self.vocab_size, specials=self.specials)
+        """The same objective with a fixed mask rate (and `EVALUATED`), so that held-out numbers of different recipes can be compared."""
+        other = copy(self)
+        fixed = {"mask_fraction": mask_fraction, **EVALUATED}
+        other.config = replace(self.config, **{name: value for name, value in fixed.items() if hasattr(self.config, name)})
+        return other

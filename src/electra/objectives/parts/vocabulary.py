@@ -2,12 +2,15 @@
 
 The logits [M, V] are never all alive: each chunk of slots computes its logits, its loss, its sample and its gradients, and is
 dropped. No fused library kernel fits, since the generator must sample as well as learn. Softmax, loss and sampling are float32.
-Shapes: M masked slots, E embedding, V vocabulary.
+A loss may depend on the target's log-probability in another way than by its negative: then a `Rule` says how.
+Shapes: M masked slots (N: all positions), m those of one chunk, E embedding, V vocabulary.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,7 +29,7 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor) -> Tensor:
     over the whole vocabulary, whose rounding would favour some tokens, is never needed, and one uniform number a row suffices.
     """
     M, V = probabilities_MV.shape
-    padded = F.pad(probabilities_MV, (0, -V % BLOCK)).view(M, -1, BLOCK)
+    padded = F.pad(probabilities_MV, (0, -V % BLOCK)).view(M, -(-V // BLOCK), BLOCK)
     blocks = padded.sum(-1, dtype=torch.float64).cumsum(-1)
     aim = uniforms_M.to(torch.float64) * blocks[:, -1]
     block = torch.searchsorted(blocks, aim[:, None], right=True).clamp_(max=blocks.shape[1] - 1)
@@ -40,23 +43,44 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor) -> Tensor:
     return (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
 
 
+class Sampling(NamedTuple):
+    """How samples are drawn from the logits."""
+
+    temperature: float = 1.0
+    disallow_correct: bool = False
+
+
+# What a target costs, when it is not minus its log-probability: (log-probabilities [m], extras [m] ...) -> losses [m], written in
+# plain operations. Its derivative by the log-probability is the weight of the slot's softmax gradient.
+Rule = Callable[..., Tensor]
+
+
 class _LossAndSample(torch.autograd.Function):
     """Forward computes the gradients too: they are linear in the loss's own gradient, which is one number."""
 
     @staticmethod
-    def forward(  # type: ignore[override]  # noqa: PLR0917
-        ctx: Any, hidden_ME: Tensor, table_VE: Tensor, bias_V: Tensor, targets_M: Tensor, uniforms_M: Tensor, temperature: float
+    def forward(  # noqa: PLR0917
+        ctx: Any,
+        hidden_ME: Tensor,
+        table_VE: Tensor,
+        bias_V: Tensor,
+        targets_M: Tensor,
+        uniforms_M: Tensor | None,
+        sampling: Sampling,
+        rule: Rule | None,
+        *extras_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        needs_gradient = any(ctx.needs_input_grad[:3])
+        needs_gradient = any(ctx.needs_input_grad)
         device = hidden_ME.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ME.dtype
         M, V = hidden_ME.shape[0], table_VE.shape[0]
         hidden, table = hidden_ME.to(dtype), table_VE.to(dtype)
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        sampled, guesses = torch.empty_like(targets_M), torch.empty_like(targets_M)
+        sampled, guesses = torch.empty_like(targets_M if uniforms_M is not None else targets_M[:0]), torch.empty_like(targets_M)
         grad_hidden = torch.empty_like(hidden) if needs_gradient else None
         grad_table = torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
+        grad_extras = [torch.zeros_like(extra, dtype=torch.float32) for extra in extras_M]
         with torch.autocast(device, enabled=False):
             num_rows = max(1, CHUNK_ELEMENTS // V)
             for start in range(0, M, num_rows):
@@ -65,39 +89,115 @@ class _LossAndSample(torch.autograd.Function):
                 target = targets_M[part, None]
                 maximum, guesses[part] = logits.max(-1)
                 at_target = logits.gather(1, target).squeeze(1)
-                tempered = ((logits - maximum[:, None]) / temperature).exp_() if temperature != 1.0 else None
+                reshaped = _reshape(logits, target, sampling) if uniforms_M is not None and sampling != Sampling() else None
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 total = exponentials.sum(-1)
-                loss += (total.log() + maximum - at_target).sum()
-                sampled[part] = sample(exponentials if tempered is None else tempered, uniforms_M[part])
+                losses, weights = total.log() + maximum - at_target, None
+                if rule is not None:
+                    losses, weights, grads = _apply(rule, -losses, [extra[part] for extra in extras_M])
+                    for whole, grad in zip(grad_extras, grads, strict=True):
+                        whole[part] = grad
+                loss += losses.sum()
+                if uniforms_M is not None:
+                    sampled[part] = sample(exponentials if reshaped is None else reshaped, uniforms_M[part])
                 if grad_hidden is not None and grad_table is not None and grad_bias is not None:
                     grad_logits = exponentials.div_(total[:, None])
                     grad_logits.scatter_add_(1, target, torch.full_like(target, -1, dtype=torch.float32))
+                    if weights is not None:
+                        grad_logits *= weights[:, None]
                     grad_bias += grad_logits.sum(0)
                     grad_logits = grad_logits.to(dtype)
                     grad_hidden[part] = grad_logits @ table
                     grad_table += grad_logits.t() @ hidden[part]
         if grad_hidden is not None and grad_table is not None and grad_bias is not None:
-            ctx.save_for_backward(grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias)
+            grad_extras = [grad.to(extra.dtype) for grad, extra in zip(grad_extras, extras_M, strict=True)]
+            ctx.save_for_backward(grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras)
         ctx.mark_non_differentiable(sampled, guesses)
         return loss, sampled, guesses
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        grad_hidden, grad_table, grad_bias = ctx.saved_tensors
-        return grad_hidden * grads[0], grad_table * grads[0], grad_bias * grads[0], None, None, None
+        grad_hidden, grad_table, grad_bias, *grad_extras = (saved * grads[0] for saved in ctx.saved_tensors)
+        return grad_hidden, grad_table, grad_bias, None, None, None, None, *grad_extras
+
+
+def _reshape(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
+    """Unnormalised probabilities [m, V] to sample from: sharpened or flattened, and without the target where that is wanted."""
+    logits = logits / sampling.temperature
+    if sampling.disallow_correct:
+        logits.scatter_(1, target, -torch.inf)
+    return logits.sub_(logits.amax(-1, keepdim=True)).exp_()
+
+
+def _apply(rule: Rule, log_probabilities: Tensor, extras: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """The rule's losses, the weight of each slot's softmax gradient, and the gradients of the extras."""
+    leaves = [tensor.detach().float().requires_grad_() for tensor in (log_probabilities, *extras)]
+    with torch.enable_grad():
+        losses = rule(*leaves)
+        by_log, *by_extras = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+    return losses.detach(), -by_log, list(by_extras)
 
 
 def loss_and_sample(
-    generator: Generator, hidden_MD: Tensor, targets_M: Tensor, uniforms_M: Tensor, temperature: float = 1.0
+    generator: Generator,
+    hidden_MD: Tensor,
+    targets_M: Tensor,
+    uniforms_M: Tensor,
+    temperature: float = 1.0,
+    *,
+    disallow_correct: bool = False,
+    focal_gamma: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The masked-language-model loss (summed), a sample and the best guess at each masked slot, from its hidden state [M, D].
 
-    The sample follows softmax(logits / temperature) exactly, and carries no gradient (paper section 3.1).
+    The sample follows softmax(logits / temperature) exactly, and carries no gradient (paper section 3.1). `disallow_correct` draws
+    from that distribution without the target, renormalised. `focal_gamma` above 0 makes the loss focal: -(1 - p)^gamma log p.
     """
+    rule = partial(focal, gamma=focal_gamma) if focal_gamma else None
+    return _run(generator, hidden_MD, targets_M, uniforms_M, Sampling(temperature, disallow_correct), rule)
+
+
+def loss_and_guess(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
+    """The masked-language-model loss (summed) and the best guess at each masked slot, where no sample is wanted."""
+    loss, _, guesses = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
+    return loss, guesses
+
+
+def copy_loss(generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor) -> tuple[Tensor, Tensor]:
+    """The loss (summed) of p = D [target is the token shown] + (1 - D) softmax(logits), D = sigmoid(gate), and the softmax's guesses.
+
+    For all positions of a batch: memory is that of one chunk of logits, whatever N and V.
+    """
+    shown_is_target = (targets_N == shown_N).float()
+    loss, _, guesses = _run(generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target)
+    return loss, guesses
+
+
+def focal(log_p: Tensor, gamma: float) -> Tensor:
+    """Lin et al. 2017, applied to the generator by Hao et al. 2021: what is predicted well already hardly counts."""
+    # 1 - p by expm1, kept above zero, where the power has no finite derivative
+    return -((-torch.expm1(log_p)).clamp_min(1e-12) ** gamma) * log_p
+
+
+def copy_or_generate(log_softmax: Tensor, gate: Tensor, shown_is_target: Tensor) -> Tensor:
+    """-log(D [shown is target] + (1 - D) softmax): All-Tokens MLM's copy mechanism (Clark et al. 2020, section 3.5)."""
+    generated = F.logsigmoid(-gate) + log_softmax
+    copied = F.logsigmoid(gate)
+    return -torch.where(shown_is_target > 0, torch.logaddexp(copied, generated), generated)
+
+
+def _run(  # noqa: PLR0917
+    generator: Generator,
+    hidden_MD: Tensor,
+    targets_M: Tensor,
+    uniforms_M: Tensor | None,
+    sampling: Sampling,
+    rule: Rule | None,
+    *extras_M: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
     head = generator.head
     hidden_ME = head.norm(F.gelu(head.dense(hidden_MD)))
     outcome: tuple[Tensor, Tensor, Tensor] = _LossAndSample.apply(  # type: ignore[no-untyped-call]
-        hidden_ME, generator.encoder.token_table(), head.bias, targets_M, uniforms_M, temperature
+        hidden_ME, generator.encoder.token_table(), head.bias, targets_M, uniforms_M, sampling, rule, *extras_M
     )
     return outcome

@@ -1,0 +1,43 @@
+"""Replace MLM: masked language modelling whose input holds a small generator's samples in place of [MASK] (Clark et al. 2020, Table 5).
+
+Asks how much of ELECTRA's gain comes from never showing [MASK], which fine-tuning does not show either.
+"""
+
+from __future__ import annotations
+
+from electra.data.batches import Batch
+from electra.model.pair import Pair
+from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts.interface import Corrupted, Outcome
+
+Config = replacing.Options
+
+
+class Objective(interface.Objective):
+    """Loss = the small generator's MLM + the full-size network's MLM on what the small one wrote, at the same masked positions.
+
+    The paper describes this arm in a sentence. Chosen here: both losses weigh 1, weights are shared as between generator and
+    discriminator, and the loss covers every masked position, also where the sample is the original token.
+    """
+
+    networks: interface.Networks = "corrector"
+    source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
+    config: replacing.Options
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return {"sampler": 1.0, "mlm": 1.0}
+
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+        return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": True})
+
+    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+        generator, sampler = pair.generator, pair.sampler
+        assert generator is not None and sampler is not None
+        replaced = replacing.replace(sampler, corrupted, self.config)
+        hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        mlm, guesses = vocabulary.loss_and_guess(generator, hidden[corrupted.masked_positions], corrupted.targets)
+        return Outcome(
+            losses={"sampler": replaced.mlm, "mlm": mlm},
+            observed={"guessed": guesses == corrupted.targets, **replaced.observed(corrupted)},
+        )
