@@ -1,39 +1,49 @@
-"""Correlations that leave something out of account."""
+"""Correlations of weighted items, and what is left of one when something else is left out of account. nan where one is not defined."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 
 
-def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    """With one of the two 0 or 1 this is the point-biserial correlation. nan where one is constant."""
-    a, b = (np.asarray(values, np.float64) for values in (x, y))
-    a, b = a - a.mean(), b - b.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / scale if scale > 1e-12 else float("nan")
+def pearson(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+    """With one of the two 0 or 1 this is the point-biserial correlation."""
+    a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    w = np.ones(len(a)) if weights is None else np.asarray(weights, np.float64)
+    total = w.sum()
+    if total <= 0:
+        return float("nan")
+    a, b = a - (w @ a) / total, b - (w @ b) / total
+    variances = float(w @ a**2) / total, float(w @ b**2) / total
+    return float(w @ (a * b)) / total / float(np.sqrt(variances[0] * variances[1])) if min(variances) > 1e-18 else float("nan")
 
 
-def ranks(x: npt.ArrayLike) -> Array:
-    """1 for the smallest; equal values share the mean of their ranks."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(x), np.float64)
-
-
-def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
-    return pearson(ranks(x), ranks(y))
+def ranks(x: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Floats:
+    """The rank of each value where each item stands for as many as its weight; equal values share the mean of their ranks."""
+    values = np.asarray(x, np.float64)
+    w = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    _, place = np.unique(values, return_inverse=True)
+    sizes = np.bincount(place, w)
+    return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[place])
 
 
-def partial(x: npt.ArrayLike, y: npt.ArrayLike, *controls: npt.ArrayLike) -> float:
-    """The correlation of what a linear fit to the controls leaves of x and of y. Of ranks: the partial Spearman correlation."""
-    design = np.stack([np.ones(len(np.asarray(x))), *(np.asarray(c, np.float64) for c in controls)], 1)
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+    return pearson(ranks(x, weights), ranks(y, weights), weights)
 
-    def rest(values: npt.ArrayLike) -> Array:
-        target = np.asarray(values, np.float64)
-        left = target - design @ np.linalg.lstsq(design, target, rcond=None)[0]
-        return np.asarray(np.where(np.abs(left) > 1e-9 * max(1.0, float(np.abs(target).max())), left, 0.0))
 
-    return pearson(rest(x), rest(y))
+def partial(x: npt.ArrayLike, y: npt.ArrayLike, control: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+    """The correlation of x and y when what is linear in `control` is taken out of both."""
+    xy, xc, yc = pearson(x, y, weights), pearson(x, control, weights), pearson(y, control, weights)
+    if not np.isfinite(xc + yc):  # a constant explains nothing
+        return xy
+    left = (1 - xc**2) * (1 - yc**2)
+    return (xy - xc * yc) / float(np.sqrt(left)) if left > 1e-12 else float("nan")
+
+
+def matthews(true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, rejected: npt.ArrayLike) -> Floats:
+    """Matthews correlation from (true, false) alarms, missed and rightly rejected ones; 0 where all calls are the same."""
+    t, f, m, r = (np.asarray(value, np.float64) for value in (true, false, missed, rejected))
+    below = np.sqrt((t + f) * (t + m) * (r + f) * (r + m))
+    return np.asarray(np.where(below > 0, (t * r - f * m) / np.where(below > 0, below, 1.0), 0.0))

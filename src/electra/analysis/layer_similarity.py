@@ -1,0 +1,94 @@
+"""How alike are two encoders, depth by depth? Centred kernel alignment of the vectors they give the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from electra.analysis.parts import interface
+from electra.analysis.parts.encoders import TREEBANK, Words, common_words, encoders_of, treebank
+from electra.analysis.parts.halves import half_samples
+from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Progress, Report, Series, Table
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.similarity import Features, cka, cka_matrix
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 500
+    """Treebank sentences whose words are compared (0: all)."""
+    resamples: int = 100
+    """Half-samples of the sentences, for the intervals."""
+    untrained: bool = True
+    """Compare with an untrained encoder too."""
+
+
+class Probe(interface.Probe):
+    title = "Likeness of representations, depth by depth"
+    question = "How do the representations differ from BERT's, and by more than two seeds of one training do?"
+    source = (
+        "Asked by a reader's review of the paper. Method: Kornblith et al. 2019; debiased by the estimate of Song et al. 2012. "
+        "Name the masked language model and other seeds with --against: the difference between seeds is the yardstick."
+    )
+    version = 1
+    needs = ("encoder",)
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (TREEBANK,)
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        encoders = encoders_of(models, self.config.untrained)
+        sentences = treebank(data["treebank"], self.config.sentences)
+        words = common_words(encoders, sentences, lambda what, share: progress(what, 0.3 * share))
+        names = [encoder.name for encoder in encoders]
+        tables: list[Table] = []
+        figures: list[Figure] = []
+        headline: dict[str, Estimate] = {}
+        for other in range(len(names)):
+            progress(f"{names[0]} and {names[other]}", 0.3 + 0.7 * other / len(names))
+            title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
+            figures.append(_matrix(words, names, other, title))
+            if other:
+                table, last = self._same_depth(words, names, other)
+                tables.append(table)
+                headline[f"CKA with {names[other]}, last depth"] = last
+        return Report(headline, tables, figures, self._notes(words, len(sentences), len(models)))
+
+    def _same_depth(self, words: Words, names: list[str], other: int) -> tuple[Table, Estimate]:
+        """CKA at each depth that both have, with intervals; the last row compares the last depths of both."""
+        mine, theirs = words.vectors[0], words.vectors[other]
+        pairs = [(depth, depth) for depth in range(min(len(mine), len(theirs)))]
+        if len(mine) != len(theirs):
+            pairs.append((len(mine) - 1, len(theirs) - 1))
+
+        def measure(items: np.ndarray) -> list[float]:
+            both = [(Features(mine[a][items]), Features(theirs[b][items])) for a, b in pairs]
+            return [cka(x, y, debiased=debiased) for debiased in (True, False) for x, y in both]
+
+        found = half_samples(measure, words.sentence, resamples=self.config.resamples)
+        rows: list[list[Cell]] = [
+            [str(a) if a == b else f"{a} and {b}", found[i], found[i + len(pairs)].value] for i, (a, b) in enumerate(pairs)
+        ]
+        note = "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
+        return Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note), found[len(pairs) - 1]
+
+    def _notes(self, words: Words, sentences: int, models: int) -> list[str]:
+        notes = [
+            f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its tokens', so vocabularies may differ.",
+            "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated word as likeness.",
+        ]
+        if models < 3:
+            notes.append("No other seed was named: without that yardstick a difference between two objectives cannot be judged.")
+        return notes
+
+
+def _matrix(words: Words, names: list[str], other: int, title: str) -> Figure:
+    mine, theirs = ([Features(depth) for depth in words.vectors[number]] for number in (0, other))
+    values = cka_matrix(mine, theirs)
+    columns = [str(depth) for depth in range(len(theirs))]
+    series = [Series(f"depth {depth}", columns, list(row)) for depth, row in enumerate(values)]
+    note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
+    return Figure(f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix")
