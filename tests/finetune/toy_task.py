@@ -81,3 +81,26 @@ def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Se
     """Quick, exact, on the CPU."""
     chosen: dict[str, object] = {"learning_rate": 2e-3, "layer_decay": 1.0, "precision": "fp32", "device": "cpu", "batch_size": 16}
     return Settings(task=task, data=data, out=out, **(chosen | changes))  # type: ignore[arg-type]
+
+
+def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
+    """Columns of word and BIO tag: a good or bad word begins an entity, which goes on over "film" or "music". Some sentences are long."""
+    draw = random.Random(3)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in (("train", train), ("dev", dev)):
+        blocks = []
+        for i in range(size):
+            words = sentence(draw, i % 2, 60 if i % 9 == 0 else 8).split()
+            words.insert(words.index(next(w for w in words if w in GOOD + BAD)) + 1, draw.choice(("film", "music", "night")))
+            blocks.append("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags_of(words), strict=True)))
+        (folder / f"{split}.tsv").write_text("\n".join(blocks))
+    return folder
+
+
+def tags_of(words: list[str]) -> list[str]:
+    tags: list[str] = []
+    for word in words:
+        kind = "good" if word in GOOD else "bad"
+        goes_on = tags and tags[-1] != "O" and word in ("film", "music")
+        tags.append(f"B-{kind}" if word in GOOD + BAD else tags[-1].replace("B-", "I-") if goes_on else "O")
+    return tags

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from electra import durable
 from electra.errors import ConfigError, TaskError
+from electra.finetune.question_answering import QuestionAnswering
 from electra.finetune.sequence import SequenceTask
 from electra.finetune.settings import Settings
 from electra.finetune.tables import COMPRESSIONS, SPLIT_NAMES, find_split
@@ -42,6 +43,11 @@ def choose_task(settings: Settings) -> Task:
         task = replace(task, header=settings.columns)
     if settings.stride:
         task = replace(task, stride=settings.stride)
+    task = replace(task, balanced=settings.class_weights == "balanced")
+    if settings.head == "joint":
+        if not isinstance(task, QuestionAnswering):
+            raise ConfigError("the joint head finds answers in texts", where="--head", fix="Use it with --task squad, squad2 or qa")
+        task = replace(task, joint=True)
     if settings.both_orders is not None and isinstance(task, SequenceTask):
         task = replace(task, both_orders=settings.both_orders)
     return task
@@ -51,6 +57,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate(settings, task)
     splits = {split: task.read(path, labelled=split != "test") for split, path in paths.items()}
     notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in splits.items() if found.dropped]
+    notes += [f"{split}: {note}" for split, found in splits.items() for note in found.notes]
     train = splits["train"].examples
     task = task.fit(train)
     if "dev" in splits:

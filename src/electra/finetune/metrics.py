@@ -45,6 +45,17 @@ def f1_macro(predicted: Array, gold: Array) -> Score:
     return Score(float(f1_score(gold, predicted, average="macro", zero_division=0)))
 
 
+def f_score(right: int, said: int, there: int, beta: float, what: str) -> Score:
+    """F-beta from counts: those right, those predicted, those in the data. beta 0 is precision, infinity recall, 0.5 favours precision."""
+    if beta == 0.0:
+        return Score(right / said) if said else Score(None, f"no {what} is predicted")
+    if math.isinf(beta):
+        return Score(right / there) if there else Score(None, f"no {what} is in the data")
+    if not said and not there:
+        return Score(None, f"no {what} is in the data, and none is predicted")
+    return Score((1 + beta**2) * right / (said + beta**2 * there))
+
+
 def matthews_correlation(predicted: Array, gold: Array) -> Score:
     from sklearn.metrics import matthews_corrcoef
 

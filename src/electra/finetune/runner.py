@@ -5,6 +5,7 @@
           seeds/seed-0/      results.json, dev.tsv and test.tsv (predictions), model.safetensors: whole or absent
           checkpoints/       of the seed in work
           model/             the chosen seed's model as a Hugging Face folder
+          head.safetensors   its head, where transformers has no class for it: model/ is then the encoder alone
           all_results.json   the numbers, written last
 
 Nothing is written before data, model and settings have been read and found good. A finished seed is never done again.
@@ -31,10 +32,10 @@ from electra.finetune.dataset import Dataset, choose_task, read_dataset
 from electra.finetune.features import Tokens
 from electra.finetune.heads import FineTuned, choose_pooling, exportable
 from electra.finetune.metrics import summary
-from electra.finetune.settings import HARMLESS, RECORD, Settings, default_layer_decay, default_learning_rate
+from electra.finetune.settings import HARMLESS, HEAD, RECORD, Settings, default_layer_decay, default_learning_rate
 from electra.finetune.trainer import Evaluation, Job, Stopped, build_model, describe, evaluate, steps_of, train_seed
 from electra.interop.card import Card
-from electra.interop.huggingface import digest, save_finetuned, weights_of
+from electra.interop.huggingface import digest, save_finetuned, weights_of, write_model
 from electra.interop.load import Loaded, load
 from electra.model.sizes import EncoderConfig
 from electra.training.precision import pick_device, pick_precision
@@ -76,7 +77,7 @@ def finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] 
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(job, loaded, chosen, results)
         durable.commit_json(settings.out / RESULTS, results)
-        for name in task.metrics:
+        for name in job.task.metrics:
             job.say(headline(results, name))
         return results
 
@@ -283,24 +284,28 @@ def choose(finished: Sequence[Finished], primary: str, keep: str) -> Finished:
 
 
 def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, Any]) -> None:
-    """OUT/model: the chosen seed as a folder that transformers loads."""
+    """OUT/model: the chosen seed as a folder that transformers loads. A head that it has no class for goes into a file beside it."""
     settings, name = job.settings, job.task.name
-    if not exportable(job.task.head, settings.head, job.config.architecture):
-        job.say("no model folder: transformers has no class with a linear head (use --head transformers to save one)")
-        return
+    whole = exportable(job.task.head, settings.head, job.config.architecture)
     model = build_model(job, chosen.seed)
     model.load_state_dict(load_file(chosen.folder / "model.safetensors"))
     finish_head(model, job)
     count = len(results["seeds"])
     card = Card(
         name=f"{Path(results['model']).name}-{name}",
-        kind=job.task.head,
+        kind=job.task.head if whole else "encoder",
         training={"task": name, "examples": results["train_samples"], "epochs": settings.epochs, "seed": chosen.seed},
         metrics={metric: value for metric in job.task.metrics if (value := chosen.results["eval"][metric]) is not None},
         measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seeds)",
     )
     labels, values = job.task.label_names, config_values(job)
-    save_finetuned(settings.out / "model", model.encoder, model.head, job.task.head, labels, loaded.tokenizer, card, values)
+    if whole:
+        save_finetuned(settings.out / "model", model.encoder, model.head, job.task.head, labels, loaded.tokenizer, card, values)
+        return
+    write_model(settings.out / "model", model.encoder, None, kind="encoder", labels=labels, tokenizer=loaded.tokenizer, card=card)
+    head = {name: value.detach().cpu().contiguous() for name, value in model.head.state_dict().items()}
+    durable.commit_file(settings.out / HEAD, save(head))
+    job.say(f"transformers has no class with a {settings.head} head: model/ holds the encoder, {HEAD} the head; electra predict takes both")
 
 
 def config_values(job: Job) -> dict[str, Any]:

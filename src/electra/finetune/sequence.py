@@ -15,6 +15,7 @@ import numpy as np
 
 from electra.errors import TaskError, nearest
 from electra.finetune.features import Tokens, Windows
+from electra.finetune.losses import cross_entropy
 from electra.finetune.metrics import METRICS, Score
 from electra.finetune.tables import Table, open_table
 from electra.finetune.tasks import Example, HeadKind, Outputs, Split, Task
@@ -132,12 +133,12 @@ class SequenceTask(Task):
         low, high = self.scale
         return np.array((self.gold_number(example) - low) / (high - low), np.float32)
 
-    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         from torch.nn import functional as F
 
         if self.kind == "regression":
             return F.mse_loss(logits.squeeze(-1).float(), targets, reduction="sum"), len(targets)
-        return F.cross_entropy(logits.float(), targets, reduction="sum"), len(targets)
+        return cross_entropy(logits, targets, self.weights)
 
     def output_scale(self) -> tuple[float, float]:
         low, high = self.scale or (0.0, 1.0)

@@ -16,6 +16,7 @@ from typing import Literal
 from electra.errors import ConfigError
 
 RECORD = "finetune.json"  # in the output folder: the settings, and what they were applied to
+HEAD = "head.safetensors"  # beside the saved model, where transformers has no class with its head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,9 @@ class Settings:
     """The first seed."""
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
-    head: Literal["transformers", "linear"] = "transformers"
-    """transformers: the head of the class the model is saved as. linear: the original code's; measured, but not saved."""
+    head: Literal["transformers", "linear", "joint"] = "transformers"
+    """transformers: the head of the class the model is saved as. linear: the original code's; joint: its reader of answers (SQuAD). The
+    latter two have no class: the saved model is the encoder, with the head in a file of ours beside it."""
     pooling: Literal["cls", "mean"] | None = None
     """What a classifier reads: [CLS], or the mean of all tokens (none: the mean for the modern encoder; [CLS] for the paper's, whose
     transformers class knows nothing else)."""
@@ -58,6 +60,8 @@ class Settings:
     """Decoupled; never on biases and norms."""
     warmup: float = 0.1
     """Share of the steps over which the learning rate rises."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """balanced: in the training loss a rare label counts more, so that all labels together count the same."""
     dropout: float = 0.1
     """In the encoder and the head, whatever the model was pre-trained with."""
     clip: float = 1.0

@@ -197,7 +197,7 @@ def run_model(
     """
     model.eval()
     outputs: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(windows)
-    loss_sum, count = 0.0, 0
+    loss_sum, count = 0.0, 0.0
     for index in evaluation_order(windows.lengths()):
         batch = collate(windows, index, pad, device)
         logits = model(batch)

@@ -56,6 +56,7 @@ class Example:
 class Split:
     examples: tuple[Example, ...]
     dropped: int = 0  # malformed rows left out, where the task allows it
+    notes: tuple[str, ...] = ()  # what else was done to the file, to be told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,8 @@ class Task(ABC):
     stride: int | None = None  # tokens from the start of one window to the start of the next, where a text is read in several
     dev_files: tuple[str, ...] = ()  # names of the dev file that the usual rules would not prefer
     formats: tuple[str, ...] = TABLES  # endings of the files it reads
+    balanced: bool = False  # weigh the classes of the training loss so that each counts the same
+    weights: tuple[float, ...] = ()  # of the classes, then
 
     @property
     @abstractmethod
@@ -97,7 +100,7 @@ class Task(ABC):
     def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows: ...
 
     @abstractmethod
-    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]: ...
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]: ...
 
     @abstractmethod
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]: ...

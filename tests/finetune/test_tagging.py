@@ -1,0 +1,311 @@
+"""Tagging: files of every format, words and pieces, windows, entity F1, and the saved model."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import toy_task
+from test_finetune import job_for, read_tsv, silent, their_groups
+
+from electra.cli.main import main
+from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.errors import TaskError
+from electra.finetune.entities import broken, entities, entity_scores
+from electra.finetune.features import NO_TARGET, Tokens, epoch_order
+from electra.finetune.predict import predict
+from electra.finetune.runner import config_values, finetune
+from electra.finetune.tagging import Pieces, TagTask
+from electra.finetune.tasks import Example, load_task
+from electra.finetune.trainer import build_model, train_seed
+from electra.interop.card import Card
+from electra.interop.huggingface import save_finetuned
+from electra.interop.load import load
+
+CONLLU = """# sent_id = s1
+# text = Don't go.
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDo\tdo\tAUX\t_\t_\t_\t_\t_\tGED=i
+2\tn't\tnot\tPART\t_\t_\t_\t_\t_\tSpaceAfter=No
+2.1\tyou\tyou\tPRON\t_\t_\t_\t_\t_\t_
+3\tgo\tgo\tVERB\t_\t_\t_\t_\t_\t_
+
+1\tStop\tstop\tVERB\t_\t_\t_\t_\t_\t_
+"""
+M2 = """S This are gramamtical sentence .
+A 1 2|||R:VERB:SVA|||is|||REQUIRED|||-NONE-|||0
+A 2 2|||M:DET|||a|||REQUIRED|||-NONE-|||0
+A 3 4|||R:NOUN|||sentences|||REQUIRED|||-NONE-|||1
+
+S Fine
+A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||0
+S Go home
+A 2 2|||M:PUNCT|||.|||REQUIRED|||-NONE-|||0
+"""
+
+
+def read(task: str, path: Path, content: str, labelled: bool = True, **changes: Any) -> list[Example]:
+    path.write_text(content)
+    return list(replace(load_task(task), **changes).read(path, labelled).examples)
+
+
+def test_files_of_every_format(tmp_path: Path) -> None:
+    first, second = read("pos", tmp_path / "a.conllu", CONLLU)
+    assert (first.id, first.texts, first.gold, first.where) == (
+        "s1",
+        ("Do", "n't", "go"),
+        ("AUX", "PART", "VERB"),
+        f"{tmp_path}/a.conllu:4",
+    )
+    assert (second.id, second.texts, second.gold) == ("1", ("Stop",), ("VERB",))
+    assert [e.gold for e in read("ged", tmp_path / "a.conllu", CONLLU)] == [("i", "c", "c"), ("c",)]
+    assert [e.gold for e in read("ged", tmp_path / "a.m2", M2)] == [("c", "i", "i", "c", "c"), ("c",), ("c", "i")]
+    columns = "-DOCSTART- X O\n\nAl NNP B-NP\nran VBD B-VP\r\n\n\n# NN B-NP\n"
+    chunks = read("chunking", tmp_path / "a.txt", columns)
+    assert [(e.texts, e.gold) for e in chunks] == [(("Al", "ran"), ("B-NP", "B-VP")), (("#",), ("B-NP",))]
+    assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, label=("2",))] == [("NNP", "VBD"), ("NN",)]
+    named = {"header": ("w", "p", "c"), "texts": (("w",),), "label": ("p",)}
+    assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, **named)] == [("NNP", "VBD"), ("NN",)]
+    lists = '{"tokens": ["Al", "ran"], "ner_tags": [1, 0]}\n{"tokens": [], "ner_tags": []}\n'
+    assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.jsonl", lists)] == [(("Al", "ran"), ("1", "0"))]
+    assert [e.gold for e in read("ner", tmp_path / "a.csv", "tokens,tags\nAl ran,B-PER O\n")] == [("B-PER", "O")]
+    assert [e.texts for e in read("ner", tmp_path / "a.tsv", "en:Al\tB-PER\nen:ran\tO\n")] == [("Al", "ran")]
+    assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.txt", "Al\nran\n", labelled=False)] == [(("Al", "ran"), None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "Al\tO\nran\n", r"a\.tsv:2: 1 columns instead of 2"),
+        ("a.txt", "Al\n", r"a\.txt:1: no tags"),
+        ("a.jsonl", '{"tokens": ["Al", "ran"], "tags": ["O"]}\n', r"a\.jsonl:1: 1 tags for 2 words"),
+        ("a.jsonl", '{"text": "Al"}\n', r"a\.jsonl: no column word or tokens or words. It has text"),
+        ("a.jsonl", '{"tokens": {"a": 1}, "tags": []}\n', r"a\.jsonl:1: column 'tokens' holds .*, not a list of words"),
+        ("a.m2", "S Al ran\nA 1 3|||R|||x|||REQUIRED|||-NONE-|||0\n", r"a\.m2:2: not an edit within its sentence"),
+        ("a.m2", "Al ran\n", r"a\.m2:1: neither a sentence"),
+        ("a.conllu", "1\tAl\n", r"a\.conllu:1: 2 columns instead of 10"),
+        ("a.tsv", "\n\n", r"a\.tsv: no sentences"),
+        ("a.doc", "x", r"a\.doc: not a file of sentences"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        read("ner", tmp_path / name, content)
+
+
+def test_a_label_only_in_dev_is_one_line_and_leaves_nothing(
+    electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = toy_task.write_tagging(tmp_path / "data", train=20, dev=4)
+    with open(data / "dev.tsv", "a") as file:
+        file.write("\nfine\tB-odd\n")
+    code = main(["finetune", str(electra_folder), "--task", "ner", "--data", str(data), "--out", str(tmp_path / "out")])
+    error = capsys.readouterr().err
+    assert code == 2 and error.count("\n") == 1 and not (tmp_path / "out").exists()
+    assert "dev.tsv:" in error and "unknown label 'B-odd' of the word 'fine': it is not in the training data" in error
+
+
+TAGS = ["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "E-b", "S-b", "B", "I"]
+
+
+@pytest.mark.parametrize("known", [["O", "B-a", "I-a", "B-b", "I-b"], TAGS], ids=["BIO", "BIOES"])
+def test_entities_are_those_of_seqeval(known: list[str]) -> None:
+    metrics, labeling = pytest.importorskip("seqeval.metrics"), pytest.importorskip("seqeval.metrics.sequence_labeling")
+    draw = random.Random(0)
+    rows = [[draw.choice(known) for _ in range(draw.randint(1, 9))] for _ in range(2000)]
+    gold = [[tag if draw.random() < 0.8 else draw.choice(known) for tag in row] for row in rows]
+    for row in rows:
+        assert [(kind, first, last) for first, last, kind in entities(row)] == labeling.get_entities(row)
+    ours = entity_scores(rows, gold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = {"f1": metrics.f1_score, "precision": metrics.precision_score, "recall": metrics.recall_score}
+        assert {name: score.value for name, score in ours.items()} == {n: pytest.approx(f(gold, rows)) for n, f in theirs.items()}
+
+
+def test_undefined_scores_and_broken_tags() -> None:
+    none = entity_scores([["O"]], [["O"]])
+    assert {name: score.value for name, score in none.items()} == {"f1": None, "precision": None, "recall": None}
+    missed = entity_scores([["O"]], [["B-a"]])
+    assert (missed["f1"].value, missed["precision"].reason, missed["recall"].value) == (0.0, "no entity is predicted", 0.0)
+    counts = [broken(tags.split()) for tags in ("O I-a", "B-a I-a O", "B-a I-b", "B-a E-a", "B-a O S-a", "S-a B-a I-a E-a O")]
+    assert counts == [1, 0, 1, 0, 1, 0]
+
+
+def test_errors_are_scored_by_f_half(tmp_path: Path) -> None:
+    from sklearn.metrics import fbeta_score
+
+    draw = np.random.default_rng(0)
+    task = load_task("ged")
+    assert isinstance(task, TagTask)
+    gold, ours = draw.integers(0, 2, 300), draw.integers(0, 2, 300)
+    examples = [Example("0", "f:1", tuple("x" * 300), tuple("ci"[i] for i in gold))]
+    scores = task.score([np.eye(2)[ours]], examples)
+    assert scores["f0_5"].value == pytest.approx(fbeta_score(gold, ours, beta=0.5))
+
+
+def wordpiece() -> Tokenizer:
+    texts = ["the unbelievable international organisation of playing players", "1980s don't it's e-mail naive cafe"] * 20
+    return Tokenizer.train(texts, TokenizerConfig(vocab_size=70, min_frequency=1))
+
+
+def byte_level() -> Tokenizer:
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE())
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    specials = ["<s>", "</s>", "<pad>", "<unk>", "<mask>"]
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=specials, initial_alphabet=alphabet, show_progress=False)
+    raw.train_from_iterator(["the unbelievable international organisation of players"] * 20, trainer)
+    raw.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=False, add_prefix_space=False)
+    return Tokenizer(raw.to_str(), {})
+
+
+WORDS = ("The", "unbelievable", "\u200d", "don't", "caf\u00e9", "1 000", "players", "\x00", "!?", "xq\U0001f600z")
+
+
+@pytest.mark.parametrize("tokenizer", [wordpiece, byte_level])
+def test_a_word_is_found_at_its_first_piece(tokenizer: Any) -> None:
+    made = tokenizer()
+    pieces = Pieces.of(WORDS, Tokens(made))
+    silent_words = set(range(len(WORDS))) - set(pieces.words.tolist())
+    assert silent_words == ({2, 7} if tokenizer is wordpiece else set())
+    ends = [*pieces.first[1:].tolist(), len(pieces.ids)]
+    for word, first, end in zip(pieces.words, pieces.first, ends, strict=True):
+        alone = made.encode(("" if tokenizer is wordpiece or word == 0 else " ") + WORDS[word])
+        expected = [i for i, special in zip(alone.ids, alone.special, strict=True) if not special]
+        assert pieces.ids[first:end].tolist() == expected, WORDS[word]
+
+
+def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electra_folder: Path) -> None:
+    tokens = Tokens(load(electra_folder, "encoder").tokenizer)
+    task = load_task("ner").fit([Example("0", "f:1", ("a", "b", "c"), ("O", "B-x", "I-x"))])
+    words = ("fine", "film") * 40
+    examples = [
+        Example("0", "f:1", words, ("B-x", "I-x") * 40),
+        Example("1", "f:9", ("\u200d", "a"), ("O", "O")),
+        Example("2", "f:12", (), ()),
+    ]
+    windows = task.featurize(examples, tokens, 24)
+    assert len(windows) > 4 and max(map(len, windows.input_ids)) == 24
+    assert windows.targets is not None
+    assert sum(int((row != NO_TARGET).sum()) for row in windows.targets) == 81
+    told = "1 sentences are longer than 24 tokens and are read in several windows"
+    assert windows.notes[:2] == (told, "1 words have no piece; they are predicted as 'O'")
+    judged = np.concatenate([words for owner, (words, _) in zip(windows.example, windows.context, strict=True) if owner == 0])
+    assert sorted(judged.tolist()) == list(range(80))
+    for places in (places for _, places in windows.context[1:3]):
+        assert places.min() >= 5, "a word within a long sentence is judged with context before it"
+    outputs = [np.eye(3, dtype=np.float32)[np.maximum(row, 0)] * 9 for row in windows.targets]
+    predicted = [task.tags(row) for row in task.predict(outputs, windows, examples)]  # type: ignore[attr-defined]
+    assert predicted == [list(example.gold) for example in examples]
+    for stride in (4, 500):
+        strided = replace(task, stride=stride).featurize(examples, tokens, 24)
+        assert sum(len(words) for words, _ in strided.context) == 81
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    data, out = toy_task.write_tagging(tmp_path / "data"), tmp_path / "out"
+    results = finetune(
+        str(request.getfixturevalue(f"{architecture}_folder")), toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3), silent
+    )
+    assert results is not None and results["eval_f1"] > 0.7 and results["pooling"] == "cls"
+    model, tokenizer = AutoModelForTokenClassification.from_pretrained(out / "model").eval(), AutoTokenizer.from_pretrained(out / "model")
+    assert list(model.config.id2label.values()) == ["O", "B-bad", "I-bad", "B-good", "I-good"]
+    predictions = predict(str(out), data / "dev.tsv")
+    short = [i for i, example in enumerate(predictions.examples) if len(example.texts) < 20]
+    assert 20 < len(short) < len(predictions.examples)
+    for i in short[:10]:
+        words = list(predictions.examples[i].texts)
+        with torch.no_grad():
+            theirs = model(**tokenizer(words, is_split_into_words=True, return_tensors="pt")).logits[0, 1:-1].softmax(-1)
+        np.testing.assert_allclose(predictions.values[i], theirs.numpy(), atol=1e-5)
+    rows = read_tsv(out / "seeds/seed-0/dev.tsv")
+    assert [tuple(row.values()) for row in rows] == predictions.rows()[1:]
+    gold = [line.split("\t")[1] for line in (data / "dev.tsv").read_text().split("\n") if line]
+    assert np.mean([row["label"] == tag for row, tag in zip(rows, gold, strict=True)]) == pytest.approx(results["eval_accuracy"])
+    (tmp_path / "words.txt").write_text("the\nfine\nfilm\n")
+    assert predict(str(out / "model"), tmp_path / "words.txt").rows()[0] == ("id", "word", "label", "p")
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
+    architecture: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    model, data = request.getfixturevalue(f"{architecture}_folder"), tmp_path / "data"
+    toy_task.write_tagging(data)
+    rows = [block.split("\n") for block in (data / "train.tsv").read_text().strip().split("\n\n") if block.count("\n") < 18]
+    (data / "train.tsv").write_text("\n\n".join("\n".join(row) for row in rows) + "\n")
+    exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1), "checkpoint_every": 1}
+    job = job_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
+    start, loaded = build_model(job, seed=5), load(model, "encoder")
+    assert config_values(job) == {}
+    save_finetuned(tmp_path / "start", start.encoder, start.head, "tagger", job.task.label_names, loaded.tokenizer, Card("x", "tagger"))
+    ours = [loss for _, loss in train_seed(job, 5, tmp_path / "checkpoints")[1].losses]
+
+    theirs, tokenizer = (
+        AutoModelForTokenClassification.from_pretrained(tmp_path / "start").train(),
+        AutoTokenizer.from_pretrained(tmp_path / "start"),
+    )
+    optimizer = torch.optim.AdamW(their_groups(theirs, 2e-3, 0.7), betas=(0.9, 0.999), eps=1e-6)
+    peaks = [group["lr"] for group in optimizer.param_groups]
+    order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
+    losses = []
+    for step in range(20):
+        pairs = [[line.split("\t") for line in rows[i]] for i in order[step]]
+        inputs = tokenizer([[word for word, _ in pair] for pair in pairs], is_split_into_words=True, padding=True, return_tensors="pt")
+        labels = torch.full_like(inputs["input_ids"], -100)
+        for i, pair in enumerate(pairs):  # the toy vocabulary knows every word as one piece
+            labels[i, 1 : len(pair) + 1] = torch.tensor([theirs.config.label2id[tag] for _, tag in pair])
+        loss = theirs(**inputs, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        rate = (step + 1) / 2 if step < 2 else (20 - step) / 18
+        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+            group["lr"] = peak * rate
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    np.testing.assert_allclose(ours, losses, atol=1e-4)
+    assert np.ptp(ours) > 0.01
+
+
+def test_stopped_and_continued_is_never_stopped(modern_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
+    chosen = toy_task.settings(tmp_path / "whole", data, "ner", epochs=2)
+    finetune(str(modern_folder), chosen, silent)
+    steps = iter(range(100))
+    broken_off = replace(chosen, out=tmp_path / "broken")
+    assert finetune(str(modern_folder), broken_off, silent, lambda: next(steps) == 3) is None
+    lines: list[str] = []
+    finetune(str(modern_folder), broken_off, lines.append)
+    assert "continuing from step 4" in lines
+    for name in ("dev.tsv", "model.safetensors"):
+        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (tmp_path / "broken/seeds/seed-0" / name).read_bytes()
+
+
+def test_balanced_weights_and_the_scheme_that_is_found(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
+    plain = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging"))
+    even = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging", class_weights="balanced"))
+    assert plain.task.metrics[0] == "f1" and plain.task.weights == ()
+    gold = [tag for example in load_task("ner").read(data / "train.tsv").examples for tag in example.gold]
+    expected = [len(gold) / (5 * gold.count(tag)) for tag in even.task.label_names]
+    assert even.task.weights == pytest.approx(expected)
+    logits, targets = torch.randn(2, 3, 5), torch.tensor([[0, 1, -100], [3, 4, 0]])
+    loss, count = even.task.loss(logits, targets)
+    theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), torch.tensor(even.task.weights))
+    assert float(loss / count) == pytest.approx(float(theirs))
+    words = [Example("0", "f:1", ("a", "b"), ("DET", "NOUN"))]
+    assert load_task("tagging").fit(words).metrics == ("accuracy", "f1_macro")
