@@ -208,7 +208,7 @@ def tables(answers: Mapping[str, Answer], words: Words, chosen: Bools) -> list[T
 
 
 def figures(answers: Mapping[str, Answer], first: str) -> list[Figure]:
-    curves = [Series(name, *answer.curve, style="reference" if name == "chance" else "line") for name, answer in answers.items()]
+    curves = [Series(name, *answer.curve, style="points" if len(answer.curve[0]) < 12 else "line") for name, answer in answers.items()]
     chance = answers["chance"].measures["ap"].value
     curves[-1] = Series("chance", [0.0, 1.0], [chance, chance], style="reference")
     note = "Precision and recall at every threshold. A good detector's curve runs along the top."

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 _WIDTH, _ROW = 5.0, 0.24  # inches; the height a category takes
+_HANDLE, _LETTER = 0.55, 0.068  # inches that a legend's handle and a letter of it take, about
 _BAND = 0.18  # opacity
 
 
@@ -39,7 +40,7 @@ def draw(name: str, figure: Mapping[str, Any]) -> str | None:
             axes.set_ylabel(plain_text(figure["y"]))
         if kind != "matrix":
             _set_ranges(axes, figure)
-            _add_legend(axes, series)
+            _add_legend(axes)
         out = io.StringIO()
         canvas.savefig(out, format="svg", transparent=True)
     return portable(out.getvalue(), name)
@@ -148,8 +149,10 @@ def _set_ranges(axes: Axes, figure: Mapping[str, Any]) -> None:
             axes.set_ylim(*figure["y_range"])
 
 
-def _add_legend(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+def _add_legend(axes: Axes) -> None:
+    """Above the axes, in as many columns as fit the figure."""
     handles, labels = axes.get_legend_handles_labels()
     if len(handles) > 1:
-        columns = len(handles) if sum(map(len, labels)) < 50 else 2
-        axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=columns, borderaxespad=0.2)
+        widths = [_HANDLE + _LETTER * len(label) for label in labels]
+        fitting = (n for n in range(len(labels), 1, -1) if sum(max(widths[column::n]) for column in range(n)) <= _WIDTH)
+        axes.figure.legend(handles, labels, loc="outside upper left", ncols=next(fitting, 1))
