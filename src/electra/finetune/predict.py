@@ -16,10 +16,11 @@ from electra import durable
 from electra.errors import ModelError
 from electra.finetune.features import Tokens
 from electra.finetune.heads import FineTuned, Pooling, build_head
-from electra.finetune.settings import RECORD
+from electra.finetune.question_answering import QuestionAnswering
+from electra.finetune.settings import HEAD, RECORD
 from electra.finetune.tasks import Example, HeadKind, Task, load_task
 from electra.finetune.trainer import run_model
-from electra.interop.load import NEEDS, Loaded, load
+from electra.interop.load import NEEDS, Loaded, load, read_safetensors
 from electra.training.precision import pick_device
 
 USUAL: dict[str, str] = {
@@ -47,11 +48,13 @@ def predict(model: str, file: Path, text_column: Sequence[str] = (), columns: Se
     """Predict each row of `file`. `model`: a fine-tuning's output folder, its model folder, or a fine-tuned model's folder or hub name."""
     folder = Path(model)
     if (folder / RECORD).is_file() and not (folder / "model").is_dir():
-        raise ModelError("this fine-tuning has no model folder", where=folder, fix="It is not finished, or used --head linear")
+        raise ModelError("this fine-tuning has no model folder", where=folder, fix="It is not finished")
     record = next((place / RECORD for place in (folder, folder.parent) if (place / RECORD).is_file()), None)
     loaded = load(str(folder / "model") if record == folder / RECORD else model, "encoder")
-    tuned = _rebuild(loaded)
-    task, max_length = _task_of(loaded, durable.read_json(record, ModelError) if record else None)
+    trained = durable.read_json(record, ModelError) if record else None
+    task, max_length = _task_of(loaded, trained)
+    apart = record is not None and record.with_name(HEAD).is_file()
+    tuned = _with_own_head(loaded, task, record) if record and apart else _rebuild(loaded)
     task = replace(task, texts=(tuple(text_column),) if text_column else task.texts, header=tuple(columns) or task.header)
     examples = tuple(replace(example, gold=None) for example in task.read(file, labelled=False).examples)
     tokens = Tokens(loaded.tokenizer)
@@ -71,17 +74,30 @@ def _task_of(loaded: Loaded, record: dict[str, Any] | None) -> tuple[Task, int]:
             trained = replace(trained, header=tuple(settings["columns"]))
         if settings.get("stride"):
             trained = replace(trained, stride=settings["stride"])
+        if isinstance(trained, QuestionAnswering):
+            trained = replace(trained, joint=settings["head"] == "joint")
         return trained.rebuilt(loaded.labels, loaded.problem_type), settings["max_length"]
+    if loaded.kind not in USUAL:
+        what = f"this is {NEEDS.get(loaded.kind, 'an encoder without a head')}, and a fine-tuned classifier, tagger or reader is needed"
+        raise ModelError(what, where=loaded.folder, fix="Run electra finetune")
     usual = load_task(USUAL[loaded.kind])
     if loaded.kind == "classifier":
         usual = replace(usual, texts=(*load_task("pair").texts, *usual.texts))
     return usual.rebuilt(loaded.labels, loaded.problem_type), loaded.config.max_positions
 
 
+def _with_own_head(loaded: Loaded, task: Task, record: Path) -> FineTuned:
+    """The saved encoder with the head beside it."""
+    settings, weights = durable.read_json(record, ModelError)["settings"], record.with_name(HEAD)
+    head = build_head(task.head, settings["head"], loaded.config, task.num_outputs, seed=0, pooling=settings["pooling"])
+    try:
+        head.load_state_dict(read_safetensors(weights))
+    except RuntimeError:  # names or shapes
+        raise ModelError("not the head of this model", where=weights, fix="Run electra finetune again") from None
+    return FineTuned(loaded.encoder, head)
+
+
 def _rebuild(loaded: Loaded) -> FineTuned:
-    if loaded.kind not in USUAL:
-        what = f"this is {NEEDS.get(loaded.kind, 'an encoder without a head')}, and a fine-tuned classifier, tagger or reader is needed"
-        raise ModelError(what, where=loaded.folder, fix="Run electra finetune")
     kind, pooling = cast(HeadKind, loaded.kind), cast(Pooling, loaded.pooling)
     head = build_head(kind, "transformers", loaded.config, loaded.head_weights["output.bias"].numel(), seed=0, pooling=pooling)
     head.load_state_dict(loaded.head_weights)
