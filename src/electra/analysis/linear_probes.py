@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.analysis.parts import by_depth, interface, linear
-from electra.analysis.parts.bootstrap import estimates
+from electra.analysis.parts.by_depth import Found
 from electra.analysis.parts.encoders import Named, Words, common_words, encoders_of
 from electra.analysis.parts.interface import Data, Estimate, Figure, Input, ProbeDataError, Progress, Report, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import Sentence, sample, sentences, universal_dependencies
 
 Floats = npt.NDArray[np.float64]
-Found = dict[str, list[Estimate]]
 
 USUAL = "each word's usual answer"
 COMMONEST = "the commonest answer"
@@ -126,12 +125,11 @@ class Probe(interface.Probe):
             for number, encoder in enumerate(encoders)
         }
         fixed = {USUAL: scored.by_words(*forms), COMMONEST: scored.by_words([""] * len(forms[0]), [""] * len(forms[1]))}
-        first = points[encoders[0].name]
-        ahead = {name: [a - b for a, b in zip(first, rows, strict=False)] for name, rows in points.items() if rows is not first}
-        everything = {**points, **{name: [row] for name, row in fixed.items()}}
-        measured = _intervals(everything, scored.scale, judged.sentence, self.config.resamples)
-        differences = _intervals(ahead, scored.scale, judged.sentence, self.config.resamples) if ahead else {}
-        return {name: measured[name] for name in points}, {name: measured[name][0] for name in fixed}, differences
+        fixed_points = {name: [row] for name, row in fixed.items()}
+        groups, resamples = judged.sentence, self.config.resamples
+        found = by_depth.ratios({**points, **fixed_points}, scored.scale, groups, resamples)
+        ahead = by_depth.ratios(by_depth.ahead(points), scored.scale, groups, resamples) if len(points) > 1 else {}
+        return {name: found[name] for name in points}, {name: found[name][0] for name in fixed}, ahead
 
 
 class Scored:
@@ -161,21 +159,6 @@ class Scored:
         return np.asarray(answers == self.gold, np.float64)
 
 
-def _intervals(points: Mapping[str, Sequence[Floats]], scale: Floats, groups: npt.ArrayLike, resamples: int) -> Found:
-    """points -> estimates of sum(points) / sum(scale), all from the same bootstrap samples."""
-    stacked = np.stack([row for rows in points.values() for row in rows])
-
-    def measure(weights: Floats) -> dict[str, float]:
-        total = float(weights @ scale)
-        return {str(i): float(value) / total if total > 0 else float("nan") for i, value in enumerate(stacked @ weights)}
-
-    flat = list(estimates(measure, np.unique(np.asarray(groups), return_inverse=True)[1], resamples=resamples).values())
-    found: Found = {}
-    for name, rows in points.items():
-        found[name], flat = flat[: len(rows)], flat[len(rows) :]
-    return found
-
-
 def _tables(wanted: Property, found: Found, baselines: Mapping[str, Estimate], differences: Found) -> list[Table]:
     note = f"{wanted.unit}. Depth 0 is what enters the first layer."
     made = [
@@ -183,6 +166,5 @@ def _tables(wanted: Property, found: Found, baselines: Mapping[str, Estimate], d
         Table(f"{wanted.title}: without an encoder", ("answer", wanted.unit), list(baselines.items())),
     ]
     if differences:
-        ahead = {f"ahead of {name}": rows for name, rows in differences.items()}
-        made.append(by_depth.table(f"{wanted.title}: how far {next(iter(found))} is ahead", ahead, "Paired over the same words."))
+        made.append(by_depth.table(f"{wanted.title}: how far {next(iter(found))} is ahead", differences, "Paired over the same words."))
     return made

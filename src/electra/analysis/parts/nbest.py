@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.analysis.parts.bootstrap import halves
+from electra.analysis.parts.word_errors import word_errors
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,17 +34,31 @@ class Lists:
     reference_words: Ints  # [U]
     present: Bools  # [U, N]; False where a list is shorter
 
-    def chosen_errors(self, totals: Array) -> Ints:
-        """The errors [U] of the hypothesis with the highest total; of equals the first."""
-        best = np.where(self.present, totals, -np.inf).argmax(1)
-        return np.asarray(self.errors[np.arange(len(best)), best])
+    def chosen_errors(self, totals: Array) -> Array:
+        """The errors [U] of the hypothesis with the highest total; the mean of equals, lest a score that says nothing choose the first."""
+        totals = np.where(self.present, totals, -np.inf)
+        best = totals == totals.max(1, keepdims=True)
+        return np.asarray((best * self.errors).sum(1) / best.sum(1))
 
-    def oracle_errors(self) -> Ints:
-        return np.asarray(np.where(self.present, self.errors, np.iinfo(np.int64).max).min(1))
+    def oracle_errors(self) -> Array:
+        return np.asarray(np.where(self.present, self.errors, np.inf).min(1))
 
     def average_errors(self) -> Array:
         """What a hypothesis drawn at random is expected to have: chance."""
         return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
+
+
+def lists_of(utterances: Sequence[tuple[str, Sequence[str]]]) -> Lists:
+    """From each utterance's reference and hypotheses, which white space divides into words."""
+    references = [reference.split() for reference, _ in utterances]
+    hypotheses = [[text.split() for text in texts] for _, texts in utterances]
+    errors = [word_errors(reference, found) for reference, found in zip(references, hypotheses, strict=True)]
+    return Lists(
+        errors=pad(errors).astype(np.int64),
+        words=pad([[len(words) for words in found] for found in hypotheses]).astype(np.int64),
+        reference_words=np.array([len(reference) for reference in references], np.int64),
+        present=pad([[1.0] * len(found) for found in hypotheses]) > 0,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,15 +91,15 @@ def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools, with_b
     weights = [weight * unit / scale for weight in WEIGHTS] if scale > 0 else [0.0]
     bonuses = [bonus * unit for bonus in BONUSES] if with_bonus else [0.0]
     grid = [(weight, bonus) for weight in weights for bonus in bonuses]
-    errors = [int(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum()) for point in grid]
-    order = sorted(range(len(grid)), key=lambda i: (errors[i], grid[i][0], abs(grid[i][1])))
+    errors = [float(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum()) for point in grid]
+    order = sorted(range(len(grid)), key=lambda i: (round(errors[i], 6), grid[i][0], abs(grid[i][1])))
     return Weights(*grid[order[0]])
 
 
-def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None, with_bonus: bool = True) -> tuple[Ints, tuple[Weights, Weights]]:
+def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None, with_bonus: bool = True) -> tuple[Array, tuple[Weights, Weights]]:
     """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two pairs of weights."""
     first = halves(np.arange(len(lists.errors)))
-    errors = np.zeros(len(first), np.int64)
+    errors = np.zeros(len(first))
     found = []
     for half in (first, ~first):
         weights = tune(lists, acoustic, score, half, with_bonus)
@@ -98,9 +113,10 @@ def _totals(acoustic: Array, score: Array | None, lists: Lists, weights: Weights
     return total if score is None or weights.score == 0 else total + weights.score * score
 
 
-def pad(rows: Sequence[Sequence[float]]) -> Array:
+def pad(rows: Sequence[npt.ArrayLike]) -> Array:
     """Rows of different lengths as [U, N], filled up with zeros."""
-    out = np.zeros((len(rows), max(map(len, rows))))
-    for padded, row in zip(out, rows, strict=True):
+    arrays = [np.asarray(row, np.float64) for row in rows]
+    out = np.zeros((len(arrays), max(map(len, arrays))))
+    for padded, row in zip(out, arrays, strict=True):
         padded[: len(row)] = row
     return out

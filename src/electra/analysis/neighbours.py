@@ -1,0 +1,171 @@
+"""What lies next to a word in context? Whether the context tells a word's readings apart, how lexical the space is, and examples.
+
+A form that occurs with several parts of speech ("like", "that") is looked up among its own other occurrences: does the nearest one have
+the same part of speech? Static vectors could only answer at chance. Cosines of centred vectors; neighbours come from other sentences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis.parts import by_depth, interface
+from electra.analysis.parts.encoders import TREEBANK, UNTRAINED, Named, Words, common_words, encoders_of, treebank
+from electra.analysis.parts.interface import Cell, Data, Input, ProbeDataError, Progress, Report, Table
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.reading import Sentence
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+CHANCE = "chance"
+AROUND = 4  # words of context shown on either side
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 1000
+    """Treebank sentences whose words are looked at (0: all)."""
+    resamples: int = 500
+    """Bootstrap samples of the sentences."""
+    words: tuple[str, ...] = ()
+    """Words to show examples of (none: those whose readings are most evenly spread)."""
+    examples: int = 6
+    """How many words to show examples of, where none are named."""
+    queries: int = 1000
+    """Words whose nearest neighbour among all words is looked up (0: all)."""
+    untrained: bool = True
+    """Look at an untrained encoder too."""
+
+
+class Probe(interface.Probe):
+    title = "Nearest neighbours of words in context"
+    question = "Does the context of a word move its vector to where its reading is?"
+    source = "Asked by a reader's review of the paper."
+    version = 1
+    needs = ("encoder",)
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (TREEBANK,)
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        encoders = encoders_of(models, self.config.untrained)
+        sentences = treebank(data["treebank"], self.config.sentences)
+        words = common_words(encoders, sentences, lambda what, share: progress(what, 0.5 * share))
+        forms = np.array([str(form).lower() for form in words.of(sentence.words for sentence in sentences)])
+        tags = words.of(sentence.columns[0] for sentence in sentences)
+        groups = ambiguous_forms(forms, tags)
+        if not groups:
+            raise ProbeDataError("no word occurs with two parts of speech", where=data["treebank"][0], fix="Give more sentences")
+        unit = {encoder.name: [centred_unit(depth) for depth in words.vectors[i]] for i, encoder in enumerate(encoders)}
+        progress("readings", 0.6)
+        asked = np.concatenate(list(groups.values()))
+        same_reading = {name: [self._readings(depth, groups, tags, words.sentence) for depth in depths] for name, depths in unit.items()}
+        chance = np.concatenate([expected_at_random(tags[items], words.sentence[items]) for items in groups.values()])
+        comparable = np.isfinite(chance)
+        points = {**same_reading, CHANCE: [np.nan_to_num(chance)]}
+        found = by_depth.ratios(points, comparable, words.sentence[asked], self.config.resamples)
+        by_chance = found.pop(CHANCE)[0]
+        progress("all words", 0.8)
+        queries = np.arange(len(forms))[:: max(1, len(forms) // self.config.queries) if self.config.queries else 1]
+        same_form = {
+            name: [(forms[nearest(depth, queries, words.sentence)] == forms[queries]).astype(float) for depth in depths]
+            for name, depths in unit.items()
+        }
+        lexical = by_depth.ratios(same_form, 1.0, words.sentence[queries], self.config.resamples)
+        first = encoders[0].name
+        tables = [
+            by_depth.table("Nearest occurrence of the same form has the same part of speech", found, f"Chance: {by_chance.value:.3f}."),
+            by_depth.table("Nearest word of all is the same form", lexical, "How far the space is ordered by form."),
+            self._examples(encoders, unit, groups, sentences, words),
+        ]
+        figures = [
+            by_depth.figure(
+                "readings",
+                "Readings told apart",
+                note="",
+                y="same part of speech",
+                found=found,
+                references={CHANCE: by_chance.value or 0.0},
+            ),
+            by_depth.figure("forms", "Neighbours of the same form", note="", y="share of words", found=lexical),
+        ]
+        notes = [
+            f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences, in {len(sentences)} sentences.",
+            f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common direction is taken out.",
+        ]
+        return Report({"same part of speech, last depth": found[first][-1]}, tables, figures, notes)
+
+    def _readings(self, unit: Floats, groups: Mapping[str, Ints], tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
+        """1 where the nearest occurrence of the same form has the same tag, for all occurrences of all groups."""
+        right = []
+        for items in groups.values():
+            near = nearest(unit[items], np.arange(len(items)), sentence[items])
+            right.append(np.where(near >= 0, tags[items][near] == tags[items], 0.0))
+        return np.concatenate(right)
+
+    def _examples(
+        self,
+        encoders: Sequence[Named],
+        unit: Mapping[str, list[Floats]],
+        groups: Mapping[str, Ints],
+        sentences: Sequence[Sentence],
+        words: Words,
+    ) -> Table:
+        """For words with several readings, one occurrence of each of the two commonest, and the nearest by each trained encoder."""
+        flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
+        tags = words.of(sentence.columns[0] for sentence in sentences)
+        missing = [word for word in self.config.words if word.lower() not in groups]
+        if missing:
+            raise ProbeDataError(f"{missing[0]!r} does not occur with two parts of speech", where="words", fix="Name other words")
+        chosen = [word.lower() for word in self.config.words] or list(groups)[: self.config.examples]
+        names = [encoder.name for encoder in encoders if encoder.name != UNTRAINED]
+        rows: list[list[Cell]] = []
+        for word in chosen:
+            items = groups[word]
+            for tag, _ in Counter(tags[items].tolist()).most_common(2):
+                place = int(np.flatnonzero(tags[items] == tag)[0])
+                near = [int(nearest(unit[name][-1][items], np.array([place]), words.sentence[items])[0]) for name in names]
+                shown = [place, *near]
+                rows.append([tag, *(in_context(sentences, flat[words.kept[items[i]]], tags[items[i]]) if i >= 0 else "" for i in shown)])
+        return Table("Examples, last depth", ("reading", "word in context", *(f"nearest by {name}" for name in names)), rows)
+
+
+def ambiguous_forms(forms: npt.NDArray[np.str_], tags: npt.NDArray[np.str_]) -> dict[str, Ints]:
+    """form -> its occurrences, where at least two tags occur twice; the most evenly spread first."""
+    order = np.argsort(forms, kind="stable")
+    starts = np.flatnonzero(np.append(True, forms[order][1:] != forms[order][:-1]))
+    found = {str(forms[items[0]]): np.sort(items) for items in np.split(order, starts[1:])}
+    second = {form: Counter(tags[items].tolist()).most_common(2)[1:] for form, items in found.items() if len(items) > 3}
+    kept = [form for form, rest in second.items() if rest and rest[0][1] > 1]
+    return {form: found[form] for form in sorted(kept, key=lambda form: (-second[form][0][1], form))}
+
+
+def centred_unit(vectors: npt.NDArray[np.float32]) -> Floats:
+    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+    return np.asarray(centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12))
+
+
+def nearest(unit: Floats, queries: Ints, sentence: Ints) -> Ints:
+    """For each query, the item of another sentence with the highest cosine; -1 where there is none."""
+    cosines = unit[queries] @ unit.T
+    cosines[sentence[queries][:, None] == sentence[None, :]] = -np.inf
+    best = cosines.argmax(1)
+    return np.where(np.isfinite(cosines[np.arange(len(queries)), best]), best, -1)
+
+
+def expected_at_random(tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
+    """For each occurrence, the share of those in other sentences that have its tag; nan where there are none."""
+    other = sentence[:, None] != sentence[None, :]
+    with np.errstate(invalid="ignore"):
+        return np.asarray((other & (tags[:, None] == tags[None, :])).sum(1) / other.sum(1))
+
+
+def in_context(sentences: Sequence[Sentence], place: tuple[int, int], tag: str) -> str:
+    words, at = sentences[place[0]].words, place[1]
+    return " ".join([*words[max(0, at - AROUND) : at], f"[{words[at]}/{tag}]", *words[at + 1 : at + 1 + AROUND]])

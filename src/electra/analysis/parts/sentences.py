@@ -1,0 +1,41 @@
+"""Sentence scores of every scorer of several models, as far as each has the network for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis.parts.interface import Network, ProbeDataError, Progress
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.scoring import find_scorer, sentence_scores
+
+NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
+
+
+def scores_of(
+    models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
+) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+    """(model, scorer) -> a score for each text. Equal texts are read once."""
+    distinct = list(dict.fromkeys(texts))
+    place = {text: number for number, text in enumerate(distinct)}
+    order = np.array([place[text] for text in texts], np.int64)
+    jobs = []
+    for model in models:
+        wanted = [
+            (network, names)
+            for network in NETWORKS
+            if (names := [name for name in scorers if find_scorer(name).network == network]) and model.optional(network) is not None
+        ]
+        if not wanted:
+            model.network(find_scorer(scorers[0]).network if scorers else "discriminator")  # says what the model is instead
+            raise ProbeDataError("no scorer was named", where="scorers", fix="Such as scorers=original")
+        jobs += [(model, network, names) for network, names in wanted]
+    found: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
+    for number, (model, network, names) in enumerate(jobs):
+        what = f"{model.name}, {network}"
+        told = lambda done, total, what=what, number=number: progress(what, (number + done / max(1, total)) / len(jobs))  # noqa: E731
+        for name, values in sentence_scores(model.network(network), distinct, names, told).items():
+            found[model.name, name] = values[order]
+    return found

@@ -1,0 +1,128 @@
+"""Do alike sentences have alike vectors, without any training for it? STS-B with frozen encoders, depth by depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis.parts import by_depth, hidden, interface
+from electra.analysis.parts.bootstrap import estimates
+from electra.analysis.parts.correlation import spearman
+from electra.analysis.parts.encoders import Named, encoders_of, within
+from electra.analysis.parts.interface import Data, Input, ProbeDataError, Progress, Report, Table
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.reading import cells, sample
+
+Floats = npt.NDArray[np.float64]
+
+OVERLAP = "word overlap"
+COLUMNS = ("sentence1", "sentence2", "score")
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 0
+    """Pairs of sentences to judge (0: all)."""
+    resamples: int = 500
+    """Bootstrap samples of the pairs."""
+    untrained: bool = True
+    """Judge an untrained encoder too."""
+
+
+class Probe(interface.Probe):
+    title = "Sentence similarity without training"
+    question = "Does the cosine of two sentences' mean vectors rank pairs as people do?"
+    source = "Asked by a reader's review of the paper. Data: STS-B, Cer et al. 2017. Spearman correlation with the human scores."
+    version = 1
+    needs = ("encoder",)
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (Input("pairs", "STS-B dev file", ("sts-b/dev.tsv*", "STS-B/dev.tsv*", "*sts*dev*.tsv*", "dev.tsv*")),)
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        encoders = encoders_of(models, self.config.untrained)
+        pairs = sample([pair for path in data["pairs"] for pair in read_pairs(path)], self.config.sentences)
+        gold = np.array([pair[2] for pair in pairs])
+        texts = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
+        raw: dict[str, list[Floats]] = {}
+        centred: dict[str, list[Floats]] = {}
+        for number, encoder in enumerate(encoders):
+            vectors = mean_vectors(encoder, texts, within(progress, encoder.name, number, len(encoders)))
+            raw[encoder.name] = [cosines(depth) for depth in vectors]
+            centred[encoder.name] = [cosines(depth - depth.mean(0)) for depth in vectors]
+        overlap = np.array([word_overlap(a, b) for a, b, _ in pairs])
+        found, baseline = self._rank(raw, overlap, gold)
+        found_centred, _ = self._rank(centred, overlap, gold)
+        references = {OVERLAP: baseline.value or 0.0}
+        first = encoders[0].name
+        best = max(found[first], key=lambda one: one.value or 0.0)
+        tables = [
+            by_depth.table("Spearman correlation", found, "Cosine of the mean token vectors. Depth 0 is what enters the first layer."),
+            by_depth.table("Spearman correlation, common direction removed", found_centred, "The mean of all vectors is taken out first."),
+            Table("Without an encoder", ("measure", "Spearman"), [(OVERLAP, baseline)], "Shared words over all words of the two."),
+        ]
+        figures = [
+            by_depth.figure(name, title, note=note, y="Spearman correlation", found=shown, references=references)
+            for name, title, note, shown in (
+                ("spearman", "Frozen sentence similarity", "Cosine of mean vectors against human scores.", found),
+                ("spearman-centred", "Frozen sentence similarity, centred", "The same, the common direction removed.", found_centred),
+            )
+        ]
+        notes = [f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."]
+        return Report({"Spearman, best depth": best}, tables, figures, notes)
+
+    def _rank(self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats) -> tuple[by_depth.Found, interface.Estimate]:
+        flat = [row for rows in similar.values() for row in rows]
+
+        def measure(weights: Floats) -> dict[str, float]:
+            return {str(i): spearman(row, gold, weights) for i, row in enumerate([*flat, overlap])}
+
+        values = list(estimates(measure, np.arange(len(gold)), resamples=self.config.resamples).values())
+        found: by_depth.Found = {}
+        for name, rows in similar.items():
+            found[name], values = values[: len(rows)], values[len(rows) :]
+        return found, values[0]
+
+
+def read_pairs(path: Path) -> list[tuple[str, str, float]]:
+    """(sentence, sentence, score) of GLUE's file, whose first line names the columns."""
+    rows = cells(path, 3)
+    where, names = next(rows, (str(path), []))
+    if not set(COLUMNS) <= set(names):
+        raise ProbeDataError(f"its first line does not name the columns {', '.join(COLUMNS)}", where=where, fix="Give GLUE's STS-B dev.tsv")
+    places = [names.index(column) for column in COLUMNS]
+    found = []
+    for where, row in rows:
+        try:
+            first, second, score = (row[place] for place in places)
+            found.append((first, second, float(score)))
+        except (IndexError, ValueError):
+            raise ProbeDataError("not two sentences and a number", where=where) from None
+    if len(found) < 2:
+        raise ProbeDataError("fewer than two pairs of sentences", where=path)
+    return found
+
+
+def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Floats:
+    """[depths, texts, D]: the mean over a text's tokens, [CLS] and [SEP] left out."""
+    loaded = encoder.loaded
+    rows = hidden.rows_of_texts(loaded.tokenizer, texts, loaded.config.max_positions)
+    return hidden.word_vectors(loaded, rows, [1] * len(rows), progress)[0]
+
+
+def cosines(vectors: npt.NDArray[np.float32]) -> Floats:
+    """Of the first half's vectors [2N, D] with those of the second; 0 where one is zero."""
+    first, second = np.split(vectors.astype(np.float64), 2)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.asarray((first * second).sum(1) / np.where(lengths > 0, lengths, 1.0))
+
+
+def word_overlap(first: str, second: str) -> float:
+    """Shared words over all words, letter case aside (Jaccard 1901)."""
+    a, b = set(first.lower().split()), set(second.lower().split())
+    return len(a & b) / max(1, len(a | b))
