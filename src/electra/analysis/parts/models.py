@@ -86,12 +86,12 @@ def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> 
     return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
 
 
-def require_same_vocabulary(models: Sequence[Model], probe: str) -> None:
+def require_same_vocabulary(models: Sequence[Model], probe: str, fix: str = "Give models of one tokenizer") -> None:
     """Refuse by name what cannot be compared id by id."""
     for other in models[1:]:
         if other.tokenizer.digest != models[0].tokenizer.digest:
             raise ModelError(
                 f"{models[0].name} and {other.name} have different vocabularies, and {probe} compares token by token",
                 where=other.source,
-                fix="Give models of one tokenizer",
+                fix=fix,
             )

@@ -26,8 +26,11 @@ Combine = Literal["max", "mean", "first"]
 Language = Literal["en", "de"]
 
 STORE = "store.json"
-PER_DOCUMENT = 8  # rows taken from one document at most, so that no document is the whole sample
-SHORTEST = 8  # tokens of a row: headings and the like are left out
+PER_DOCUMENT = 8  # rows or sentences taken from one document at most, so that no document is the whole sample
+SHORTEST = 8  # tokens of a row, words of a sentence: headings and the like are left out
+LONGEST_SENTENCE = 40
+LONGEST_TEXT = 1000  # tokens of a document that sentences are taken from
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 
@@ -60,18 +63,40 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
     return rows
 
 
-def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
+def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: int) -> list[list[str]]:
+    """`count` sentences as words, cut at full stops, few of any one document. A store's ids are first made text again."""
     if paths[0].name == STORE:
-        store = TokenStore.open(paths[0].parent)
-        if store.tokenizer_digest != tokenizer.digest:
-            fix = "Give text files, which each model tokenises for itself"
-            raise ProbeDataError("this token store was made with another tokenizer than the model's", where=store.path, fix=fix)
-        for index in range(store.heldout.num_documents):
-            yield np.asarray(store.heldout.document(index)).astype(np.int64)
+        texts = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
+    else:
+        texts = _texts(paths)
+    found: list[list[str]] = []
+    for text in texts:
+        cut = [words_of(part) for part in _SENTENCE.split(text[: 8 * LONGEST_TEXT])]
+        found += [words for words in cut if SHORTEST <= len(words) <= LONGEST_SENTENCE][:PER_DOCUMENT]
+        if len(found) >= count:
+            break
+    if not found:
+        raise ProbeDataError("no sentences in it", where=paths[0], fix="Give a token store or text files")
+    return found[:count]
+
+
+def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
+    if paths[0].name != STORE:
+        for text in _texts(paths):
+            yield tokenizer.encode_corpus([text])[0].astype(np.int64)
         return
+    store = TokenStore.open(paths[0].parent)
+    if store.tokenizer_digest != tokenizer.digest:
+        fix = "Give text files, which each model tokenises for itself"
+        raise ProbeDataError("this token store was made with another tokenizer than the model's", where=store.path, fix=fix)
+    for index in range(store.heldout.num_documents):
+        yield np.asarray(store.heldout.document(index)).astype(np.int64)
+
+
+def _texts(paths: Sequence[Path]) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as scratch:
         for text in Documents(paths, CorpusConfig(unit="line"), Path(scratch)):
-            yield tokenizer.encode_corpus([text.text])[0].astype(np.int64)
+            yield text.text
 
 
 def read_learners(path: Path) -> list[Sentence]:
