@@ -52,12 +52,12 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
-def command(store: Path, out: Path, processes: int = 1, **changes: str) -> list[str]:
+def command(store: Path, out: Path, processes: int = 1, torchrun: bool = False, **changes: str) -> list[str]:
     settings = SETTINGS | {f"--{name}": value for name, value in changes.items()}
     flags = [word for pair in settings.items() for word in pair]
-    launcher = (
-        ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())] if processes > 1 else []
-    )
+    if processes > 1 and not torchrun:
+        flags += ["--processes", str(processes)]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())] if torchrun else []
     return [sys.executable, *launcher, "-m", "electra", "pretrain", "--store", str(store), "--out", str(out), *flags]
 
 

@@ -109,17 +109,33 @@ def fingerprint_without(out: Path, foreign: Path) -> object:
 
 
 def test_two_processes_killed_and_continued(toy_store: Path, tmp_path: Path) -> None:
-    """Under torchrun with two processes, to the same bits; and the same data as one process saw."""
-    complete(command(toy_store, tmp_path / "whole", processes=2))
-    out = tmp_path / "run"
-    process = launch(command(toy_store, out, processes=2))
-    while process.poll() is None and steps_done(out) < 22:
-        time.sleep(0.002)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    time.sleep(0.5)
-    complete(command(toy_store, out, processes=2))
-    assert fingerprint(out) == fingerprint(tmp_path / "whole")
+    """Under torchrun with two processes, to the same bits; and those are the bits of our own launcher.
+
+    Our launcher saves when it is told to stop or is killed: either way the same command continues.
+    """
+    whole = tmp_path / "whole"
+    complete(command(toy_store, whole, processes=2))
+    for name, number, torchrun in (("torchrun", signal.SIGKILL, True), ("told", signal.SIGTERM, False), ("killed", signal.SIGKILL, False)):
+        out = tmp_path / name
+        process = launch(command(toy_store, out, processes=2, torchrun=torchrun))
+        while process.poll() is None and steps_done(out) < 22:
+            time.sleep(0.002)
+        (os.killpg if torchrun else os.kill)(process.pid, number)
+        process.communicate(timeout=60)  # returns when every process that holds the pipe has ended
+        if not torchrun:
+            assert process.returncode == (143 if number == signal.SIGTERM else -number)
+            assert "stopped at step" in (out / "log.txt").read_text()
+        complete(command(toy_store, out, processes=2))
+        assert fingerprint(out)["model.safetensors"] == fingerprint(whole)["model.safetensors"]
+        assert [row["batch_digest"] for row in rows(out)] == [row["batch_digest"] for row in rows(whole)]
+    assert fingerprint(tmp_path / "torchrun") == fingerprint(whole)
+
+
+def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+    process = launch(command(tmp_path / "no-store", tmp_path / "run", processes=2))
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert output.count("error:") == 1, output
 
 
 def test_two_processes_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ class Inputs:
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps."""
     workers: int | None = None
     """Processes that encode the corpus (none: all cores)."""
+    processes: int = 1
+    """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core. Across machines: torchrun."""
     init_discriminator: str | None = None
     """Continue from this model's discriminator: a run, a model folder or a hub name."""
     init_generator: str | None = None
@@ -62,6 +64,7 @@ class Inputs:
 class Arguments:
     inputs: Inputs
     recipe: Recipe
+    argv: tuple[str, ...]
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -77,7 +80,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     kind = make_dataclass("Options", [("objective", objective_type, field(default_factory=objective_type))], bases=(Inputs,), frozen=True)
     default: Any = kind(
         **{name: getattr(recipe, name) for name in ("model", "training", "evaluation", "tokenizer", "data")},
-        objective=objective_type() if in_a_hurry else build(objective_type, recipe.objective, where=f"{path}.objective"),
+        objective=objective_type() if in_a_hurry else build(objective_type, recipe.objective, where=f"{path}: objective"),
     )
     inputs = parse_arguments(kind, argv, verb="pretrain", description=__doc__ or "", default=default)
     flags = dataclasses.asdict(inputs)
@@ -86,7 +89,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         chosen["training"] = merge(chosen["training"], {"budget": inputs.budget})
     elif chosen["training"]["steps"] is not None and _peek(argv, "--training.steps"):
         chosen["training"] = merge(chosen["training"], {"budget": None})
-    return Arguments(inputs, make_recipe(chosen))
+    return Arguments(inputs, make_recipe(chosen), tuple(argv))
 
 
 def run(arguments: Arguments) -> int:
@@ -101,6 +104,13 @@ def run(arguments: Arguments) -> int:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
     read_record(inputs.out)  # refuses a folder that holds something else before anything is written there
     launched = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    if inputs.processes < 1 or recipe.training.batch_size % inputs.processes:
+        what = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
+        raise ConfigError(what, where="--processes", fix="Give a number that divides training.batch_size")
+    if inputs.processes > 1 and not launched:
+        from electra.training.launch import launch
+
+        return launch(["pretrain", *arguments.argv], inputs.processes)
     leads = os.environ.get("RANK", "0") == "0"
     try:
         with durable.lock(inputs.out) if leads else nullcontext():
@@ -188,9 +198,9 @@ def finish(run: Run) -> None:
     if run.store.audit:
         durable.commit_json(folder / "audit.json", run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
+    pair.cpu()  # whole: one network's weights may be made of another's
     for kind, network in (("generator", pair.generator), ("discriminator", pair.discriminator)):
         if network is not None:
-            network.cpu()
             export_network(folder / kind, network, run.store.tokenizer, card_of_run(folder, kind))
     discriminator, generator = load_pair(folder)
     seed = run.recipe.training.seed

@@ -1,4 +1,4 @@
-"""Data parallelism under torchrun, without wrappers: every process holds the whole pair and a slice of each batch.
+"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch.
 
 Gradients are summed once an update in one flat buffer of fixed order: DistributedDataParallel rebuilds its buckets after the first
 step, which changes the order of additions and so the bits of a resumed run.
@@ -13,6 +13,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from electra.training.launch import RENDEZVOUS, stop_with_launcher
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class World:
 
 
 def join_world() -> World:
-    """Read torchrun's environment and join its process group; alone without it."""
+    """Join the processes that --processes or torchrun started; alone without them."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()
@@ -79,7 +81,10 @@ def join_world() -> World:
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl" if cuda else "gloo", timeout=timedelta(minutes=float(os.environ.get("ELECTRA_TIMEOUT_MINUTES", "10"))))
+    stop_with_launcher()
+    timeout = timedelta(minutes=float(os.environ.get("ELECTRA_TIMEOUT_MINUTES", "10")))
+    meet = os.environ.get(RENDEZVOUS, "env://")
+    dist.init_process_group("nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=timeout)
     return World(rank, size, local_rank)
 
 

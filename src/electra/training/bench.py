@@ -1,0 +1,164 @@
+"""How fast this machine trains: its ceilings, one step and its parts, tokens per second, and the share of the ceiling reached.
+
+The text is random ids, which costs what real text costs. Matrix-product FLOPs are counted as they are executed (torch's counter), so
+the share of the ceiling (MFU) has no generous embedding lookups in it.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from electra.data.specials import Specials
+from electra.data.store import TokenDocuments, TokenStore
+from electra.training.distributed import World
+from electra.training.loop import update
+from electra.training.recipe import Recipe
+from electra.training.run import Run, build_run
+from electra.training.telemetry import Telemetry
+
+WARM_UP = 2  # steps before the clock starts
+FEWEST = 5  # steps measured, however long they take
+
+
+def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> TokenStore:
+    """Documents of random ordinary ids, in memory."""
+    ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
+    split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
+    return TokenStore(Path("memory"), split, split, Specials(pad=0, unk=1, cls=2, sep=3, mask=4), vocab_size, "none", {"digest": "none"})
+
+
+def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None = None) -> dict[str, Any]:
+    """Train on random ids for about `seconds`, after a warm-up. Rates are those of all processes together."""
+    world = world or World()
+    recipe = replace(recipe, training=replace(recipe.training, steps=1 << 30, budget=None, log_every=1 << 30))
+    run = build_run(recipe, Path("memory"), random_store(vocab_size), world)
+    run = replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
+    now = clock(run.device)
+    for _ in range(WARM_UP):
+        began = now()
+        update(run)
+    with FlopCounterMode(display=False) as counter:
+        update(run)
+    steps = int(str(world.broadcast(max(FEWEST, round(seconds / (now() - began) * 2)))))
+    times = []
+    for _ in range(steps):
+        began = now()
+        update(run)
+        times.append(now() - began)
+    tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
+    peak = ceiling(run.device, run.precision)
+    return {
+        "objective": recipe.objective.get("name"),
+        "size": recipe.model.size,
+        "encoder": recipe.model.encoder,
+        "batch": recipe.training.batch_size,
+        "length": recipe.training.length,
+        "vocab_size": vocab_size,
+        "precision": run.precision,
+        "device": str(run.device),
+        "threads": torch.get_num_threads(),
+        "processes": world.size,
+        "steps": steps,
+        "tokens_per_s_median": round(tokens / statistics.median(times), 1),
+        "tokens_per_s_best": round(tokens / min(times), 1),
+        "flops_per_token": round(flops / tokens),
+        "paper_flops_per_token": round(run.flops_per_step / tokens),
+        "matmul_gflops": round(peak / 1e9, 1),
+        "mfu": round(flops / statistics.median(times) / (peak * world.size), 4),
+        "copy_gb_per_s": round(copy_rate(run.device) / 1e9, 1),
+        "peak_rss_mib": peak_memory(run.device) >> 20,
+        "parts": parts(run, max(3, steps // 4)),
+    }
+
+
+def parts(run: Run, steps: int) -> dict[str, float]:
+    """Seconds of a step by its parts (median), measured with a clock around each: on a GPU this waits for the device between them."""
+    now = clock(run.device)
+    spent: dict[str, float] = {}
+
+    def timed(name: str, owner: Any, method: str) -> None:
+        function = getattr(owner, method)
+
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            began = now()
+            result = function(*arguments, **options)
+            spent[name] = spent.get(name, 0.0) + now() - began
+            return result
+
+        object.__setattr__(owner, method, wrapped)
+
+    timed("data", run, "micro_batches")
+    timed("data", run.objective, "corrupt")
+    for kind, network in run.networks():
+        timed(kind, network.encoder, "forward")
+    timed("forward", run.objective, "forward")
+    timed("optimizer", run.optimizer, "clip")
+    timed("optimizer", run.optimizer, "step")
+    timed("reduction", run.world, "sum_gradients")
+    rows = []
+    for _ in range(steps):
+        spent.clear()
+        began = now()
+        update(run)
+        total = now() - began
+        encoders = sum(spent.get(kind, 0.0) for kind, _ in run.networks())
+        row = {"data": spent["data"], **{kind: spent.get(kind, 0.0) for kind, _ in run.networks()}}
+        row["vocabulary, sampling, losses"] = spent["forward"] - encoders
+        row["backward and rest"] = total - spent["data"] - spent["forward"] - spent["optimizer"] - spent["reduction"]
+        row["reduction"] = spent["reduction"]
+        row["optimizer"] = spent["optimizer"]
+        rows.append(row)
+    return {name: round(statistics.median(row[name] for row in rows), 6) for name in rows[0]}
+
+
+def clock(device: torch.device) -> Callable[[], float]:
+    def on_gpu() -> float:
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return on_gpu if device.type == "cuda" else time.perf_counter
+
+
+def ceiling(device: torch.device, precision: str) -> float:
+    """FLOP/s of a plain matrix product large enough to be limited by nothing else, at its best moment."""
+    size = 8192 if device.type == "cuda" else 1024
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
+    return 2 * size**3 / best_of(lambda: a @ b, device)
+
+
+def copy_rate(device: torch.device) -> float:
+    """Bytes/s, read and written, of copying an array larger than the caches."""
+    source = torch.ones(1 << (28 if device.type == "cuda" else 26), dtype=torch.float32, device=device)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / best_of(lambda: target.copy_(source), device)
+
+
+def best_of(work: Callable[[], object], device: torch.device, seconds: float = 0.5) -> float:
+    now = clock(device)
+    work()
+    times: list[float] = []
+    started = now()
+    while len(times) < 3 or now() - started < seconds:
+        began = now()
+        work()
+        times.append(now() - began)
+    return min(times)
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: of the device where there is one, else of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
