@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "interop": {"model", "data"},
     "finetune": {"training", "model", "data", "interop"},
     "analysis": {"objectives", "model", "data", "interop"},
+    "ablate": {"training", "finetune", "objectives", "interop", "model", "data"},
     "report": set(),
     "demo": {"analysis", "interop"},
 }

@@ -1,0 +1,154 @@
+"""Compare objectives and settings at equal compute: the arms of a study, over seeds, with statistics and a page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra.cli.arguments import Positional
+from electra.errors import ConfigError, RunFolderError
+
+if TYPE_CHECKING:
+    from electra.ablate.study import Study
+    from electra.data.store import TokenStore
+    from electra.training.signals import StopRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    study: Positional[str]
+    """objectives, generator-size, training-algorithm, tying, masking, convergence, model-size, lambda, temperature, ...; or a TOML file."""
+    out: Path
+    """The study's folder. The same command again continues a study that was stopped; more --seeds, or a panel, add to a finished one."""
+    corpus: tuple[str, ...] = ()
+    """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's own documentation)."""
+    store: Path | None = None
+    """A token store made by electra prepare, instead of a corpus."""
+    budget: str | None = None
+    """What each arm gets (none: the recipe's): 2e14flops; 10Mtokens or 5000steps, which no arm gets less of; 30m of the baseline arm."""
+    seeds: int = 3
+    """Replicates of each arm. Arms share the seed of a replicate, and with it the order of the data."""
+    seed: int = 1
+    """The first seed."""
+    recipe: str | None = None
+    """What the arms change: a recipe's name or a TOML file (none: the study's, budget-tiny in all of ours)."""
+    panel_data: Path | None = None
+    """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training metrics only."""
+    panel: tuple[str, ...] = ("pos", "chunking")
+    """Tasks that score each arm's encoder: pos, chunking (frozen); sst2, cola, mnli (tuned, and slower)."""
+    jobs: int = 1
+    """Arms trained at the same time."""
+    threads: int | None = None
+    """CPU threads of each (none: the cores, divided by --jobs)."""
+    workers: int | None = None
+    """Processes that encode the corpus (none: all cores)."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra import durable
+    from electra.ablate.study import find_study, read_study
+    from electra.training.signals import StopRequest
+
+    for name in ("seeds", "jobs", "threads"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"must be at least 1, not {value}", where=f"--{name}")
+    study = read_study(find_study(arguments.study))
+    _refuse_strangers(arguments.out)
+    with durable.lock(arguments.out):
+        store = _open_store(arguments, study)
+        with StopRequest() as stop:
+            return _run_study(arguments, study, store, stop)
+
+
+def _refuse_strangers(out: Path) -> None:
+    from electra.ablate.plan import RECORD
+
+    if out.exists() and not out.is_dir():
+        raise RunFolderError("is a file, not a folder", where=out, fix="Choose another --out")
+    strangers = [path.name for path in out.glob("*") if path.name not in ("store", "tokenizer", "log.txt") and path.name[0] != "."]
+    if strangers and not (out / RECORD).exists():
+        raise RunFolderError(f"holds files that are not a study ({strangers[0]}, ...)", where=out, fix="Choose another --out")
+
+
+def _open_store(arguments: Arguments, study: Study) -> TokenStore:
+    from electra.ablate.study import arm_recipe
+    from electra.cli.pretrain import Inputs, open_store
+
+    if arguments.store is not None and arguments.corpus:
+        raise ConfigError("both --store and --corpus are given", fix="Give one of them")
+    baseline = arm_recipe(study, study.arms[study.baseline], arguments.recipe or study.recipe)
+    inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=arguments.store, workers=arguments.workers)
+    store = open_store(inputs, baseline, leads=True)
+    if not (arguments.out / "tokenizer").exists():
+        store.tokenizer.save(arguments.out / "tokenizer")  # where the workers find it
+    return store
+
+
+def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: StopRequest) -> int:
+    from electra import durable
+    from electra.ablate import panel, plan, results, runner
+    from electra.ablate.overview import Overview
+    from electra.report.study import write_report
+
+    out = arguments.out
+    threads = arguments.threads or max(1, _cores() // arguments.jobs)
+    planned = plan.make_plan(
+        study,
+        store,
+        out,
+        recipe=arguments.recipe or study.recipe,
+        budget_text=arguments.budget,
+        threads=threads,
+        panel=panel.describe(arguments.panel_data, arguments.panel),
+    )
+    durable.commit_json(out / plan.RECORD, planned)
+    seeds = range(arguments.seed, arguments.seed + arguments.seeds)
+    jobs = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, seeds)]
+
+    def record() -> dict[str, Any]:
+        found = results.gather(planned, jobs)
+        results.write(out, found)
+        return found
+
+    with Overview(study.title, jobs, out / "log.txt") as overview:
+        for line in _opening(planned, jobs, threads, arguments.jobs):
+            overview.say(line)
+
+        def finished(progress: runner.Progress) -> None:
+            overview.ended(progress)
+            record()
+
+        crew = runner.Crew(out.resolve(), arguments.jobs, threads)
+        runner.carry_out(crew, jobs, stopping=lambda: stop.received is not None, look=overview.look, finished=finished)
+        found = record()
+        for line in results.describe(found):
+            overview.say(line)
+        overview.say(f"page: {write_report(out)}")
+        if stop.received is not None and not found["complete"]:
+            overview.say("stopped; the same command continues from here")
+            return stop.exit_code
+        for failure in found["failed"]:
+            overview.say(f"failed: {failure['job']}: {failure['problem']}")
+    return 1 if found["failed"] else 0
+
+
+def _opening(planned: dict[str, Any], jobs: list[Any], threads: int, at_once: int) -> list[str]:
+    done = sum(progress.state == "done" for progress in jobs)
+    arms = planned["fixed"]["arms"]
+    lines = [
+        f"{len(arms)} arms, {planned['fixed']['flops']:.3g} FLOPs each; {len(jobs)} runs, {done} of them done; "
+        f"{at_once} at a time, {threads} thread{'s' if threads > 1 else ''} each"
+    ]
+    for name, arm in arms.items():
+        steps = arm["steps"][-1]
+        tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
+        lines.append(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
+    return lines
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

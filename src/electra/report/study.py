@@ -1,0 +1,339 @@
+"""The page of a study: its answer in one figure, the arms in a table, curves along the compute, and how far to trust them. Without torch.
+
+Every number comes from results.json, written by `electra ablate`; nothing is computed here. Figures also go to figures/ as standalone SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from electra import durable
+from electra.errors import ConfigError
+from electra.report import charts, figures
+from electra.report.glossary import METRICS, humanize
+from electra.report.page import Block, Facts, Fold, Number, Panel, Panels, Section, Table, Text, render, write
+
+RESULTS, PAGE = "results.json", "report.html"
+FORMAT = 1
+SCALE = "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never the values."
+PAPER_COLUMN = "Paper (another scale)"
+
+
+@dataclass(frozen=True)
+class Spread(Number):
+    """A mean with its 95 % interval behind it."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __html__(self) -> str:
+        shown = super().__html__()
+        if self.low is None or self.high is None:
+            return shown
+        return Markup('{} <span class="none">[{}, {}]</span>').format(shown, Number(self.low, self.kind), Number(self.high, self.kind))
+
+
+@dataclass(frozen=True)
+class Change(Number):
+    """A difference, always with its sign."""
+
+    def __html__(self) -> str:
+        if self.value is None:
+            return super().__html__()
+        return Markup('<data value="{}">{}</data>').format(repr(self.value), f"{self.value:+.4f}")
+
+
+def write_report(out: Path) -> Path:
+    """Draw the results that lie in `out` and write their page; returns its path."""
+    results = durable.read_json(out / RESULTS, ConfigError, fix="Run electra ablate")
+    if not isinstance(results, dict) or results.get("format") != FORMAT:
+        raise ConfigError("not the results of a study of this version", where=out / RESULTS)
+    drawn: dict[str, str] = {}
+    html = page(results, drawn)
+    for name, svg in drawn.items():
+        durable.commit_file(out / "figures" / f"{name}.svg", svg.encode())
+    write(out / PAGE, html)
+    return out / PAGE
+
+
+def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
+    study = results["study"]
+    opening: list[Block] = [_facts(results)]
+    if not results["complete"]:
+        opening.append(Text("Not finished: the numbers below are of the runs that are done.", "warning"))
+    opening += [Text(f"Failed: {one['job']}: {one['problem']}", "warning") for one in results["failed"]]
+    if not results["panel"]:
+        opening.append(
+            Text("Without a transfer panel there are pre-training metrics only, and objectives have few of those in common.", "quiet")
+        )
+    if not figures.available():
+        opening.append(Text(figures.INSTALL, "quiet"))
+    parts = (
+        _answer(results, drawn),
+        _scores(results, drawn),
+        _along_compute(results, drawn),
+        _cost(results),
+        _trust(results),
+        _recipes(results),
+    )
+    sections = [part for part in parts if part is not None]
+    return render(study["title"], sections, kicker="electra ablate", summary=study["question"], opening=opening)
+
+
+def title_of(results: Mapping[str, Any], arm: str) -> str:
+    return str(results["study"]["arms"][arm]["title"])
+
+
+def metric_title(results: Mapping[str, Any], metric: str) -> str:
+    if metric == "panel":
+        return "Panel mean"
+    return str(results["panel"][metric]["title"]) if metric in results["panel"] else METRICS[metric].title
+
+
+def metric_note(results: Mapping[str, Any], metric: str) -> str:
+    if metric == "panel":
+        return "The mean of the panel's tasks. Higher is better. "
+    if metric in results["panel"]:
+        return f"{humanize(results['panel'][metric]['metric'])}, higher is better. "
+    return f"{METRICS[metric].meaning} "
+
+
+def _facts(results: Mapping[str, Any]) -> Facts:
+    final = results["budgets"][-1]
+    runs = sum(arm["runs"] for budget in results["budgets"] for arm in budget["arms"].values())
+    seeds = results["seeds"]
+    return Facts(
+        [
+            ("Arms", str(len(final["arms"]))),
+            ("Training FLOPs of each", Number(results["flops"], "power"), f"budget {results['budget']}"),
+            ("Seeds", str(len(seeds)), ", ".join(map(str, seeds))),
+            ("Runs done", str(runs)),
+            ("Recipe", str(results["recipe"])),
+        ],
+        large=True,
+    )
+
+
+def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None:
+    """The primary score: the figure, and the table with the test against the baseline."""
+    metric = results["primary"]
+    if metric is None:
+        return None
+    study, arms = results["study"], results["budgets"][-1]["arms"]
+    blocks: list[Block] = []
+    panel = _panel(results, metric, drawn)
+    if panel is not None:
+        blocks.append(Panels({"": [panel]}))
+    blocks.append(_test_table(results, metric))
+    paper = study["paper"]
+    if any(arm["paper"] is not None for arm in study["arms"].values()):
+        blocks.append(Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE}", "quiet"))
+    elif paper["source"]:
+        blocks.append(Text(f"Paper ({paper['source']}): {paper['note']}", "quiet"))
+    blocks += _reached(results)
+    baseline = title_of(results, study["baseline"])
+    done = max((arm["scores"][metric]["n"] for arm in arms.values() if metric in arm["scores"]), default=0)
+    lead = f"Mean over {done} seeds with 95 % intervals; every arm is tested against {baseline}, seed by seed (paired t-test)."
+    return Section("Result", blocks, lead)
+
+
+def _test_table(results: Mapping[str, Any], metric: str) -> Table:
+    study, arms = results["study"], results["budgets"][-1]["arms"]
+    with_paper = any(arm["paper"] is not None for arm in study["arms"].values())
+    columns = ["Arm", metric_title(results, metric), "sd", "Against baseline", "95 % interval", "p", "p (Holm)"]
+    rows = []
+    for name, arm in arms.items():
+        one = arm["scores"].get(metric, {})
+        against = one.get("against_baseline") or {}
+        row: list[object] = [
+            title_of(results, name) + (" (baseline)" if name == study["baseline"] else ""),
+            Spread(one.get("mean"), "score", one.get("low"), one.get("high")),
+            Number(one.get("sd"), "score"),
+            Change(against.get("difference")),
+            _between(against.get("low"), against.get("high")),
+            Number(against.get("p"), "score"),
+            Number(against.get("p_holm"), "score"),
+        ]
+        rows.append([*row, Number(study["arms"][name]["paper"], "plain")] if with_paper else row)
+    return Table([*columns, PAPER_COLUMN] if with_paper else columns, rows)
+
+
+def _between(low: float | None, high: float | None) -> Markup | None:
+    return None if low is None or high is None else Markup("[{}, {}]").format(Change(low), Change(high))
+
+
+def _reached(results: Mapping[str, Any]) -> list[Block]:
+    """Studies with several budgets: how much compute an arm needs for what the baseline ends with."""
+    found, whole = results["reached"], results["budgets"][-1]["flops"]
+    baseline = title_of(results, results["study"]["baseline"])
+    lines: list[Block] = []
+    for arm, flops in found.items():
+        if arm == results["study"]["baseline"]:
+            continue
+        if flops is None:
+            lines.append(Text(f"{title_of(results, arm)} does not reach the final mean of {baseline} within the budget."))
+        else:
+            share = f"{100 * flops / whole:.0f} %"
+            first = " or less: its smallest budget is above it already" if flops == results["budgets"][0]["flops"] else ""
+            lines.append(Text(f"{title_of(results, arm)} reaches the final mean of {baseline} with {share} of its compute{first}."))
+    return lines
+
+
+def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
+    """Every score at the whole budget."""
+    arms = results["budgets"][-1]["arms"]
+    metrics = list(dict.fromkeys(metric for arm in arms.values() for metric in arm["scores"]))
+    shown = [metric for metric in metrics if metric != results["primary"]]
+    panels = [panel for metric in shown if (panel := _panel(results, metric, drawn)) is not None]
+    blocks: list[Block] = [Panels({"": panels})] if panels else []
+    for group in (shown[i : i + 4] for i in range(0, len(shown), 4)):
+        rows = []
+        for name, arm in arms.items():
+            cells = [arm["scores"].get(metric, {}) for metric in group]
+            rows.append([title_of(results, name), *(Spread(one.get("mean"), "score", one.get("low"), one.get("high")) for one in cells)])
+        blocks.append(Table(["Arm", *(metric_title(results, metric) for metric in group)], rows))
+    lead = (
+        "Held-out pre-training metrics are of the last evaluation. Language-model losses are of the small generator where an arm has one."
+    )
+    return Section("All scores", blocks, lead)
+
+
+def _panel(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
+    """One score of all arms: along the budgets, along the study's axis, or as one row an arm."""
+    if not figures.available():
+        return None
+    figure, note = _figure(results, metric)
+    svg = charts.draw(f"study-{metric.replace('_', '-')}", figure)
+    if svg is None:
+        return None
+    drawn[f"{metric.replace('_', '-')}"] = svg
+    return Panel(metric_title(results, metric), metric_note(results, metric) + note, figures.inline(svg))
+
+
+def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], str]:
+    study, budgets = results["study"], results["budgets"]
+    final = {name: arm["scores"][metric] for name, arm in budgets[-1]["arms"].items() if metric in arm["scores"]}
+    if len(budgets) > 1:
+        scale, unit = flops_scale(results["flops"])
+        series = []
+        for name in final:
+            points = [(one["flops"] / scale, one["arms"][name]["scores"].get(metric, {})) for one in budgets]
+            series.append(_series(title_of(results, name), points))
+        return _drawing("lines", f"training FLOPs{unit}", metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
+    placed = {name: arm["at"] for name, arm in study["arms"].items() if arm["at"] is not None and name in final}
+    if placed:
+        labels = dict.fromkeys(study["arms"][name]["series"] for name in placed)
+        series = []
+        for label in labels:
+            members = sorted((at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label)
+            series.append(_series(label or metric_title(results, metric), members))
+        ends = min(placed.values()), max(placed.values())
+        series += [
+            _series(title_of(results, name), [(end, one | {"low": None, "high": None}) for end in ends], "reference")
+            for name, one in final.items()
+            if name not in placed
+        ]
+        return _drawing("lines", study["axis"], metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
+    rows = [(title_of(results, name), one) for name, one in final.items()]
+    seeds = [(title_of(results, name), {"mean": value}) for name, one in final.items() for value in one["by_seed"].values()]
+    series = [_series("mean and 95 % interval", rows), _series("one seed", seeds, "points")]
+    return _drawing("categories", metric_title(results, metric), "", series), "Bars are 95 % intervals over seeds."
+
+
+def _series(label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], style: str = "line") -> dict[str, Any]:
+    values = {key: [one.get(source) for _, one in points] for key, source in (("y", "mean"), ("low", "low"), ("high", "high"))}
+    bounded = any(value is not None for value in values["low"])
+    ends = {key: values[key] if bounded else [] for key in ("low", "high")}
+    return {"label": label, "x": [x for x, _ in points], "y": values["y"], **ends, "style": style}
+
+
+def _drawing(kind: str, x: str, y: str, series: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"kind": kind, "x": x, "y": y, "series": series, "x_range": None, "y_range": None}
+
+
+def flops_scale(flops: float) -> tuple[float, str]:
+    """A divisor that keeps the numbers of an axis short, and how its title names it."""
+    exponent = int(f"{flops:e}".split("e")[1])
+    return 10.0**exponent, f" (x 10^{exponent})"
+
+
+def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None:
+    """Held-out curves of the whole-budget runs."""
+    curves = results["curves"]
+    metrics = list(dict.fromkeys(metric for arm in curves.values() for metric in arm))
+    if not metrics or not figures.available():
+        return None
+    scale, unit = flops_scale(results["flops"])
+    panels = []
+    for metric in metrics:
+        series = []
+        for name, arm in curves.items():
+            if metric in arm:
+                one = arm[metric]
+                points = [
+                    (x / scale, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in zip(*one.values(), strict=True)
+                ]
+                series.append(_series(title_of(results, name), points))
+        svg = charts.draw(f"curve-{metric.replace('_', '-')}", _drawing("lines", f"training FLOPs{unit}", METRICS[metric].title, series))
+        if svg is not None:
+            drawn[f"curve-{metric.replace('_', '-')}"] = svg
+            panels.append(Panel(METRICS[metric].title, METRICS[metric].meaning, figures.inline(svg)))
+    lead = "Held-out metrics while the arms were trained: means over seeds, bands are 95 % intervals."
+    return Section("Along the compute", [Panels({"": panels})], lead) if panels else None
+
+
+def _cost(results: Mapping[str, Any]) -> Section:
+    rows = []
+    for budget in results["budgets"]:
+        at = f", {budget['share']:g} of the budget" if len(results["budgets"]) > 1 else ""
+        for name, arm in budget["arms"].items():
+            rows.append(
+                (
+                    title_of(results, name) + at,
+                    Number(arm["flops_per_step"], "power"),
+                    Number(arm["steps"]),
+                    Number(arm["tokens"], "large"),
+                    Number(arm["flops"], "power"),
+                    Change(arm["flops"] / budget["flops"] - 1),
+                    Number(arm["seconds"], "seconds"),
+                    f"{arm['collapsed']} of {arm['runs']}",
+                )
+            )
+    columns = ("Arm", "FLOPs an update", "Updates", "Tokens", "Training FLOPs", "Off the budget", "Time of a run", "Collapse alarms")
+    lead = "Every arm gets the whole number of updates that comes nearest to the budget. FLOPs as the paper's script counts them."
+    return Section("Compute", [Table(columns, rows)], lead)
+
+
+def _trust(results: Mapping[str, Any]) -> Section:
+    rows = []
+    for metric, one in results["budgets"][-1]["reliability"].items():
+        values = (one["sd"], one["sd_of_differences"], one["detectable"])
+        rows.append((metric_title(results, metric), *(Number(value, "score") for value in values), Number(one["n"])))
+    columns = ("Score", "sd between seeds", "sd of paired differences", "Smallest detectable difference", "Seeds")
+    note = "Smallest detectable: a true difference of that size would be found in four of five studies (two-sided paired test at 5 %)."
+    blocks: list[Block] = [
+        Table(columns, rows),
+        Text(f"{note} A smaller difference that is not found is no evidence of equality.", "quiet"),
+    ]
+    return Section("How far to trust this", blocks, "What another seed changes, pooled over the arms, and what this many seeds can show.")
+
+
+def _recipes(results: Mapping[str, Any]) -> Section:
+    """What the arms differ in, and each arm's recipe."""
+    flat = {name: {f"{s}.{k}": v for s, keys in recipe.items() for k, v in keys.items()} for name, recipe in results["arms"].items()}
+    keys = list(dict.fromkeys(key for one in flat.values() for key in one))
+    differing = [key for key in keys if len({repr(one.get(key)) for one in flat.values()}) > 1]
+    rows = [[key, *(_shown(one.get(key)) for one in flat.values())] for key in differing]
+    blocks: list[Block] = [Table(["Key", *(title_of(results, name) for name in flat)], rows)]
+    same = [(key, _shown(next(iter(flat.values())).get(key))) for key in keys if key not in differing]
+    blocks.append(Fold("What all arms have in common", [Table(("", ""), same)]))
+    return Section("What the arms differ in", blocks)
+
+
+def _shown(value: Any) -> str | None:
+    return None if value is None else str(value)
