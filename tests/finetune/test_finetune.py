@@ -298,10 +298,12 @@ def test_an_undefined_metric_is_null_with_a_reason(electra_folder: Path, sst2_fo
     assert results["eval_matthews_correlation_reason"] == "only one label in the data" and results["eval_accuracy"] is not None
 
 
-def test_a_linear_head_is_measured_and_not_saved(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_linear_head_is_kept_beside_the_saved_encoder(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, head="linear", epochs=0.2), lines.append)
-    assert not (tmp_path / "out" / "model").exists() and any("no model folder" in line for line in lines)
+    assert any("transformers has no class with a linear head" in line for line in lines)
+    dev = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
+    assert predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").rows()[1:] == [tuple(row.values()) for row in dev]
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from electra import durable
-from electra.errors import ConfigError, TaskError
-from electra.finetune.question_answering import QuestionAnswering
-from electra.finetune.sequence import SequenceTask
+from electra.errors import TaskError
 from electra.finetune.settings import Settings
-from electra.finetune.tables import COMPRESSIONS, SPLIT_NAMES, find_split
+from electra.finetune.tables import COMPRESSIONS, SPLIT_NAMES, find_named, find_split, split_name
 from electra.finetune.tasks import Example, Task, load_task
 
 DEV_SHARE = 0.1  # of the training data, when there is no dev file
@@ -24,38 +24,19 @@ class Dataset:
     task: Task  # fitted to the training data
     train: tuple[Example, ...]
     dev: tuple[Example, ...]
-    test: tuple[Example, ...]
+    others: dict[str, tuple[Example, ...]]  # test, and further files: predicted, and scored where they have answers
     files: dict[str, str]  # split -> SHA-256 of its file
     notes: tuple[str, ...]  # what was done to the data, to be told
 
 
 def choose_task(settings: Settings) -> Task:
-    """The task of that name, with the user's columns."""
-    task = load_task(settings.task)
-    if settings.text_column:
-        wanted = len(task.texts[0])
-        if task.name == "pair" and len(settings.text_column) != wanted:
-            raise ConfigError("a pair has two texts", where="--text-column", fix="Give two columns, or --task classification")
-        task = replace(task, texts=(settings.text_column,))
-    if settings.label_column:
-        task = replace(task, label=(settings.label_column,))
-    if settings.columns:
-        task = replace(task, header=settings.columns)
-    if settings.stride:
-        task = replace(task, stride=settings.stride)
-    task = replace(task, balanced=settings.class_weights == "balanced")
-    if settings.head == "joint":
-        if not isinstance(task, QuestionAnswering):
-            raise ConfigError("the joint head finds answers in texts", where="--head", fix="Use it with --task squad, squad2 or qa")
-        task = replace(task, joint=True)
-    if settings.both_orders is not None and isinstance(task, SequenceTask):
-        task = replace(task, both_orders=settings.both_orders)
-    return task
+    """The task of that name, as the settings want it."""
+    return load_task(settings.task).configured(asdict(settings))
 
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate(settings, task)
-    splits = {split: task.read(path, labelled=split != "test") for split, path in paths.items()}
+    splits = {split: task.read(path, labelled=split in ("train", "dev")) for split, path in paths.items()}
     notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in splits.items() if found.dropped]
     notes += [f"{split}: {note}" for split, found in splits.items() for note in found.notes]
     train = splits["train"].examples
@@ -73,8 +54,22 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     except TaskError:
         fix = "Give --dev FILE, or a higher --limit-train"
         raise TaskError("what is left to train on has one answer only", where=paths["train"], fix=fix) from None
-    test = splits["test"].examples if "test" in splits else ()
-    return Dataset(task, train, dev, test, {split: durable.sha256(path) for split, path in paths.items()}, tuple(notes))
+    others = {split: found.examples for split, found in splits.items() if split not in ("train", "dev")}
+    for split in [split for split, examples in others.items() if only_placeholders(examples, task)]:
+        notes.append(f"{split}: every answer is {others[split][0].gold!r}, which is none of the task's: taken as no answer")
+        others[split] = tuple(replace(example, gold=None) for example in others[split])
+    files = {split: durable.sha256(path) for split, path in paths.items()}
+    return Dataset(task, train, dev, others, files, tuple(notes))
+
+
+def only_placeholders(examples: Sequence[Example], task: Task) -> bool:
+    """Test files often hold one value where the answers will be."""
+    first = examples[0]
+    return first.gold is not None and not task.knows(first) and all(set_of(example) == set_of(first) for example in examples)
+
+
+def set_of(example: Example) -> set[Any]:
+    return set(example.gold) if isinstance(example.gold, tuple) else {example.gold}
 
 
 def locate(settings: Settings, task: Task) -> dict[str, Path]:
@@ -83,13 +78,18 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     if not data.exists():
         raise TaskError("no such file or folder", where=data, fix="Give --data a folder with train and dev files, or a training file")
     given = {"train": None if data.is_dir() else data, "dev": settings.dev, "test": settings.test}
+    preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}
     for split in SPLIT_NAMES:
         path = given[split]
         if path is None and data.is_dir():
-            path = find_split(data, split, task.dev_files if split == "dev" else (), task.formats)
+            path = find_split(data, split, preferred[split], task.formats)
         if path is not None:
             paths[split] = path
+    for path in (*settings.also, *(find_named(data, task.also, task.formats) if data.is_dir() else ())):
+        name = split_name(path)[0]
+        if not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
+            raise TaskError(f"the name {name!r} cannot be that of a further file here", where=path, fix="Rename the file")
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"

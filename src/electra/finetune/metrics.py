@@ -26,7 +26,8 @@ Array = npt.NDArray[Any]
 
 
 def accuracy(predicted: Array, gold: Array) -> Score:
-    return Score(float(np.mean(predicted == gold)))
+    """Of several labels: all of them right."""
+    return Score(float(np.mean((predicted == gold).reshape(len(gold), -1).all(-1))))
 
 
 def f1(predicted: Array, gold: Array) -> Score:
@@ -43,6 +44,15 @@ def f1_macro(predicted: Array, gold: Array) -> Score:
     from sklearn.metrics import f1_score
 
     return Score(float(f1_score(gold, predicted, average="macro", zero_division=0)))
+
+
+def f1_micro(predicted: Array, gold: Array) -> Score:
+    """Of several labels, the F1 over all decisions."""
+    from sklearn.metrics import f1_score
+
+    if not predicted.any() and not gold.any():
+        return Score(None, "no label is in the data, and none is predicted")
+    return Score(float(f1_score(gold, predicted, average="micro", zero_division=0)))
 
 
 def f_score(right: int, said: int, there: int, beta: float, what: str) -> Score:
@@ -87,7 +97,7 @@ def _correlation(compute: Callable[[], float], predicted: Array, gold: Array) ->
 
 
 METRICS: dict[str, Callable[[Array, Array], Score]] = {
-    metric.__name__: metric for metric in (accuracy, f1, f1_macro, matthews_correlation, pearson, spearmanr)
+    metric.__name__: metric for metric in (accuracy, f1, f1_macro, f1_micro, matthews_correlation, pearson, spearmanr)
 }
 
 

@@ -16,7 +16,6 @@ from electra import durable
 from electra.errors import ModelError
 from electra.finetune.features import Tokens
 from electra.finetune.heads import FineTuned, Pooling, build_head
-from electra.finetune.question_answering import QuestionAnswering
 from electra.finetune.settings import HEAD, RECORD
 from electra.finetune.tasks import Example, HeadKind, Task, load_task
 from electra.finetune.trainer import run_model
@@ -67,15 +66,8 @@ def predict(model: str, file: Path, text_column: Sequence[str] = (), columns: Se
 def _task_of(loaded: Loaded, record: dict[str, Any] | None) -> tuple[Task, int]:
     """Labels from the model; columns and length as it was trained, or the usual names where that is not known."""
     if record:
-        settings, trained = record["settings"], load_task(record["task"])
-        if settings.get("text_column"):
-            trained = replace(trained, texts=(tuple(settings["text_column"]),))
-        if settings.get("columns"):
-            trained = replace(trained, header=tuple(settings["columns"]))
-        if settings.get("stride"):
-            trained = replace(trained, stride=settings["stride"])
-        if isinstance(trained, QuestionAnswering):
-            trained = replace(trained, joint=settings["head"] == "joint")
+        settings = record["settings"]
+        trained = load_task(record["task"]).configured(settings)
         return trained.rebuilt(loaded.labels, loaded.problem_type), settings["max_length"]
     if loaded.kind not in USUAL:
         what = f"this is {NEEDS.get(loaded.kind, 'an encoder without a head')}, and a fine-tuned classifier, tagger or reader is needed"

@@ -12,7 +12,7 @@ by offsets, where the published code looks the words of the tokens up in it agai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import TaskError
+from electra.errors import ConfigError, TaskError
 from electra.finetune.context_windows import Arrangement, Context, Window, cut
 from electra.finetune.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetune.metrics import Score
@@ -78,6 +78,13 @@ class QuestionAnswering(Task):
     max_question: int = 64  # tokens
     max_answer: int = 30  # tokens
     n_best: int = 20
+
+    def configured(self, options: Mapping[str, Any]) -> QuestionAnswering:
+        if len(options.get("text_column") or ("question", "context")) != 2:
+            raise ConfigError("two columns are needed, of the question and of the context", where="--text-column")
+        configured = super().configured(options)
+        assert isinstance(configured, QuestionAnswering)
+        return replace(configured, joint=options["head"] == "joint")
 
     @property
     def head(self) -> HeadKind:

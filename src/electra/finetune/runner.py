@@ -102,9 +102,7 @@ def prepare(settings: Settings, dataset: Dataset, loaded: Loaded, say: Say, stop
     assert settings.max_length is not None
     tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
     windows = {}
-    for split, examples in (("train", dataset.train), ("dev", dataset.dev), ("test", dataset.test)):
-        if not examples:
-            continue
+    for split, examples in {"train": dataset.train, "dev": dataset.dev, **dataset.others}.items():
         windows[split] = task.featurize(examples, tokens, settings.max_length, train=split == "train")
         if cut := windows[split].truncated:
             notes.append(f"{split}: {cut} of {len(examples)} examples are longer than {settings.max_length} tokens and were cut")
@@ -119,8 +117,7 @@ def prepare(settings: Settings, dataset: Dataset, loaded: Loaded, say: Say, stop
         train=windows["train"],
         dev=windows["dev"],
         dev_examples=dataset.dev,
-        test=windows.get("test"),
-        test_examples=dataset.test,
+        others={split: (windows[split], examples) for split, examples in dataset.others.items()},
         device=device,
         precision=pick_precision(settings.precision, device),
         say=say,
@@ -179,8 +176,9 @@ def describe_job(model: str, job: Job) -> str:
     settings = job.settings
     start = model if settings.init == "pretrained" else f"fresh weights in the shape of {model}"
     _, total = steps_of(job)
+    others = "".join(f", {len(examples)} {split}" for split, (_, examples) in job.others.items())
     return (
-        f"{job.task.name}: {len(job.train)} training inputs, {len(job.dev_examples)} dev, {len(job.test_examples)} test; {start}; "
+        f"{job.task.name}: {len(job.train)} training inputs, {len(job.dev_examples)} dev{others}; {start}; "
         f"{total} steps of {settings.batch_size}, learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}; "
         f"{job.device}, {job.precision}, {torch.get_num_threads()} threads"
     )
@@ -198,7 +196,7 @@ def run_seed(job: Job, seed: int) -> Finished:
     checkpoints = out / "checkpoints" / f"seed-{seed}"
     model, progress = train_seed(job, seed, checkpoints)
     dev = evaluate(job, model, job.dev, job.dev_examples)
-    test = evaluate(job, model, job.test, job.test_examples) if job.test is not None else None
+    others = {split: evaluate(job, model, *found) for split, found in job.others.items()}
     job.say(f"seed {seed}  dev: {describe(dev.scores)}")
     results = {
         "seed": seed,
@@ -208,15 +206,15 @@ def run_seed(job: Job, seed: int) -> Finished:
         "losses": progress.losses,
         "epochs": progress.epochs,
         "eval": _scores(dev),
-        "test": _scores(test) if test and test.scores else {},
+        "others": {split: _scores(evaluation) for split, evaluation in others.items() if evaluation.scores},
     }
     files: dict[str, durable.Content] = {
         "results.json": _json(results),
         **job.task.files("dev", dev.predictions, job.dev_examples),
         "model.safetensors": save({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}),
     }
-    if test:
-        files |= job.task.files("test", test.predictions, job.test_examples)
+    for split, evaluation in others.items():
+        files |= job.task.files(split, evaluation.predictions, job.others[split][1])
     durable.commit_directory(folder, files)
     if checkpoints.exists():
         durable.remove_directory(checkpoints)
@@ -233,16 +231,15 @@ def summarise(model: str, job: Job, dataset: Dataset, finished: Sequence[Finishe
     """The contents of all_results.json."""
     primary = job.task.metrics[0]
     results: dict[str, Any] = {"task": job.task.name, "task_version": job.task.version, "model": model, "init": job.settings.init}
-    for split in ("eval", "test"):
-        for name in ("loss", *job.task.metrics):
-            values = [one.results[split].get(name) for one in finished]
-            if name in finished[0].results[split]:
-                results |= _over_seeds(f"{split}_{name}", values, finished[0].results[split]["reasons"].get(name, ""))
+    scored = [{"eval": one.results["eval"], **one.results["others"]} for one in finished]
+    for split, first in scored[0].items():
+        for name in (name for name in ("loss", *job.task.metrics) if name in first):
+            results |= _over_seeds(f"{split}_{name}", [one[split].get(name) for one in scored], first["reasons"].get(name, ""))
     results |= {
         "train_loss": summary([one.results["train_loss"] for one in finished])["mean"],
         "train_samples": len(dataset.train),
         "eval_samples": len(dataset.dev),
-        "test_samples": len(dataset.test),
+        **{f"{split}_samples": len(examples) for split, examples in dataset.others.items()},
         "steps": finished[0].results["steps"],
         "seconds": round(sum(one.results["seconds"] for one in finished), 3),
         "seeds": [one.seed for one in finished],
@@ -310,9 +307,8 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
 
 def config_values(job: Job) -> dict[str, Any]:
     """What config.json holds beyond the encoder's shape and the labels."""
-    if job.config.architecture == "modern" and job.task.head == "classifier":
-        return {"classifier_pooling": job.settings.pooling}
-    return {}
+    pooled = job.config.architecture == "modern" and job.task.head == "classifier"
+    return job.task.config_values() | ({"classifier_pooling": job.settings.pooling} if pooled else {})
 
 
 @torch.no_grad()

@@ -31,6 +31,8 @@ class Settings:
     """The file to evaluate on (none: found in the folder, else a tenth of the training data)."""
     test: Path | None = None
     """A file to predict after training (none: found in the folder)."""
+    also: tuple[Path, ...] = ()
+    """Further files to predict, and to score where they have answers (MNLI's mismatched files are found in the folder)."""
     text_column: tuple[str, ...] = ()
     """The column of the text, or the two columns of a pair (none: the usual names)."""
     label_column: str | None = None
@@ -60,6 +62,8 @@ class Settings:
     """Decoupled; never on biases and norms."""
     warmup: float = 0.1
     """Share of the steps over which the learning rate rises."""
+    multi_label: bool = False
+    """Any number of the labels can be right: a list of them, or names with commas between; each is decided by itself."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: in the training loss a rare label counts more, so that all labels together count the same."""
     dropout: float = 0.1
@@ -100,7 +104,7 @@ class Settings:
 
 
 # Settings that change where things are written or what is kept, never a number of one seed: free to differ when a run is continued.
-HARMLESS = {"data", "out", "dev", "test", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "device"}
+HARMLESS = {"data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "device"}
 
 
 def default_learning_rate(hidden_size: int) -> float:

@@ -84,6 +84,12 @@ def find_split(folder: Path, split: str, preferred: Sequence[str] = (), formats:
     return best[0] if best else None
 
 
+def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABLES) -> list[Path]:
+    """The files of just these names, whatever their endings."""
+    found = {split_name(path): path for path in sorted(folder.iterdir()) if path.is_file()}
+    return [path for (stem, ending), path in found.items() if stem in names and ending in formats]
+
+
 def split_name(path: Path) -> tuple[str, str]:
     """A file's name without its endings, and the ending: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl")."""
     name = path.name.lower()

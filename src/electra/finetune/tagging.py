@@ -82,6 +82,9 @@ class TagTask(Task):
     def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> TagTask:
         return replace(self, labels=labels, default=OUTSIDE if OUTSIDE in labels else labels[0])
 
+    def knows(self, example: Example) -> bool:
+        return all(tag in self.labels for tag in example.gold)
+
     def gold_class(self, example: Example, place: int) -> int:
         tag = example.gold[place]
         if tag not in self.labels:

@@ -49,8 +49,7 @@ class Job:
     train: Windows
     dev: Windows
     dev_examples: tuple[Example, ...]
-    test: Windows | None
-    test_examples: tuple[Example, ...]
+    others: dict[str, tuple[Windows, tuple[Example, ...]]]  # test, and further files
     device: torch.device
     precision: str
     say: Callable[[str], None]

@@ -12,6 +12,7 @@ place in the error that lists the known names, and the contract tests. What a ta
     score(predictions, examples)     metric -> Score; `metrics[0]` is the primary one, by which seeds are compared
     table(predictions, examples)     the rows of the predictions file
     files(split, predictions, ex.)   all files of a split's predictions: that table, and what else the task has (submissions, n-best lists)
+    configured(options)              the task with the user's columns and options
     rebuilt(labels, ...)             the task as a saved model has it
 
 All of it is fixed by the dataclass's fields, so a task can be compared, recorded and rebuilt. `version` goes up whenever a change
@@ -23,15 +24,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import TaskError, nearest
+from electra.errors import ConfigError, TaskError, nearest
 from electra.finetune.metrics import Score
 from electra.finetune.tables import TABLES, format_tsv
 
@@ -73,8 +74,27 @@ class Task(ABC):
     stride: int | None = None  # tokens from the start of one window to the start of the next, where a text is read in several
     dev_files: tuple[str, ...] = ()  # names of the dev file that the usual rules would not prefer
     formats: tuple[str, ...] = TABLES  # endings of the files it reads
+    also: tuple[str, ...] = ()  # names of further files to predict, and to score where they have answers, if the folder holds them
+    test_files: tuple[str, ...] = ()  # as dev_files
     balanced: bool = False  # weigh the classes of the training loss so that each counts the same
     weights: tuple[float, ...] = ()  # of the classes, then
+
+    def configured(self, options: Mapping[str, Any]) -> Task:
+        """The task as the settings want it: the fields of Settings that concern a task, by name (also those of an earlier record)."""
+        if options["head"] == "joint" and self.head != "reader":
+            raise ConfigError("the joint head finds answers in texts", where="--head", fix="Use it with --task squad, squad2 or qa")
+        if options.get("multi_label") and self.head != "classifier":
+            raise ConfigError("only a text can have several labels here", where="--multi-label", fix="Use --task classification or pair")
+        changes: dict[str, Any] = {"balanced": options.get("class_weights") == "balanced"}
+        if options.get("text_column"):
+            changes["texts"] = (tuple(options["text_column"]),)
+        if options.get("label_column"):
+            changes["label"] = (options["label_column"],)
+        if options.get("columns"):
+            changes["header"] = tuple(options["columns"])
+        if options.get("stride"):
+            changes["stride"] = options["stride"]
+        return replace(self, **changes)
 
     @property
     @abstractmethod
@@ -119,6 +139,18 @@ class Task(ABC):
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
         """Name -> content: what is written of the predictions of "dev" or "test"."""
         return {f"{split}.tsv": format_tsv(self.table(predictions, examples))}
+
+    def knows(self, example: Example) -> bool:
+        """Whether the example's answer is one that the task can score."""
+        return True
+
+    def config_values(self) -> dict[str, Any]:
+        """What config.json of the saved model shall hold besides shape and labels."""
+        return {}
+
+    def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
+        """The predictions of several models for the same examples -> those of their ensemble: probabilities and numbers are averaged."""
+        return [np.mean(of_one, axis=0) for of_one in zip(*predictions, strict=True)]
 
     def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> Task:
         """The task of a saved model: `labels` and `problem_type` are its configuration's."""

@@ -13,4 +13,6 @@ TASK = SequenceTask(
     label=("label",),
     labels=("unacceptable", "acceptable"),
     header=("source", "label", "mark", "sentence"),
+    submissions=(("test", "CoLA"),),
+    submit_numbers=True,
 )

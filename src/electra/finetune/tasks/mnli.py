@@ -1,4 +1,4 @@
-"""MNLI: does the premise entail the hypothesis? Evaluated on the matched genres; `--dev` names the mismatched file."""
+"""MNLI: does the premise entail the hypothesis? Evaluated on the matched genres, and on the mismatched ones where their files are."""
 
 from __future__ import annotations
 
@@ -13,4 +13,7 @@ TASK = SequenceTask(
     label=("gold_label", "label"),
     labels=("entailment", "neutral", "contradiction"),
     dev_files=("dev_matched", "validation_matched"),
+    test_files=("test_matched",),
+    also=("dev_mismatched", "validation_mismatched", "test_mismatched"),
+    submissions=(("test", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
 )

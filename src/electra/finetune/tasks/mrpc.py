@@ -13,4 +13,6 @@ TASK = SequenceTask(
     label=("Quality", "label"),
     labels=("not_equivalent", "equivalent"),
     both_orders=True,
+    submissions=(("test", "MRPC"),),
+    submit_numbers=True,
 )

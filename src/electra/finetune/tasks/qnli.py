@@ -12,4 +12,5 @@ TASK = SequenceTask(
     texts=(("question", "sentence"),),
     label=("label",),
     labels=("entailment", "not_entailment"),
+    submissions=(("test", "QNLI"),),
 )

@@ -13,4 +13,6 @@ TASK = SequenceTask(
     label=("is_duplicate", "label"),
     labels=("not_duplicate", "duplicate"),
     drop_malformed=True,
+    submissions=(("test", "QQP"),),
+    submit_numbers=True,
 )

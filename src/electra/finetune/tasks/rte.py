@@ -13,4 +13,5 @@ TASK = SequenceTask(
     label=("label",),
     labels=("entailment", "not_entailment"),
     epochs=10,
+    submissions=(("test", "RTE"),),
 )

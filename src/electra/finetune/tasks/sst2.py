@@ -12,4 +12,6 @@ TASK = SequenceTask(
     texts=(("sentence",),),
     label=("label",),
     labels=("negative", "positive"),
+    submissions=(("test", "SST-2"),),
+    submit_numbers=True,
 )

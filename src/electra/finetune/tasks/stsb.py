@@ -15,4 +15,5 @@ TASK = SequenceTask(
     scale=(0.0, 5.0),
     both_orders=True,
     epochs=10,
+    submissions=(("test", "STS-B"),),
 )

@@ -12,4 +12,6 @@ TASK = SequenceTask(
     texts=(("sentence1", "sentence2"),),
     label=("label",),
     labels=("not_entailment", "entailment"),
+    submissions=(("test", "WNLI"),),
+    submit_numbers=True,
 )
