@@ -111,7 +111,8 @@ def test_learns_one_batch_by_heart(name: str, architecture: str) -> None:
         optimizer.step()
     total = sum(weight * losses[key] for key, weight in made.weights.items())
     assert total < 0.5 * sum(weight * first[key] for key, weight in made.weights.items())
-    assert losses["mlm"] < 0.3 * first["mlm"]
+    if made.weights.get("mlm"):  # an adversarial generator's is only watched
+        assert losses["mlm"] < 0.3 * first["mlm"]
 
 
 def test_padding_changes_nothing(name: str) -> None:

@@ -64,6 +64,10 @@ METRICS: dict[str, Metric] = {
     "sample_accuracy": Metric(
         "Sample accuracy", "Share of masked tokens that the generator's random draw restores: these count as original."
     ),
+    "generator_entropy": Metric(
+        "Generator entropy",
+        "Of its distribution over the vocabulary, nats per masked token. Towards 0: it always says the same (collapse).",
+    ),
 }
 
 AUDIT: dict[str, tuple[str, str]] = {

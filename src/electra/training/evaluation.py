@@ -68,6 +68,8 @@ def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -
         metrics["generator_accuracy"] = _mean(observed["guessed"])
     if "sample_correct" in observed:
         metrics["sample_accuracy"] = _mean(observed["sample_correct"])
+    if "entropy" in observed:
+        metrics["generator_entropy"] = _mean(observed["entropy"])
     if "replaced_logits" in observed:
         metrics |= detection(observed["replaced_logits"], observed["replaced"])
     return metrics

@@ -68,7 +68,8 @@ def update(run: Run) -> None:
             where=run.folder,
             fix="Lower training.learning_rate, or run in --training.precision fp32",
         )
-    rate = multiplier(step, run.total_steps, run.recipe.training.warmup, run.recipe.training.schedule)
+    first, end = objective.stage(step, run.total_steps)
+    rate = multiplier(step - first, end - first, run.recipe.training.warmup, run.recipe.training.schedule)
     run.optimizer.step(rate)
     run.step += 1
     run.seconds += time.perf_counter() - began
@@ -105,7 +106,8 @@ def evaluate(run: Run, stop: StopRequest) -> None:
     except evaluation.Interrupted:
         return
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
-    late = run.step >= max(run.total_steps / 2, 100)  # earlier than that, every discriminator looks like this
+    first, end = run.objective.stage(run.step, run.total_steps)
+    late = run.step - first >= max((end - first) / 2, 100)  # earlier than that, every discriminator looks like this
     if late and evaluation.collapsed(metrics) and not run.alarmed:
         run.alarmed = True
         message = f"collapse alarm: at step {run.step} the discriminator calls everything original (AUC {metrics['auc'] or 0.5:.2f})"

@@ -21,7 +21,6 @@ class Optimizer:
     def __init__(self, pair: Pair, settings: TrainingSection) -> None:
         self.settings = settings
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in pair.named_parameters()}
-        self.num_steps = 0
         self.adam_groups: list[dict[str, Any]] = []
         self.muon_groups: list[dict[str, Any]] = []
         for group in _groups(pair, settings):
@@ -32,18 +31,23 @@ class Optimizer:
         if self.muon_groups:
             self.optimizers.append(torch.optim.Muon(self.muon_groups, lr=0.0, adjust_lr_fn="match_rms_adamw"))
         self.parameters = [parameter for _, parameter in pair.named_parameters()]
+        self.generators = own_parameters(pair)
 
     def clip(self) -> Tensor:
-        """Scale the gradients down to the largest allowed norm. Returns the norm before."""
-        return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        """Scale the gradients down to the largest allowed norm. Returns the norm before, of all of them."""
+        if not self.settings.clip_separately:
+            return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        others = [parameter for parameter in self.parameters if parameter not in self.generators]
+        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in (list(self.generators), others)]
+        together: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(others[0].device) for norm in norms]))
+        return together
 
     def step(self, multiplier: float) -> None:
-        self.num_steps += 1
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * multiplier
                 if not self.settings.bias_correction and isinstance(optimizer, torch.optim.AdamW):
-                    _cancel_bias_correction(group, self.settings, self.num_steps)
+                    _cancel_bias_correction(group, self.settings, 1 + _num_updates(optimizer, group))
             optimizer.step()
 
     def zero_grad(self) -> None:
@@ -65,7 +69,6 @@ class Optimizer:
 
         A parameter without any was never updated: that of a network whose stage has not begun.
         """
-        self.num_steps = num_steps
         if num_steps == 0:
             return
         for optimizer in self.optimizers:
@@ -80,14 +83,19 @@ class Optimizer:
                     }
 
 
+def own_parameters(pair: Pair) -> dict[nn.Parameter, None]:
+    """The weights that only the small generator has, in order: what it shares belongs to the network it serves."""
+    small = pair.generator if pair.discriminator else pair.sampler
+    shared = {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
+    return dict.fromkeys(parameter for parameter in (small.parameters() if small else ()) if id(parameter) not in shared)
+
+
 def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
     """Weights that a small generator shares with the network it serves belong to that network's groups."""
-    small = pair.generator if pair.discriminator else pair.sampler
-    own = {id(parameter) for parameter in small.parameters()} if small else set()
-    own -= {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
+    own = own_parameters(pair)
     groups: dict[tuple[bool, bool, bool], dict[str, Any]] = {}
     for name, parameter in pair.named_parameters():
-        generator_only = id(parameter) in own
+        generator_only = parameter in own
         decayed = parameter.dim() >= 2
         muon = settings.optimizer == "muon" and decayed and ".layers." in name
         rate = settings.learning_rate
@@ -97,6 +105,11 @@ def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
         fresh = {"params": [], "peak": rate, "weight_decay": decay, "decay": decay, "muon": muon}
         groups.setdefault((generator_only, decayed, muon), fresh)["params"].append(parameter)
     return list(groups.values())
+
+
+def _num_updates(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
+    """How often the group's weights were updated so far: fewer times than the run where their stage began later."""
+    return next((int(optimizer.state[parameter]["step"]) for parameter in group["params"] if parameter in optimizer.state), 0)
 
 
 def _cancel_bias_correction(group: dict[str, Any], settings: TrainingSection, step: int) -> None:

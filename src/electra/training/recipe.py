@@ -24,8 +24,8 @@ class ModelSection:
     """Generator's hidden size as a fraction of the discriminator's (none: the size's own)."""
     generator_depth: float = 1.0
     """Generator's number of layers as a fraction of the discriminator's."""
-    sharing: Literal["none", "token", "embeddings", "all"] = "embeddings"
-    """Weights that generator and discriminator have in common."""
+    sharing: Literal["none", "token", "embeddings", "all", "disentangled"] = "embeddings"
+    """Weights that generator and discriminator have in common. disentangled: the token table, trained by the generator alone (GDES)."""
     dropout: float = 0.1
     attention_dropout: float = 0.1
     initialisation: Literal["paper", "reference", "fan_in"] = "paper"
@@ -62,6 +62,8 @@ class TrainingSection:
     """False: Adam as the published code has it, without correction of the moments' start."""
     clip: float = 1.0
     """Largest global gradient norm, over both networks together."""
+    clip_separately: bool = False
+    """True: the generator's own weights and all others are clipped apart, as DeBERTa's decoupled trainer does."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling are always fp32."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -1,0 +1,183 @@
+"""Electric: an energy-based cloze model, trained by noise-contrastive estimation (Clark et al. 2020b, EMNLP).
+
+One pass gives an energy E(x, t) for each token, unnormalised minus log p(x_t | the rest): their sum is a pseudo-log-likelihood score of
+the text that takes one pass where a masked language model takes one for each token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from electra.data.batches import Batch
+from electra.errors import ConfigError
+from electra.model import flops
+from electra.model.encoder import ElectraEncoder
+from electra.model.heads import GeneratorHead
+from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
+from electra.model.pair import Pair, build_encoder
+from electra.model.sizes import EncoderConfig, generator_config
+from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+
+
+@dataclass(frozen=True)
+class Config:
+    mask_fraction: float = 0.15
+    """Share of each row's ordinary tokens that is replaced by noise (the paper's k / n)."""
+    final_mask_fraction: float | None = None
+    """Where that share ends when it moves linearly over the training (none: constant)."""
+    nce_weight: float = 1.0
+    """Weight of the energy model's loss, beside the noise model's 1."""
+    tower_width: float = 0.25
+    """Hidden size of each of the noise model's towers, as a fraction of the energy model's."""
+
+
+class Towers(nn.Module):
+    """The noise model: two causal encoders, one from each side. q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)])."""
+
+    def __init__(self, full: EncoderConfig, width: float) -> None:
+        super().__init__()
+        config = generator_config(full, width, 1.0)
+        self.config = config
+        self.left, self.right = build_encoder(config), build_encoder(config)
+        self.left.direction, self.right.direction = "left", "right"
+        for tower in (self.left, self.right):
+            if isinstance(tower, ModernEncoder) and config.hidden_size != full.hidden_size:
+                tower.tokens = ProjectedTable(TokenTable(full.vocab_size, full.hidden_size), config.hidden_size)
+        self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
+
+    def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
+        """What is known of each position from its two sides [B, T, 2D]: the states next to it, zeros beyond the row's ends."""
+        left, right = (tower(input_ids, position_ids, piece_ids) for tower in (self.left, self.right))
+        return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
+
+    def log_p(self, context_ND: Tensor) -> Tensor:
+        """Log-probabilities [N, V] in float32."""
+        logits: Tensor = self.head(context_ND, self.left.token_table())
+        return logits.float().log_softmax(-1)
+
+    def cross_entropy(self, context_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """-log q of each target [N]. The log-probabilities are never all alive: chunk by chunk, made again in the backward pass."""
+        size = max(1, vocabulary.CHUNK_ELEMENTS // self.config.vocab_size)
+
+        def of_chunk(context: Tensor, targets: Tensor) -> Tensor:
+            return -self.log_p(context).gather(1, targets[:, None]).squeeze(1)
+
+        chunks = zip(torch.split(context_ND, size), torch.split(targets_N, size), strict=True)
+        return torch.cat([checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks])
+
+
+class Objective(interface.Objective):
+    """Noise model: maximum likelihood at every position. Energy model: which tokens are noise? (the paper's Algorithm 1)
+
+        P(noise) = k q / (k q + (n - k) exp(-E)) = sigmoid(E + log q + log(k / (n - k)))
+
+    with log q at every position, and "noise" wherever a sample was put, also where it happens to be the original token.
+
+    Departures from the published code: neither loss counts [CLS] and [SEP], which are never replaced and say nothing about p; the
+    towers' states are shifted with zeros (there they wrap around the row); k / n is that of the recipe, not of each row. The towers
+    share the token embeddings with the energy model, whatever model.sharing says. The exported discriminator's outputs are energies.
+    """
+
+    networks: interface.Networks = "discriminator"
+    output: ClassVar[Literal["log-odds", "energy"]] = "energy"
+    source = "Clark et al. 2020b, Pre-Training Transformers as Energy-Based Cloze Models"
+    config: Config
+
+    def __init__(self, config: Config, **world: object) -> None:
+        super().__init__(config, **world)  # type: ignore[arg-type]
+        for fraction in (config.mask_fraction, config.final_mask_fraction):
+            if fraction is not None and not 0 < fraction < 1:
+                raise ConfigError("noise needs data beside it: a share between 0 and 1", where="objective.mask_fraction")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return {"mlm": 1.0, "nce": self.config.nce_weight}
+
+    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
+        return {"towers": Towers(shapes.full, self.config.tower_width)}
+
+    def connect(self, pair: Pair) -> None:
+        """The towers' token embeddings are the energy model's."""
+        towers, full = pair.heads["towers"], pair.discriminator
+        assert isinstance(towers, Towers) and full is not None
+        for tower in (towers.left, towers.right):
+            if isinstance(tower, ElectraEncoder) and isinstance(full.encoder, ElectraEncoder):
+                tower.embeddings.words = full.encoder.embeddings.words
+            elif isinstance(tower, ModernEncoder) and isinstance(full.encoder, ModernEncoder):
+                source = full.encoder.tokens
+                assert isinstance(source, TokenTable)
+                if isinstance(tower.tokens, ProjectedTable):
+                    tower.tokens.source, weight = source, tower.tokens.projection.weight
+                    with torch.no_grad():  # the projected table keeps the scale of the table it projects
+                        weight.mul_(weight.shape[1] ** -0.5 / weight.std())
+                else:
+                    tower.tokens = source
+
+    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+        """Two towers, and the noise model's output layer: at every position, once more in the backward pass, and at the samples."""
+        full, tower = shapes.full, generator_config(shapes.full, self.config.tower_width, 1.0)
+        towers = 2 * (tower.num_layers * flops.layer_flops(tower, length) + flops.input_flops(tower, length, dense_lookup=True))
+        output = flops.vocabulary_flops(replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0)
+        return flops.sequence_flops(None, full, length) + 2 * (towers + output) + (1 + self.masked_share) * output
+
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+        """Choose the positions of the noise: nothing is masked, since no tower sees the token that it predicts."""
+        corrupted = masking.mask_batch(
+            batch,
+            seed,
+            fraction=self.noise_share(progress),
+            mask_share=0.0,
+            random_share=0.0,
+            mask_id=self.specials["mask"],
+            vocab_size=self.vocab_size,
+            special_ids=list(self.specials.values()),
+            counted={},
+        )
+        num_candidates = int(self.candidates(corrupted).sum())
+        return replace(corrupted, counts=dict.fromkeys(self.weights, num_candidates), progress=progress)
+
+    def noise_share(self, progress: float) -> float:
+        return masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
+
+    def candidates(self, corrupted: Corrupted) -> Tensor:
+        """[B, T] True at the tokens of the text: neither padding nor [CLS] nor [SEP]."""
+        edges = torch.tensor([self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device)
+        return corrupted.real() & ~torch.isin(corrupted.input_ids, edges)
+
+    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+        towers, discriminator = pair.heads["towers"], pair.discriminator
+        assert isinstance(towers, Towers) and discriminator is not None
+        layout = (corrupted.position_ids, corrupted.piece_ids)
+        slots, targets = corrupted.masked_positions, corrupted.targets
+        candidates = self.candidates(corrupted).flatten()
+
+        context = towers(corrupted.input_ids, *layout).flatten(0, 1)
+        cross_entropy = towers.cross_entropy(context[candidates], corrupted.input_ids.flatten()[candidates])
+        with torch.no_grad():
+            log_p = towers.log_p(context[slots])
+            sampled = vocabulary.sample(log_p.exp(), corrupted.uniforms)
+            log_q = torch.zeros_like(candidates, dtype=torch.float32).masked_scatter(candidates, -cross_entropy)
+            log_q = log_q.index_copy(0, slots, log_p.gather(1, sampled[:, None]).squeeze(1))
+            is_noise = torch.zeros_like(candidates).index_fill(0, slots, True)
+
+        hidden = discriminator.encoder(replacing.put(corrupted, sampled), *layout).flatten(0, 1)
+        share = self.noise_share(corrupted.progress)
+        logits = noise_logits(discriminator.logits(hidden).float(), log_q, share)[candidates]
+        is_noise = is_noise[candidates]
+        nce = F.binary_cross_entropy_with_logits(logits, is_noise.float(), reduction="sum")
+        observed = {"guessed": log_p.argmax(-1) == targets, "sample_correct": sampled == targets, "sampled": sampled}
+        return Outcome({"mlm": cross_entropy.sum(), "nce": nce}, observed | {"replaced_logits": logits.detach(), "replaced": is_noise})
+
+
+def noise_logits(energies: Tensor, log_q: Tensor, share: float) -> Tensor:
+    """Log-odds that a token is noise, from its energy and its log-probability under the noise. `share` = k / n."""
+    return energies + log_q + math.log(share / (1 - share))

@@ -1,0 +1,183 @@
+"""Two stages: what each trains, what happens between them, and that a kill on either side or right there changes nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toy
+
+from electra.errors import ConfigError
+from electra.model import flops
+from electra.training import loop
+from electra.training.distributed import World
+from electra.training.run import Run, build_run, start
+from electra.training.schedule import multiplier
+from electra.training.signals import StopRequest
+from electra.training.telemetry import read_rows
+
+ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
+SWITCH, STEPS = 4, 8
+
+
+def recipe(objective: dict[str, Any] | None = None, **training: Any) -> Any:
+    options = {"name": "two_stage", **(objective or {})}
+    return toy.recipe(model=ONE_SIZE, objective=options, training={"steps": STEPS, "checkpoint_every": 100, **training})
+
+
+def built(tmp_path: Path, objective: dict[str, Any] | None = None, **training: Any) -> Run:
+    return build_run(recipe(objective, **training), tmp_path / "run", toy.store(), World())
+
+
+def copies(run: Run, network: str) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in getattr(run.pair, network).named_parameters()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_each_stage_trains_one_network_and_decay_does_not_touch_the_other(tmp_path: Path) -> None:
+    run = built(tmp_path, weight_decay=0.5)
+    fresh = copies(run, "discriminator")
+    for _ in range(SWITCH):
+        before = copies(run, "generator")
+        loop.update(run)
+        assert same(copies(run, "discriminator"), fresh) and not same(copies(run, "generator"), before)
+    frozen = copies(run, "generator")
+    for _ in range(SWITCH, STEPS):
+        before = copies(run, "discriminator")
+        loop.update(run)
+        assert same(copies(run, "generator"), frozen) and not same(copies(run, "discriminator"), before)
+
+
+@pytest.mark.parametrize("initialise", [True, False])
+def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Path, initialise: bool) -> None:
+    run = built(tmp_path, {"initialise": initialise}, learning_rate=1e-2, steps=STEPS)
+    fresh = copies(run, "discriminator")
+    for _ in range(SWITCH):
+        loop.update(run)
+    generator, discriminator = run.pair.generator, run.pair.discriminator
+    assert generator is not None and discriminator is not None
+    run.objective.begin_update(run.pair, SWITCH, STEPS)
+    encoder = {f"encoder.{name}": p for name, p in generator.encoder.named_parameters()}
+    now = copies(run, "discriminator")
+    assert same(encoder, now) == initialise
+    assert same(fresh, now) == (not initialise)
+    assert all(torch.equal(now[name], fresh[name]) for name in now if name.startswith("head.")), "the head is fresh either way"
+    loop.update(run)
+    run.objective.begin_update(run.pair, SWITCH + 1, STEPS)
+    assert not same(encoder, copies(run, "discriminator")), "copied once only"
+
+
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_the_discriminators_first_update_is_a_first_update(tmp_path: Path, bias_correction: bool) -> None:
+    """With correction, Adam's first step has the size of the rate; without, (1 - beta1) / sqrt(1 - beta2) times that."""
+    run = built(tmp_path, bias_correction=bias_correction, weight_decay=0.0, warmup=0.0, epsilon=1e-12, clip=1e9)
+    for _ in range(SWITCH):
+        loop.update(run)
+    before = {name: p for name, p in copies(run, "discriminator").items() if name.startswith("head.")}
+    loop.update(run)
+    size = 1.0 if bias_correction else 0.1 / 0.001**0.5
+    for name, now in copies(run, "discriminator").items():
+        if name.startswith("head."):
+            steps = (now - before[name]).abs()
+            assert torch.allclose(steps[steps > 0], torch.tensor(1e-3 * size), rtol=1e-2), name
+    moments = run.optimizer.tensors()
+    assert float(moments["discriminator.head.dense.weight:step"]) == 1 and float(moments["generator.head.dense.weight:step"]) == SWITCH
+
+
+def test_the_learning_rate_rises_and_falls_once_in_each_stage(tmp_path: Path) -> None:
+    run = built(tmp_path, {"generator_share": 0.3}, steps=20, warmup=0.25)
+    rates = []
+    for step in range(20):
+        first, end = run.objective.stage(step, 20)
+        rates.append(multiplier(step - first, end - first, 0.25, "linear"))
+    assert run.objective.stage(5, 20) == (0, 6) and run.objective.stage(6, 20) == run.objective.stage(20, 20) == (6, 20)
+    one, two = rates[:6], rates[6:]
+    for stage in (one, two):
+        peak = stage.index(max(stage))
+        assert all(a < b for a, b in pairwise(stage[: peak + 1])) and all(a > b for a, b in pairwise(stage[peak + 1 :]))
+        assert max(stage) == 1.0 and stage[-1] < 0.3
+
+
+@pytest.mark.parametrize(
+    ("share", "total"), [(0.55, 100), (0.3, 10), (0.1, 30), (0.7, 10), (1 / 3, 9), (0.5, 3), (0.5, 1), (0.0, 4), (1.0, 4)]
+)
+def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) -> None:
+    made = toy.objective("two_stage", generator_share=share)
+    for step in range(total):
+        counts = made.corrupt(toy.batches().batch(step, 1), 1, step / total).counts
+        in_second = counts["rtd"] > 0
+        first, end = made.stage(step, total)
+        assert first <= step < end
+        assert in_second == (end == total and (first > 0 or share == 0))
+
+
+@pytest.mark.parametrize("kept", [SWITCH - 1, SWITCH, SWITCH + 1])
+def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> None:
+    """A run that lost everything after the checkpoint of step `kept` ends with the bits of the unbroken one."""
+
+    def finish(folder: Path) -> tuple[dict[str, torch.Tensor], list[Any]]:
+        with start(recipe(), folder, toy.store(), World()) as run, StopRequest() as stop:
+            assert loop.train(run, stop)
+            state = {**{name: p.detach() for name, p in run.pair.named_parameters()}, **run.optimizer.tensors()}
+        rows = [(row["step"], row["losses"]) for row in read_rows(folder / "metrics.jsonl") if row["kind"] == "train"]
+        return state, rows
+
+    whole, rows = finish(tmp_path / "whole")
+    with start(recipe(), tmp_path / "run", toy.store(), World()) as run:  # stopped without a word after a checkpoint
+        for _ in range(kept):
+            loop.update(run)
+        loop.save(run)
+        loop.update(run)
+    again, rows_again = finish(tmp_path / "run")
+    assert same(whole, again) and whole.keys() == again.keys()
+    assert rows_again == rows
+
+
+def test_flops_are_averaged_over_the_stages() -> None:
+    made = toy.objective("two_stage", generator_share=0.25)
+    shapes = toy.shapes_for(made)
+    generator = flops.sequence_flops(shapes.generator, None, 16, masked_fraction=0.15)
+    discriminator = flops.sequence_flops(None, shapes.discriminator, 16)
+    expected = 0.25 * generator + 0.75 * (0.5 * generator + discriminator)
+    assert made.sequence_flops(shapes, 16) == pytest.approx(expected)
+    joint = toy.objective("rtd").sequence_flops(shapes, 16)
+    assert made.sequence_flops(shapes, 16) < joint
+
+
+def test_other_networks_are_refused_in_one_line(tmp_path: Path) -> None:
+    shared = toy.recipe(objective={"name": "two_stage"})
+    with pytest.raises(
+        ConfigError, match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model.sharing"
+    ):
+        build_run(shared, tmp_path, toy.store(), World())
+    narrow = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "none"})
+    with pytest.raises(ConfigError, match=r"model\.generator_width: 0\.25 does not go .* --model.generator-width 1\.0"):
+        build_run(narrow, tmp_path, toy.store(), World())
+    free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"sharing": "none"})
+    build_run(free, tmp_path, toy.store(), World())
+    with pytest.raises(ConfigError, match="needs a generator to train"):
+        toy.objective("two_stage", generator="uniform")
+
+
+def test_no_alarm_at_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the steps are over there, but not half of the discriminator's."""
+    run = built(tmp_path, steps=400)
+    seen = {"recall": 0.0, "gain": -0.5, "auc": 0.5}
+    monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: seen)
+    rung = []
+    for step in (100, 199, 200, 260, 300):
+        run.step, run.alarmed = step, False
+        if step < 200:
+            monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: {"generator_loss": 3.0})
+        else:
+            monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: seen)
+        with StopRequest() as stop:
+            loop.evaluate(run, stop)
+        rung.append(run.alarmed)
+    assert rung == [False, False, False, False, True]
