@@ -17,6 +17,7 @@ from electra.errors import CheckpointError, ModelError, RunFolderError
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
 from electra.model.pair import Discriminator, Generator, Pair
+from electra.model.tables import DisentangledTable
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
@@ -51,12 +52,13 @@ def same(network: Generator | Discriminator | None, loaded: Loaded) -> bool:
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-@pytest.mark.parametrize("sharing", ["none", "token", "embeddings"])
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "disentangled"])
 def test_both_networks_of_a_checkpoint(sharing: str, architecture: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
     pair = make_pair("mini", architecture, uncased.vocab_size, sharing=sharing)
     run = make_run({10: pair}, sharing)
     assert same(pair.discriminator, load(run)) and same(pair.generator, load(run, "generator"))
     assert load(run, "encoder").kind == "discriminator"
+    assert not any(isinstance(module, DisentangledTable) for module in load(run).encoder.modules()), "usable without the other network"
 
 
 def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:

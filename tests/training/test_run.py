@@ -218,7 +218,7 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
-@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all"])
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all", "disentangled"])
 def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
     width = 1.0 if sharing == "all" else 0.5
     recipe = make_recipe(
@@ -228,7 +228,7 @@ def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
     assert pair.generator is not None and pair.discriminator is not None
     mine, theirs = ({id(p): n for n, p in network.encoder.named_parameters()} for network in (pair.generator, pair.discriminator))
     common = {theirs[key] for key in mine if key in theirs}
-    if sharing == "none":
+    if sharing in ("none", "disentangled"):
         assert not common
     elif sharing == "all":
         assert common == set(theirs.values())

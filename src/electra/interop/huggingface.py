@@ -25,6 +25,7 @@ from electra.interop.names import Kind, to_theirs
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, Generator
+from electra.model.tables import DisentangledTable
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
@@ -102,8 +103,11 @@ def refuse_foreign_folder(folder: Path) -> None:
 
 
 def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
-    """All weights under our names, `encoder.X` and `head.X`. A projected token table appears as the table it makes."""
+    """All weights under our names, `encoder.X` and `head.X`. A token table made of another network's appears as the table it makes."""
     state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
+    for name, module in encoder.named_modules():
+        if isinstance(module, DisentangledTable):
+            state[f"encoder.{name}.weight"] = state.pop(f"encoder.{name}.delta") + module.source_weight()
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
         state = {name: tensor for name, tensor in state.items() if not name.startswith("encoder.tokens.")}
         with torch.no_grad(), torch.autocast(encoder.token_table().device.type, enabled=False):

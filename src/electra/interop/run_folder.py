@@ -19,7 +19,7 @@ from electra.config import read_toml
 from electra.data.tokenizer import Tokenizer
 from electra.errors import CheckpointError, ModelError, RunFolderError
 from electra.interop.names import Kind
-from electra.model.pair import Discriminator, Generator, Pair, build_pair
+from electra.model.pair import Discriminator, Generator, Pair, build_pair, fold
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
@@ -93,6 +93,7 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     _fill(pair, tensors, chosen)
     opened = pair.discriminator if kind == "discriminator" else pair.generator
     assert opened is not None
+    fold(opened.encoder)
     return Opened(opened.eval(), kind, tokenizer, chosen, notes)
 
 
@@ -128,8 +129,10 @@ def _pair(run: Path, present: list[Kind]) -> Pair:
     """The networks as run.toml describes them, with weights still to be filled in."""
     record = read_toml(run / "run.toml")
     try:
-        shapes = {kind: EncoderConfig(**record[kind]) for kind in present}
-        return build_pair(shapes.get("generator"), shapes.get("discriminator"), sharing=record["model"]["sharing"])
+        # the sampler is never handed out, but the generator may be made of its weights
+        shapes = {kind: EncoderConfig(**record[kind]) for kind in (*present, "sampler") if kind in present or kind in record}
+        sharing = record["model"]["sharing"]
+        return build_pair(shapes.get("generator"), shapes.get("discriminator"), shapes.get("sampler"), sharing=sharing)
     except (KeyError, TypeError) as problem:
         raise RunFolderError(f"does not describe the networks ({problem})", where=run / "run.toml", fix="Is it of this version?") from None
 

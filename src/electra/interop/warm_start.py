@@ -13,6 +13,7 @@ from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
+from electra.model.tables import DisentangledTable
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
@@ -44,7 +45,10 @@ def load_weights_into(
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
         kept = _parameters(pair.discriminator) if discriminator is not None else set()
+        judged_by = [] if discriminator is None else [(table, table.weight.detach().clone()) for table in _sums(pair.discriminator)]
         differing = _copy(pair.generator, loaded, kept, "generator")
+        for table, weight in judged_by:  # the generator's table beneath has changed
+            table.become(weight)
         notes += loaded.notes
         if differing:
             notes.append(f"shared weights that differ in the two folders: the discriminator's are used ({', '.join(differing[:3])}, ...)")
@@ -55,6 +59,10 @@ def _parameters(network: nn.Module | None) -> set[int]:
     return {id(parameter) for parameter in network.parameters()} if network is not None else set()
 
 
+def _sums(network: nn.Module | None) -> list[DisentangledTable]:
+    return [module for module in network.modules() if isinstance(module, DisentangledTable)] if network is not None else []
+
+
 @torch.no_grad()
 def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list[str]:
     """Copy weights in. Parameters in `kept` stay; returns the names of those among them that would have changed."""
@@ -63,13 +71,13 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
     encoder = network.get_submodule("encoder")
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
         _unfold(encoder.tokens, state.pop("encoder.tokens.weight"), kept, loaded)
-    own = {key: parameter for key, parameter in network.named_parameters() if not _is_projected(key, encoder)}
+    for key, module in network.named_modules():
+        if isinstance(module, DisentangledTable):
+            _check_shape(f"{key}.weight", state.get(f"{key}.weight"), module.delta, loaded, name)
+            module.become(state.pop(f"{key}.weight"))
+    own = {key: parameter for key, parameter in network.named_parameters() if not _is_made(key, encoder)}
     for key, parameter in own.items():
-        if key not in state:
-            raise ModelError(f"there is no tensor {key}, which this run's {name} has", where=loaded.folder, fix=SIZES_DIFFER)
-        if state[key].shape != parameter.shape:
-            shapes = f"{list(state[key].shape)} there and {list(parameter.shape)} in this run's {name}"
-            raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
+        _check_shape(key, state.get(key), parameter, loaded, name)
         if id(parameter) not in kept:
             parameter.copy_(state[key])
         elif not torch.equal(parameter.cpu(), state[key]):
@@ -80,8 +88,20 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
     return differing
 
 
-def _is_projected(key: str, encoder: nn.Module) -> bool:
-    return isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable) and key.startswith("encoder.tokens.")
+def _check_shape(key: str, there: Tensor | None, here: Tensor, loaded: Loaded, name: str) -> None:
+    if there is None:
+        raise ModelError(f"there is no tensor {key}, which this run's {name} has", where=loaded.folder, fix=SIZES_DIFFER)
+    if there.shape != here.shape:
+        shapes = f"{list(there.shape)} there and {list(here.shape)} in this run's {name}"
+        raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
+
+
+def _is_made(key: str, encoder: nn.Module) -> bool:
+    """Whether a parameter makes a token table together with another network's: it has been dealt with before the others."""
+    projected = isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable) and key.startswith("encoder.tokens.")
+    return projected or key in [
+        f"encoder.{name}.delta" for name, module in encoder.named_modules() if isinstance(module, DisentangledTable)
+    ]
 
 
 def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Loaded) -> None:

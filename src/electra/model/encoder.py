@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from electra.model.attention import Direction, attend, attention_mask, one_sided
 from electra.model.sizes import EncoderConfig
+from electra.model.tables import DisentangledTable
 
 
 class Encoder(nn.Module):
@@ -42,7 +43,7 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.words = nn.Embedding(config.vocab_size, config.embedding_size)
+        self.words: nn.Embedding | DisentangledTable = nn.Embedding(config.vocab_size, config.embedding_size)
         self.positions = nn.Embedding(config.max_positions, config.embedding_size)
         self.token_types = nn.Embedding(config.num_token_types, config.embedding_size)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from electra.model.attention import attend, attention_mask, one_sided, rotary_table, rotate
 from electra.model.encoder import Encoder
 from electra.model.sizes import EncoderConfig
+from electra.model.tables import DisentangledTable
 
 
 class TokenTable(nn.Module):
@@ -74,7 +75,7 @@ class ModernEncoder(Encoder):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.tokens: TokenTable | ProjectedTable = TokenTable(config.vocab_size, config.hidden_size)
+        self.tokens: TokenTable | ProjectedTable | DisentangledTable = TokenTable(config.vocab_size, config.hidden_size)
         self.embedding_norm = _norm(config)
         self.layers = nn.ModuleList(ModernLayer(config, first=index == 0) for index in range(config.num_layers))
         self.final_norm = _norm(config)

@@ -7,7 +7,8 @@ its own (`heads`: a copy gate, a baseline). Those two serve the training alone a
   none        nothing;
   token       the token embeddings;
   embeddings  token, position and type embeddings with their norm: what the published code ties, and the default here;
-  all         the whole encoder (both must have one size).
+  all         the whole encoder (both must have one size);
+  disentangled  the token embeddings, which the generator alone trains; the discriminator learns a difference to them (tables.py).
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from electra.model.encoder import ElectraEncoder, Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
 from electra.model.sizes import EncoderConfig
+from electra.model.tables import DisentangledTable
 from electra.seeds import key
 
-Sharing = Literal["none", "token", "embeddings", "all"]
+Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
 Initialisation = Literal["paper", "reference", "fan_in"]
 
 
@@ -121,11 +123,27 @@ def share(generator: Generator, full: Generator | Discriminator, sharing: Sharin
         mine.tokens = theirs.tokens if same_width else ProjectedTable(theirs.tokens, mine.config.hidden_size)
         if sharing == "embeddings" and same_width:  # a norm of another width cannot be shared
             mine.embedding_norm = theirs.embedding_norm
+        if sharing == "disentangled":
+            theirs.tokens = DisentangledTable(theirs.tokens)
     elif isinstance(mine, ElectraEncoder) and isinstance(theirs, ElectraEncoder):
-        if sharing == "token":
-            mine.embeddings.words = theirs.embeddings.words
-        else:
+        if sharing == "embeddings":
             mine.embeddings = theirs.embeddings
+        else:
+            mine.embeddings.words = theirs.embeddings.words
+        if sharing == "disentangled":
+            theirs.embeddings.words = DisentangledTable(theirs.embeddings.words)
+
+
+@torch.no_grad()
+def fold(encoder: Encoder) -> None:
+    """Make the token table of an encoder its own, where it is a sum with another network's: to be used without that one."""
+    table = encoder.token_table()
+    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
+        encoder.tokens = TokenTable(*table.shape)
+        encoder.tokens.weight.copy_(table)
+    elif isinstance(encoder, ElectraEncoder) and isinstance(encoder.embeddings.words, DisentangledTable):
+        encoder.embeddings.words = nn.Embedding(*table.shape)
+        encoder.embeddings.words.weight.copy_(table)
 
 
 def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:

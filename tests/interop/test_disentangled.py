@@ -1,0 +1,78 @@
+"""Gradient-disentangled embedding sharing: who trains which table, and that folders hold plain tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import toy
+
+from electra.data.tokenizer import Tokenizer
+from electra.interop.load import load
+from electra.interop.warm_start import load_weights_into
+from electra.model.pair import Pair, build_pair
+from electra.model.sizes import generator_config
+from electra.model.tables import DisentangledTable
+
+MakePair = Callable[..., Pair]
+
+
+def pair_for(architecture: str, width: float = 0.5) -> Pair:
+    full = toy.config(architecture)
+    return build_pair(generator_config(full, width, 1.0), full, sharing="disentangled", seed=1, initialisation="fan_in")
+
+
+@pytest.mark.parametrize("width", [0.5, 1.0])
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_each_network_trains_its_own_part(architecture: str, width: float) -> None:
+    pair = pair_for(architecture, width)
+    generator, discriminator = pair.generator, pair.discriminator
+    assert generator is not None and discriminator is not None
+    [sum_of] = [module for module in discriminator.modules() if isinstance(module, DisentangledTable)]
+    base = sum_of._source[0].weight
+    assert id(base) in {id(p) for p in generator.parameters()}
+    assert id(base) not in {id(p) for p in discriminator.parameters()}, "its rate and its clipping are the generator's"
+    assert torch.equal(discriminator.encoder.token_table(), base) and not sum_of.delta.any(), "equal at first"
+
+    made = toy.objective("rtd")
+    losses = made.forward(pair, made.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
+    by_mlm = torch.autograd.grad(losses["mlm"], [base, sum_of.delta], retain_graph=True, allow_unused=True)
+    by_rtd = torch.autograd.grad(losses["rtd"], [base, sum_of.delta], allow_unused=True)
+    assert by_mlm[0].any() and by_mlm[1] is None
+    assert by_rtd[0] is None and by_rtd[1].any()
+
+
+def test_a_corrector_may_share_so_too() -> None:
+    made = toy.objective("all_tokens_mlm")
+    shapes = toy.shapes_for(made)
+    pair = build_pair(*shapes, heads=made.heads(shapes), sharing="disentangled", initialisation="fan_in")
+    assert pair.generator is not None and pair.sampler is not None
+    words = pair.generator.encoder.embeddings.words  # type: ignore[union-attr]
+    losses = made.forward(pair, made.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
+    base = pair.sampler.encoder.token_table()
+    assert torch.autograd.grad(losses["mlm"], [words.delta, base], retain_graph=True, allow_unused=True)[1] is None
+    assert torch.autograd.grad(losses["sampler"], [words.delta, base], allow_unused=True)[0] is None
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_exported_tables_are_plain(architecture: str, export_pair: Callable[..., tuple[Pair, Path]]) -> None:
+    pair, folder = export_pair(architecture=architecture, sharing="disentangled")
+    ids = torch.randint(5, 100, (2, 9))
+    for kind in ("discriminator", "generator"):
+        loaded, network = load(folder, kind), getattr(pair, kind)  # type: ignore[arg-type]
+        assert not any(isinstance(module, DisentangledTable) for module in loaded.encoder.modules())
+        assert torch.equal(loaded.encoder.token_table(), network.encoder.token_table())
+        with torch.no_grad():
+            assert torch.allclose(loaded.logits(ids), network.logits(network.encoder(ids)), atol=1e-6)
+
+
+def test_a_pair_goes_on_from_its_folders(export_pair: Callable[..., tuple[Pair, Path]], make_pair: MakePair, uncased: Tokenizer) -> None:
+    pair, folder = export_pair(size="mini", sharing="disentangled")
+    for given in ({"discriminator": folder, "generator": folder}, {"discriminator": folder}):
+        fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7, sharing="disentangled")
+        load_weights_into(fresh, **given, tokenizer=uncased)
+        for kind in given:
+            old, new = getattr(pair, kind).encoder.token_table(), getattr(fresh, kind).encoder.token_table()
+            assert torch.allclose(old, new, atol=1e-6), kind
