@@ -24,6 +24,7 @@ Ints = npt.NDArray[np.int64]
 
 CHANCE = "chance"
 AROUND = 4  # words of context shown on either side
+TIE = 1e-6  # cosines this close are equal
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,21 @@ class Probe(interface.Probe):
         unit = {encoder.name: [centred_unit(depth) for depth in words.vectors[i]] for i, encoder in enumerate(encoders)}
         progress("readings", 0.6)
         asked = np.concatenate(list(groups.values()))
-        same_reading = {name: [self._readings(depth, groups, tags, words.sentence) for depth in depths] for name, depths in unit.items()}
+        same_reading = {
+            name: [
+                np.concatenate([same_tag(depth[items], tags[items], words.sentence[items]) for items in groups.values()])
+                for depth in depths
+            ]
+            for name, depths in unit.items()
+        }
         chance = np.concatenate([expected_at_random(tags[items], words.sentence[items]) for items in groups.values()])
         comparable = np.isfinite(chance)
         points = {**same_reading, CHANCE: [np.nan_to_num(chance)]}
         found = by_depth.ratios(points, comparable, words.sentence[asked], self.config.resamples)
         by_chance = found.pop(CHANCE)[0]
+        ahead = (
+            by_depth.ratios(by_depth.ahead(same_reading), comparable, words.sentence[asked], self.config.resamples) if len(unit) > 1 else {}
+        )
         progress("all words", 0.8)
         queries = np.arange(len(forms))[:: max(1, len(forms) // self.config.queries) if self.config.queries else 1]
         same_form = {
@@ -99,15 +109,9 @@ class Probe(interface.Probe):
             f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences, in {len(sentences)} sentences.",
             f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common direction is taken out.",
         ]
+        if ahead:
+            tables.insert(1, by_depth.table(f"Same part of speech: how far {first} is ahead", ahead, "Paired over the same occurrences."))
         return Report({"same part of speech, last depth": found[first][-1]}, tables, figures, notes)
-
-    def _readings(self, unit: Floats, groups: Mapping[str, Ints], tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-        """1 where the nearest occurrence of the same form has the same tag, for all occurrences of all groups."""
-        right = []
-        for items in groups.values():
-            near = nearest(unit[items], np.arange(len(items)), sentence[items])
-            right.append(np.where(near >= 0, tags[items][near] == tags[items], 0.0))
-        return np.concatenate(right)
 
     def _examples(
         self,
@@ -153,10 +157,22 @@ def centred_unit(vectors: npt.NDArray[np.float32]) -> Floats:
 
 def nearest(unit: Floats, queries: Ints, sentence: Ints) -> Ints:
     """For each query, the item of another sentence with the highest cosine; -1 where there is none."""
-    cosines = unit[queries] @ unit.T
-    cosines[sentence[queries][:, None] == sentence[None, :]] = -np.inf
+    cosines = _cosines(unit, queries, sentence)
     best = cosines.argmax(1)
     return np.where(np.isfinite(cosines[np.arange(len(queries)), best]), best, -1)
+
+
+def same_tag(unit: Floats, tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
+    """For each item, whether the nearest has its tag. Of equally near ones (all are, where vectors know no context) the share that has."""
+    cosines = _cosines(unit, np.arange(len(unit)), sentence)
+    near = (cosines >= cosines.max(1, keepdims=True) - TIE) & np.isfinite(cosines)
+    return np.asarray((near & (tags[:, None] == tags[None, :])).sum(1) / np.maximum(near.sum(1), 1))
+
+
+def _cosines(unit: Floats, queries: Ints, sentence: Ints) -> Floats:
+    cosines = np.asarray(unit[queries] @ unit.T)
+    cosines[sentence[queries][:, None] == sentence[None, :]] = -np.inf
+    return cosines
 
 
 def expected_at_random(tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:

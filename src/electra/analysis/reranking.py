@@ -74,7 +74,9 @@ class Probe(interface.Probe):
     config: Config
 
     def inputs(self) -> tuple[Input, ...]:
-        return (Input("lists", "n-best lists", ("asr-nbest/*other*.jsonl*", "*nbest*/*.jsonl*", "*nbest*.jsonl*", "*.jsonl*")),)
+        return (
+            Input("lists", "n-best lists", ("*librispeech*other*.jsonl*", "*nbest*/*.jsonl*", "*nbest*.jsonl*", "*librispeech*.jsonl*")),
+        )
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
         config = self.config

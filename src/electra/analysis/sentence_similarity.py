@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from electra.analysis.parts import by_depth, hidden, interface
 from electra.analysis.parts.bootstrap import estimates
-from electra.analysis.parts.correlation import spearman
+from electra.analysis.parts.correlation import pearson, ranks
 from electra.analysis.parts.encoders import Named, encoders_of, within
-from electra.analysis.parts.interface import Data, Input, ProbeDataError, Progress, Report, Table
+from electra.analysis.parts.interface import Data, Estimate, Input, ProbeDataError, Progress, Report, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import cells, sample
 
@@ -56,8 +56,8 @@ class Probe(interface.Probe):
             raw[encoder.name] = [cosines(depth) for depth in vectors]
             centred[encoder.name] = [cosines(depth - depth.mean(0)) for depth in vectors]
         overlap = np.array([word_overlap(a, b) for a, b, _ in pairs])
-        found, baseline = self._rank(raw, overlap, gold)
-        found_centred, _ = self._rank(centred, overlap, gold)
+        found, ahead, baseline = self._rank(raw, overlap, gold)
+        found_centred, _, _ = self._rank(centred, overlap, gold)
         references = {OVERLAP: baseline.value or 0.0}
         first = encoders[0].name
         best = max(found[first], key=lambda one: one.value or 0.0)
@@ -66,6 +66,8 @@ class Probe(interface.Probe):
             by_depth.table("Spearman correlation, common direction removed", found_centred, "The mean of all vectors is taken out first."),
             Table("Without an encoder", ("measure", "Spearman"), [(OVERLAP, baseline)], "Shared words over all words of the two."),
         ]
+        if ahead:
+            tables.insert(1, by_depth.table(f"Spearman correlation: how far {first} is ahead", ahead, "Paired over the same pairs."))
         figures = [
             by_depth.figure(name, title, note=note, y="Spearman correlation", found=shown, references=references)
             for name, title, note, shown in (
@@ -76,17 +78,30 @@ class Probe(interface.Probe):
         notes = [f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."]
         return Report({"Spearman, best depth": best}, tables, figures, notes)
 
-    def _rank(self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats) -> tuple[by_depth.Found, interface.Estimate]:
-        flat = [row for rows in similar.values() for row in rows]
+    def _rank(self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats) -> tuple[by_depth.Found, by_depth.Found, Estimate]:
+        """Spearman correlations, how far the first encoder is ahead of the others, and the correlation of word overlap."""
+        first, *others = similar
+        depths = {name: len(rows) for name, rows in similar.items()}
+        shared = {name: min(depths[first], depths[name]) for name in others}
 
         def measure(weights: Floats) -> dict[str, float]:
-            return {str(i): spearman(row, gold, weights) for i, row in enumerate([*flat, overlap])}
+            of_gold = ranks(gold, weights)
 
-        values = list(estimates(measure, np.arange(len(gold)), resamples=self.config.resamples).values())
-        found: by_depth.Found = {}
-        for name, rows in similar.items():
-            found[name], values = values[: len(rows)], values[len(rows) :]
-        return found, values[0]
+            def rank(values: Floats) -> float:
+                return pearson(ranks(values, weights), of_gold, weights)
+
+            values = {name: [rank(row) for row in rows] for name, rows in similar.items()}
+            ahead = [values[first][depth] - values[name][depth] for name in others for depth in range(shared[name])]
+            everything = [*(value for rows in values.values() for value in rows), *ahead, rank(overlap)]
+            return {str(number): value for number, value in enumerate(everything)}
+
+        flat = list(estimates(measure, np.arange(len(gold)), resamples=self.config.resamples).values())
+        found: list[by_depth.Found] = []
+        for counts in (depths, shared):
+            found.append({})
+            for name, count in counts.items():
+                found[-1][name], flat = flat[:count], flat[count:]
+        return found[0], {f"ahead of {name}": rows for name, rows in found[1].items()}, flat[0]
 
 
 def read_pairs(path: Path) -> list[tuple[str, str, float]]:

@@ -1,0 +1,69 @@
+"""Small networks with random weights everywhere, and hand-written sentences, for the probes of representations and sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import toy
+
+from electra.analysis.parts.models import Model
+from electra.data.tokenizer import Tokenizer
+from electra.interop.load import Loaded
+from electra.model.pair import build_pair
+
+PIECES = ["the", "a", "chef", "cook", "##ed", "##s", "un", "##happy", "meal", "cat", "like", "ate", "that", ".", "old", "new"]
+
+# word, part of speech, head; "like" and "that" have two readings
+SENTENCES = (
+    "the/DET/2 cats/NOUN/3 like/VERB/0 meals/NOUN/3 ./PUNCT/3",
+    "a/DET/2 chef/NOUN/0 like/ADP/5 the/DET/5 cat/NOUN/2 ./PUNCT/2",
+    "that/DET/2 meal/NOUN/3 cooked/VERB/0",
+    "old/ADJ/2 chefs/NOUN/3 like/VERB/0 that/PRON/3 ./PUNCT/3",
+    "the/DET/3 unhappy/ADJ/3 cat/NOUN/4 ate/VERB/0 that/DET/6 meal/NOUN/4 ./PUNCT/4",
+    "a/DET/2 meal/NOUN/0 like/ADP/4 that/PRON/2 ./PUNCT/2",
+    "new/ADJ/2 cooks/NOUN/3 like/VERB/0 a/DET/5 chef/NOUN/3",
+    "cats/NOUN/2 ate/VERB/0 that/PRON/2 ./PUNCT/2",
+)
+
+
+def tokenizer(folder: Path, *extra: str) -> Tokenizer:
+    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n")
+    return Tokenizer.load(folder / "vocab.txt")
+
+
+def network(
+    folder: Path, kind: str = "discriminator", architecture: str = "electra", *, seed: int = 1, layers: int = 2, extra: str = ""
+) -> Loaded:
+    words = tokenizer(folder, *([extra] if extra else []))
+    config = toy.config(architecture, vocab_size=words.vocab_size, max_positions=24, num_layers=layers)
+    pair = build_pair(config, None, seed=seed) if kind == "generator" else build_pair(None, config, seed=seed)
+    made = pair.generator if kind == "generator" else pair.discriminator
+    assert made is not None
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.3)
+    made.eval()
+    return Loaded(made.encoder, made.head, config, words, kind, (), folder)  # type: ignore[arg-type]
+
+
+def model(folder: Path, name: str = "one", architecture: str = "electra", *, seed: int = 1, layers: int = 2, extra: str = "") -> Model:
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    kinds = {
+        kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra) for kind in ("discriminator", "generator")
+    }
+    return Model(name, name, _loaded={**kinds, "encoder": kinds["discriminator"]})
+
+
+def write_treebank(path: Path, repeats: int = 1) -> Path:
+    lines = []
+    for number in range(repeats):
+        for row, sentence in enumerate(SENTENCES):
+            lines.append(f"# sent_id = {number}-{row}")
+            for place, cell in enumerate(sentence.split(), 1):
+                word, tag, head = cell.split("/")
+                lines.append("\t".join([str(place), word, "_", tag, "_", "_", head, "_", "_", "_"]))
+            lines.append("")
+    path.write_text("\n".join(lines))
+    return path

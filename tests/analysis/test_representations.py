@@ -1,0 +1,283 @@
+"""Hidden states and attention against the encoders themselves; CKA, shape and linear readings on known inputs; the probes on toys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small
+import torch
+
+from electra import analysis
+from electra.analysis import attention, neighbours, sentence_similarity
+from electra.analysis.parts import by_depth, hidden, linear
+from electra.analysis.parts.encoders import common_words, encoders_of, treebank
+from electra.analysis.parts.halves import half_samples
+from electra.analysis.parts.interface import ProbeDataError, Report
+from electra.analysis.parts.reading import sentences, universal_dependencies
+from electra.analysis.parts.shape import effective_rank, mean_cosine
+from electra.analysis.parts.similarity import Features, cka
+from electra.model.sizes import Architecture
+
+ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
+
+
+def quiet(*_: object) -> None: ...
+
+
+def padded(loaded: hidden.Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[name-defined]
+    rows = hidden.rows_of_words(loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24)
+    _, ids, pieces = next(iter(hidden.passes(loaded, rows, quiet)))
+    assert pieces is not None and (pieces < 0).any()
+    return ids, pieces
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_hidden_states_are_those_of_the_forward_pass(tmp_path: Path, architecture: str) -> None:
+    loaded = small.network(tmp_path, architecture=architecture, layers=3)
+    ids, pieces = padded(loaded)
+    with torch.inference_mode():
+        states = hidden.hidden_states(loaded.encoder, ids, pieces)
+        again = hidden.hidden_states(loaded.encoder, ids, pieces)
+        output = loaded.encoder(ids, piece_ids=pieces)
+    assert len(states) == len(again) == 4  # the hooks are gone after each pass
+    assert torch.equal(states[-1], output)
+    # Depth 0 knows nothing of its neighbours: the same token at the same place is the same vector. Later depths are not.
+    same = (ids[:, 1] == ids[0, 1]).nonzero().flatten()
+    assert len(same) > 1
+    assert torch.allclose(states[0][same[0], 1], states[0][same[1], 1])
+    assert not torch.allclose(states[1][same[0], 1], states[1][same[1], 1], atol=1e-3)
+    # The layers, run by hand from what enters them, give what leaves them.
+    if architecture == "electra":
+        from electra.model.attention import attention_mask
+
+        with torch.inference_mode():
+            by_hand = loaded.encoder.get_submodule("layers.1")(states[1], attention_mask(pieces))
+        assert torch.equal(by_hand, states[2])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, architecture: str) -> None:
+    loaded = small.network(tmp_path, architecture=architecture)
+    ids, pieces = padded(loaded)
+    contexts: list[torch.Tensor] = []
+    values: list[torch.Tensor] = []
+    for layer in hidden.layers_of(loaded.encoder):
+        layer.get_submodule("attention_output").register_forward_pre_hook(lambda _, given: contexts.append(given[0]))
+        layer.get_submodule("qkv").register_forward_hook(lambda _, __, made: values.append(made))
+    with torch.inference_mode():
+        weights = hidden.attention_weights(loaded.encoder, ids, pieces)
+    assert len(weights) == len(contexts) == 2
+    B, T = ids.shape
+    for weight, qkv, context in zip(weights, values, contexts, strict=True):
+        v = qkv.view(B, T, 3, loaded.config.num_heads, -1)[:, :, 2].transpose(1, 2)
+        made = (weight @ v).transpose(1, 2).reshape(B, T, -1)
+        assert torch.allclose(made, context, atol=1e-6)
+        real = pieces >= 0
+        assert torch.allclose(weight.sum(-1), torch.ones_like(weight.sum(-1)))
+        assert weight.transpose(1, 3)[~real].transpose(1, 2)[..., 0].max() >= 0  # padding exists
+        assert float((weight * (real[:, None, :, None] & ~real[:, None, None, :])).max()) == 0  # and no token attends to it
+
+
+def test_words_are_found_through_their_pieces_and_do_not_depend_on_company(tmp_path: Path) -> None:
+    loaded = small.network(tmp_path)
+    words = [["the", "unhappy", "cats", "\u200b", "ate"], ["a", "chef"], ["cats"] * 40]
+    rows = hidden.rows_of_words(loaded.tokenizer, words, 24)
+    assert rows[0].words.tolist() == [-1, 0, 1, 1, 2, 2, 4, -1]  # the zero-width space leaves no token
+    assert rows[2].words.tolist() == [-1, *sorted([*range(11)] * 2), -1]  # cut at the model's positions
+    counts = [len(sentence) for sentence in words]
+    states, present = hidden.word_vectors(loaded, rows, counts, quiet)
+    assert states.shape == (3, 47, 32)
+    assert np.flatnonzero(~present).tolist() == [3, *range(18, 47)]
+    alone, _ = hidden.word_vectors(loaded, rows[1:2], [2], quiet)
+    assert np.allclose(alone, states[:, 5:7], atol=1e-5)
+    with torch.inference_mode():
+        direct = hidden.hidden_states(loaded.encoder, torch.from_numpy(rows[0].ids)[None])
+    assert np.allclose(states[2, 1], direct[2][0, 2:4].mean(0).numpy(), atol=1e-5)
+
+
+def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Path) -> None:
+    models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats", layers=3)]
+    path = small.write_treebank(tmp_path / "x.dev.conllu")
+    encoders = encoders_of(models, untrained=True)
+    words = common_words(encoders, treebank([path], 0), quiet)
+    assert [states.shape[:2] for states in words.vectors] == [(3, 40), (4, 40), (3, 40)]
+    assert encoders[2].loaded.config == encoders[0].loaded.config
+    assert words.of(s.columns[0] for s in universal_dependencies(path))[:3].tolist() == ["DET", "NOUN", "VERB"]
+
+
+def direct_unbiased(x: np.ndarray, y: np.ndarray) -> float:
+    """Song et al. 2012, equation 4, from the kernel matrices."""
+    n = len(x)
+    k, m = x @ x.T, y @ y.T
+    np.fill_diagonal(k, 0)
+    np.fill_diagonal(m, 0)
+    ones = np.ones(n)
+    total = np.trace(k @ m) + (ones @ k @ ones) * (ones @ m @ ones) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (ones @ k @ m @ ones)
+    return float(total / (n * (n - 3)))
+
+
+def test_cka_is_its_definition() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(30, 7)) + 3, random.normal(size=(30, 4))
+    y[:, 0] += x[:, 0]
+    centre = np.eye(30) - 1 / 30
+    k, m = (centre @ values @ values.T @ centre for values in (x, y))
+    biased = np.trace(k @ m) / np.sqrt(np.trace(k @ k) * np.trace(m @ m))
+    assert cka(Features(x), Features(y), debiased=False) == pytest.approx(biased, abs=1e-12)
+    debiased = direct_unbiased(x, y) / np.sqrt(direct_unbiased(x, x) * direct_unbiased(y, y))
+    assert cka(Features(x), Features(y)) == pytest.approx(debiased, abs=1e-12)
+
+
+def test_cka_of_known_inputs() -> None:
+    random = np.random.default_rng(1)
+    x = random.normal(size=(400, 20)) * np.linspace(0.2, 3, 20)
+    turned = x @ np.linalg.qr(random.normal(size=(20, 20)))[0]
+    for debiased in (True, False):
+        assert cka(Features(x), Features(x), debiased=debiased) == pytest.approx(1)
+        assert cka(Features(x), Features(-5 * turned + 2), debiased=debiased) == pytest.approx(1)
+        assert cka(Features(x), Features(x * np.linspace(3, 0.2, 20)), debiased=debiased) < 0.95  # not every linear map
+    others = [(random.normal(size=(60, 300)), random.normal(size=(60, 300))) for _ in range(40)]
+    assert np.mean([cka(Features(a), Features(b), debiased=False) for a, b in others]) > 0.7  # few words, many features: the bias
+    assert abs(np.mean([cka(Features(a), Features(b)) for a, b in others])) < 0.01
+    assert np.isnan(cka(Features(x), Features(np.ones((400, 3)))))
+
+
+def test_shape_of_known_clouds() -> None:
+    random = np.random.default_rng(2)
+    x, groups = random.normal(size=(60, 8)) + 0.5, np.repeat(np.arange(20), 3)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    pairs = [unit[i] @ unit[j] for i in range(60) for j in range(60) if groups[i] != groups[j]]
+    assert mean_cosine(x, groups) == pytest.approx(np.mean(pairs), abs=1e-9)
+    assert mean_cosine(np.ones((4, 3)), np.arange(4)) == pytest.approx(1)
+    assert np.isnan(mean_cosine(x, np.zeros(60, int)))
+    axes = np.concatenate([np.eye(5), -np.eye(5)])
+    assert effective_rank(axes) == pytest.approx(5)
+    assert effective_rank(axes + 7) == pytest.approx(5)  # an offset is no direction in use
+    assert effective_rank(np.outer(np.arange(6.0), np.ones(4))) == pytest.approx(1, abs=1e-3)
+    singular = np.linalg.svd(x - x.mean(0), compute_uv=False)
+    shares = singular / singular.sum()
+    assert effective_rank(x) == pytest.approx(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def test_half_samples_have_the_width_of_the_sampling_distribution() -> None:
+    random = np.random.default_rng(3)
+    values, groups = random.normal(size=600), np.repeat(np.arange(300), 2)
+    found = half_samples(lambda items: [values[items].mean(), 1.0], groups, resamples=400)
+    assert found[0].value == pytest.approx(values.mean())
+    assert found[0].low is not None and found[0].high is not None
+    assert (found[0].high - found[0].low) / 2 == pytest.approx(1.96 / np.sqrt(600), rel=0.25)
+    assert found[0].low < values.mean() < found[0].high
+    assert (found[1].low, found[1].high) == (1, 1)
+
+
+def test_linear_readings() -> None:
+    random = np.random.default_rng(4)
+    x, z = random.normal(size=(500, 10)), random.normal(size=(300, 10))
+    direction = random.normal(size=10)
+    labels, gold = np.where(x @ direction > 0, "up", "down"), np.where(z @ direction > 0, "up", "down")
+    assert (linear.classify(x * 1000, labels, z * 1000) == gold).mean() > 0.95  # whatever the scale
+    assert (linear.classify(x, random.permutation(labels), z) == gold).mean() < 0.7
+    assert np.corrcoef(linear.regress(x, x @ direction, z), z @ direction)[0, 1] > 0.99
+    assert linear.classify(x, np.array(["only"] * 500), z).tolist() == ["only"] * 300
+    words = ["like", "like", "like", "cat"]
+    assert linear.usual_label(words, np.array(["V", "V", "P", "N"]), ["like", "dog"]).tolist() == ["V", "V"]
+    assert linear.usual_number(words, np.array([1.0, 2.0, 3.0, 6.0]), ["like", "dog"]).tolist() == [2.0, 3.0]
+    assert linear.depths_in_tree(["2", "3", "0", "3"]) == [2, 1, 0, 1]
+    assert np.isnan(linear.depths_in_tree(["2", "1", "_"])).all()  # a circle, and no head
+
+
+def test_attention_measures_of_known_maps() -> None:
+    size = 6  # [CLS], four tokens, [SEP]
+    alike, here, ends = np.full((size, size), 1 / size), np.eye(size), np.zeros((size, size))
+    ends[:, 0] = 1
+    found = attention.measure(np.stack([alike, here, ends]))
+    assert found["entropy"] / 4 == pytest.approx([1, 0, 0])
+    assert found["distance"][:2] / 4 == pytest.approx([(4**2 - 1) / (3 * 4), 0])
+    assert found["specials"] / 4 == pytest.approx([2 / 6, 0, 1])
+
+
+def test_neighbours_of_known_vectors() -> None:
+    sentence = np.arange(6)
+    tags = np.array(["V", "V", "V", "P", "P", "P"])
+    vectors = np.where(tags == "V", 1.0, -1.0)[:, None] * np.ones((6, 3)) + np.random.default_rng(0).normal(size=(6, 3)) * 0.01
+    near = neighbours.nearest(neighbours.centred_unit(vectors), sentence, sentence)
+    assert (tags[near] == tags).all() and (near != sentence).all()
+    assert neighbours.expected_at_random(tags, sentence).tolist() == [0.4] * 6
+    assert neighbours.nearest(vectors, sentence, np.zeros(6, int)).tolist() == [-1] * 6
+    assert neighbours.same_tag(neighbours.centred_unit(vectors), tags, sentence).tolist() == [1.0] * 6
+    # Vectors without context are all equally near: chance, not the file's order.
+    assert neighbours.same_tag(np.ones((6, 3)), tags, sentence).tolist() == neighbours.expected_at_random(tags, sentence).tolist()
+    assert neighbours.same_tag(np.ones((6, 3)), tags, np.zeros(6, int)).tolist() == [0.0] * 6
+    groups = neighbours.ambiguous_forms(np.array(["like"] * 5 + ["cat"] * 4), np.array(["V", "P", "V", "P", "V", "N", "N", "N", "V"]))
+    assert {form: items.tolist() for form, items in groups.items()} == {"like": [0, 1, 2, 3, 4]}
+
+
+def test_ratios_and_what_is_ahead() -> None:
+    points = {"a": [np.array([1.0, 1, 0, 1]), np.ones(4)], "b": [np.array([0.0, 1, 0, 1])]}
+    found = by_depth.ratios(points, 1.0, [5, 5, 7, 7], 200)
+    assert [one.value for one in found["a"]] == [0.75, 1.0]
+    assert found["a"][1].low == found["a"][1].high == 1.0
+    assert found["a"][0].low == 0.5 and found["a"][0].high == 1.0  # by groups: halves or all of either
+    assert by_depth.ahead(points)["ahead of b"][0].tolist() == [1, 0, 0, 0]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    (folder / "sts-b").mkdir(parents=True)
+    small.write_treebank(folder / "en-train.conllu", repeats=3)
+    small.write_treebank(folder / "en-dev.conllu", repeats=2)
+    pairs = [("the cat ate", "the cats ate", 5), ("the chef", "a meal .", 0), ("a new chef", "a new cook", 4), ("like that", "old", 1)]
+    lines = ["index\tsentence1\tsentence2\tscore", *(f"{i}\t{a}\t{b}\t{score}" for i, (a, b, score) in enumerate(pairs * 3))]
+    (folder / "sts-b" / "dev.tsv").write_text("\n".join(lines))
+    return folder
+
+
+NAMES = ("attention", "geometry", "layer_similarity", "linear_probes", "neighbours", "sentence_similarity")
+
+
+def ask(name: str, models: list[small.Model], data: Path) -> Report:
+    probe = analysis.create(name, {"resamples": 5})
+    return probe.run(models, probe.find([data]), quiet)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_probes_answer_alone_and_against_others(tmp_path: Path, data: Path, name: str) -> None:
+    one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", "modern", extra="cats", layers=3)
+    alone, both = ask(name, [one], data), ask(name, [one, two], data)
+    assert alone.headline.keys() <= both.headline.keys()
+    assert both.tables and both.figures and both.notes
+    assert both.to_json() == ask(name, [one, two], data).to_json()  # the same every time
+    for label, estimate in alone.headline.items():
+        assert estimate.value is not None and np.isfinite(estimate.value)
+        assert both.headline[label] == estimate or name in ("layer_similarity",)
+
+
+def test_a_model_is_like_itself_and_unlike_chance(tmp_path: Path, data: Path) -> None:
+    one = small.model(tmp_path, "one")
+    twin = small.model(tmp_path, "twin")
+    report = ask("layer_similarity", [one, twin], data)
+    assert report.headline["CKA with twin, last depth"].value == pytest.approx(1)
+
+
+def test_wrong_data_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "dev.tsv"
+    path.write_text("a\tb\tc\n")
+    with pytest.raises(ProbeDataError, match="does not name the columns"):
+        sentence_similarity.read_pairs(path)
+    path.write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
+    with pytest.raises(ProbeDataError, match="not two sentences and a number"):
+        sentence_similarity.read_pairs(path)
+    empty = tmp_path / "empty.conllu"
+    empty.write_text("# nothing\n\n")
+    with pytest.raises(ProbeDataError, match="no sentences"):
+        universal_dependencies(empty)
+    short = tmp_path / "short.conllu"
+    short.write_text("1\tword\n\n")
+    with pytest.raises(ProbeDataError, match="2 columns where 7 are needed"):
+        universal_dependencies(short)
+    columns = tmp_path / "chunks.txt"
+    columns.write_text("the DT B-NP\ncat NN I-NP\n\nate VBD B-VP\n")
+    assert [(s.words, s.columns) for s in sentences(columns, (2,))] == [(("the", "cat"), (("B-NP", "I-NP"),)), (("ate",), (("B-VP",),))]
