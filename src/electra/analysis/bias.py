@@ -76,9 +76,7 @@ class Probe(interface.Probe):
         counted = universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for one in counted for word in one.words)
         answers: dict[str, Answer] = {}
-        notes = [
-            "What is left beside uncertainty is a share of the deviance: 1 means that uncertainty explains none of it, above 1 that it hid some."
-        ]
+        notes = ["Left beside uncertainty: a share of the deviance. 1: uncertainty explains none of it; above 1: it had hidden some."]
         for number, model in enumerate(models):
             progress(f"{model.name}: corrupting and judging", (number + 0.1) / len(models))
             kept, rows = tokenised(sentences, model)

@@ -111,7 +111,12 @@ def _matrix(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
             axes.add_patch(Rectangle((place - 0.48, row - 0.46), 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
             if len(columns) <= 12:
                 axes.text(place, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
-    axes.set_xticks(range(len(columns)), [plain_text(name) for name in columns], rotation=30 if len(columns) > 4 else 0, ha="center")
+    axes.set_xticks(
+        range(len(columns)),
+        [plain_text(name) for name in columns],
+        rotation=30 if (tilted := len(columns) > 4) else 0,
+        ha="right" if tilted else "center",
+    )
     axes.set_yticks(range(len(series)), [plain_text(one["label"]) for one in series])
     axes.set_xlim(-0.55, len(columns) - 0.45)
     axes.set_ylim(len(series) - 0.45, -0.55)
