@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "finetune": {"training", "model", "data", "interop"},
     "analysis": {"objectives", "model", "data", "interop"},
     "ablate": {"training", "finetune", "objectives", "interop", "model", "data"},
+    "evaluate": {"finetune", "analysis", "interop", "training", "model", "data"},
     "report": set(),
     "demo": {"analysis", "interop"},
 }

@@ -1,0 +1,246 @@
+"""Run a suite: every task for every model, whatever is not done yet.
+
+    OUT/  evaluation.json    the plan and all numbers, written anew after every task
+          evaluation.tsv     the table        evaluation.html   the page (electra.report.suite)
+          tasks/MODEL/TASK/  a fine-tuning's folder, which continues by itself
+          probes/MODEL/      a probe's record
+
+The folders are the truth: a task is done when its folder says so, so a run may be killed anywhere and the same command goes on. Models
+and tasks may be added later; what changes a number already measured (other weights, settings, files) is refused by name.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from electra import analysis, durable
+from electra.analysis.parts.interface import ProbeDataError
+from electra.analysis.parts.models import Model, named_models
+from electra.analysis.parts.running import ENDING, run_probe
+from electra.config import build, differences
+from electra.errors import DiskError, ElectraError, RunFolderError, TaskError
+from electra.evaluate.data import Found, find_data, join_train
+from electra.evaluate.suite import ProbeEntry, Suite, TaskEntry
+from electra.evaluate.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, make_record
+from electra.finetune.runner import RESULTS, finetune
+from electra.finetune.settings import Settings
+from electra.finetune.tasks import load_task
+from electra.interop.huggingface import digest, weights_of
+from electra.interop.load import load
+from electra.training.precision import pick_device
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    seeds: int = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of every fine-tuning: these win over the suite's."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task whose data are there."""
+
+    entry: TaskEntry
+    found: Found
+    version: int
+    settings: Mapping[str, Any]
+
+
+Asked = tuple[ProbeEntry, dict[str, list[Path]]]  # a probe and its data
+Todo = Job | Asked
+
+
+def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
+    """The models by distinct names; `random_twin` adds the first one's shape with fresh weights."""
+    made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
+    return [*made, Entrant(f"{made[0].name}, fresh weights", made[0].source, "random")] if random_twin else made
+
+
+def evaluate(
+    name: str,
+    suite: Suite,
+    models: Sequence[Entrant],
+    roots: Sequence[Path],
+    out: Path,
+    *,
+    options: Options,
+    say: Say,
+    stop: Callable[[], bool],
+) -> dict[str, Any] | None:
+    """Run what is not done; the contents of evaluation.json. None when asked to stop before the end."""
+    jobs = find_jobs(suite, options, roots)
+    probes = find_probes(suite, roots)
+    if not jobs and not probes:
+        wanted = ", ".join(entry.name for entry in suite.task)
+        raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix="Give the folder that holds theirs")
+    plan = make_plan(name, models, jobs, probes)
+    with durable.lock(out):
+        refuse_changes(out, plan)
+        measured = Measured(Layout(out), suite, models, plan, {job.entry.name: job.found.notes for job in jobs})
+        for entry in suite.task:
+            if entry.name not in plan["tasks"]:
+                say(f"{entry.name}: no data")
+        write(measured)
+        todos: list[Todo] = [*probes, *jobs]
+        steps = [Step(entrant, todo, measured, options, say, stop) for todo in todos for entrant in models]
+        for step in steps:
+            finished = step.run()
+            write(measured)
+            if not finished:
+                say("stopped; the same command continues from here")
+                return None
+        return write(measured)
+
+
+def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job]:
+    """The tasks with data. Everything that can be wrong about names and settings is found here, before any work."""
+    jobs = []
+    for root in roots:
+        if not root.exists():
+            raise TaskError("no such folder", where=root, fix="Check --data")
+    for entry in suite.task:
+        task = load_task(entry.task)
+        settings = {**entry.settings, **options.settings}
+        build(Settings, {**settings, "task": entry.task, "data": Path(), "out": Path()}, where=f"{entry.name}.settings")
+        unknown = [metric for metric in entry.metrics if metric not in task.metrics]
+        if unknown:
+            fix = f"It has {', '.join(task.metrics)}"
+            raise TaskError(f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix)
+        found = find_data(entry, task, roots)
+        if found is not None:
+            jobs.append(Job(entry, found, task.version, settings))
+    return jobs
+
+
+def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
+    """The probes with data. Those whose inputs are all optional have none when nothing at all is found."""
+    found = []
+    for entry in suite.probe:
+        try:
+            data = analysis.create(entry.name, entry.options).find(roots)
+        except ProbeDataError:
+            continue
+        if data:
+            found.append((entry, data))
+    return found
+
+
+def make_plan(name: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]) -> dict[str, Any]:
+    """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is told at once."""
+    described = {}
+    for source in dict.fromkeys(model.source for model in models):
+        loaded = load(source, "encoder")
+        described[source] = {
+            "weights": digest(weights_of(loaded.encoder, None)),
+            "parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
+            "layers": loaded.config.num_layers,
+            "hidden_size": loaded.config.hidden_size,
+            "kind": loaded.kind,
+        }
+    plan = {
+        "suite": name,
+        "models": {model.name: {"source": model.source, "init": model.init, **described[model.source]} for model in models},
+        "tasks": {
+            job.entry.name: {"task": job.entry.task, "version": job.version, "settings": job.settings, "files": job.found.digests()}
+            for job in jobs
+        },
+        "probes": {entry.name: {"options": entry.options} for entry, _ in probes},
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(plan, default=str))
+    return plain
+
+
+def refuse_changes(out: Path, plan: Mapping[str, Any]) -> None:
+    """Models and tasks may be added to a folder or left out; those it has already must be what they were."""
+    path = out / RECORD
+    if not path.exists():
+        strangers = sorted(entry.name for entry in out.iterdir() if not entry.name.startswith("."))
+        if strangers:
+            raise RunFolderError(f"holds files that are not an evaluation ({strangers[0]}, ...)", where=out, fix="Choose another --out")
+        return
+    old = durable.read_json(path, RunFolderError, fix="Choose another --out")["plan"]
+    changed = differences({"suite": old["suite"]}, {"suite": plan["suite"]})
+    for part in ("models", "tasks", "probes"):
+        for name in old[part].keys() & plan[part].keys():
+            changed += differences(old[part][name], plan[part][name], f"{name}.")
+    changed = [change for change in changed if not change[0].endswith(".source")]  # the same weights may lie elsewhere
+    if changed:
+        listed = "; ".join(f"{name} was {str(a)[:24]}, now {str(b)[:24]}" for name, a, b in sorted(changed, key=lambda change: change[0]))
+        raise RunFolderError(f"holds another evaluation: {listed}", where=out, fix="Use the same settings, or another --out")
+
+
+def write(measured: Measured) -> dict[str, Any]:
+    record = make_record(measured)
+    durable.commit_json(measured.layout.out / RECORD, record)
+    durable.commit_file(measured.layout.out / TABLE, format_table(record))
+    return record
+
+
+@dataclass(frozen=True)
+class Step:
+    """One task, or one probe, for one model."""
+
+    entrant: Entrant
+    todo: Todo
+    measured: Measured
+    options: Options
+    say: Say
+    stop: Callable[[], bool]
+
+    def run(self) -> bool:
+        """False when asked to stop. A task that cannot be done is told and left, and the others go on; a full disk ends it all."""
+        if self.stop():
+            return False
+        name = self.todo.entry.name if isinstance(self.todo, Job) else self.todo[0].name
+        try:
+            return self.finetune(self.todo) if isinstance(self.todo, Job) else self.probe(*self.todo)
+        except DiskError:
+            raise
+        except ElectraError as problem:
+            self.say(f"{name}, {self.entrant.name}: failed, {problem}")
+            self.measured.failures[name, self.entrant.name] = str(problem)
+            return True
+        finally:
+            gc.collect()  # a model and its tokenised data: gone before the next are made
+
+    def finetune(self, job: Job) -> bool:
+        folder = self.measured.layout.task(self.entrant, job.entry.name)
+        wanted = set(range(self.options.seeds))
+        if (folder / RESULTS).exists() and wanted <= set(durable.read_json(folder / RESULTS, RunFolderError)["seeds"]):
+            self.say(f"{job.entry.name}, {self.entrant.name}: done before")
+            return True
+        self.say(f"{job.entry.name}, {self.entrant.name}")
+        train = join_train(job.found, self.measured.layout.out / "data" / f"{job.entry.name}-train.json")
+        given = {
+            "task": job.entry.task,
+            "data": train,
+            "dev": job.found.dev,
+            "test": job.found.test,
+            "out": folder,
+            "seeds": self.options.seeds,
+            "device": self.options.device,
+            "init": self.entrant.init,
+        }
+        settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")
+        return finetune(self.entrant.source, settings, lambda line: self.say(f"  {line}"), self.stop) is not None
+
+    def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> bool:
+        folder = self.measured.layout.probes(self.entrant)
+        if self.entrant.init == "random":
+            return True  # a probe asks what pre-training has taught
+        if (folder / f"{entry.name}{ENDING}").exists():
+            self.say(f"{entry.name}, {self.entrant.name}: done before")
+            return True
+        self.say(f"{entry.name}, {self.entrant.name}")
+        model = Model(self.entrant.name, self.entrant.source, device=pick_device(self.options.device))
+        run_probe(entry.name, analysis.create(entry.name, entry.options), [model], data, folder, progress=lambda what, share: None)
+        return True

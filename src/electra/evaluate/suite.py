@@ -1,0 +1,133 @@
+"""What a suite holds: fine-tuning tasks, probes, and which tasks make up its averages. A TOML file, ours or the user's own.
+
+    title = "GLUE"
+
+    [[task]]
+    name = "sst2"                      # in the table; the fine-tuning task is `task`, by default the same
+    folders = ["sst-2", "SST-2"]       # names of its data's folder anywhere below --data; case, - and _ do not matter
+    full = [67349, 872]                # training and evaluation examples behind published numbers
+    settings = { epochs = 3 }          # of `electra finetune`
+
+    [[probe]]
+    name = "minimal_pairs"
+
+    [[average]]
+    title = "GLUE average"
+    tasks = ["cola", "sst2"]
+
+Dropping a file into `suites/` gives a `--suite` of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from electra.config import build, read_toml
+from electra.errors import ConfigError, nearest
+
+SUITES = Path(__file__).parent / "suites"
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    name: str
+    task: str = ""
+    """The fine-tuning task (none: `name`)."""
+    title: str = ""
+    """In the table (none: `name`)."""
+    folders: tuple[str, ...] = ()
+    """Names of the folder of its data, the preferred one first; "ner/wnut17" names two levels (none: `name`)."""
+    train: tuple[str, ...] = ()
+    """File patterns, the preferred one first (none: by the usual names)."""
+    dev: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    """What the table shows (none: the task's primary metric)."""
+    split: Literal["eval", "test"] = "eval"
+    """Where it is scored: on the dev files, or on test files that hold the answers."""
+    full: tuple[int, ...] = ()
+    """(training, evaluation) examples behind published numbers; measurements on others are marked as not comparable."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of `electra finetune`, where they differ from its defaults."""
+    note: str = ""
+    """What a reader of the table must know."""
+
+
+@dataclass(frozen=True)
+class ProbeEntry:
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    full: dict[str, int] = field(default_factory=dict)
+    """Benchmark (the name of its folder) -> how many files are behind published numbers."""
+
+
+@dataclass(frozen=True)
+class Average:
+    title: str
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Suite:
+    title: str
+    about: str = ""
+    task: tuple[TaskEntry, ...] = ()
+    probe: tuple[ProbeEntry, ...] = ()
+    average: tuple[Average, ...] = ()
+
+
+def suite_names() -> list[str]:
+    return sorted(path.stem for path in SUITES.glob("*.toml"))
+
+
+def load_suite(name: str) -> Suite:
+    """A suite of ours by name, "all" of them together, or a TOML file."""
+    if name == ALL:
+        return _union([load_suite(one) for one in suite_names()])
+    if name in suite_names():
+        return read_suite(SUITES / f"{name}.toml")
+    if Path(name).is_file():
+        return read_suite(Path(name))
+    if name.endswith(".toml") or "/" in name:
+        raise ConfigError("no such suite file", where=name)
+    raise ConfigError(f"no suite named {name!r}", where="--suite", fix=f"{nearest(name, [*suite_names(), ALL])}; or give a TOML file")
+
+
+def read_suite(path: Path) -> Suite:
+    suite = build(Suite, read_toml(path), where=path.name)
+    entries = tuple(_complete(entry, path) for entry in suite.task)
+    names = [entry.name for entry in entries]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two tasks are named {twice!r}", where=path, fix="Give each a name of its own")
+    if not entries and not suite.probe:
+        raise ConfigError("it holds no task and no probe", where=path, fix="Add [[task]] sections")
+    for average in suite.average:
+        for name in average.tasks:
+            if name not in names:
+                raise ConfigError(f"averages {name!r}, which is not among its tasks", where=path, fix=nearest(name, names))
+    return replace(suite, task=entries)
+
+
+def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
+    """With its defaults filled in, and checked as far as that is possible without data."""
+    if len(entry.full) not in (0, 2):
+        raise ConfigError("two numbers are wanted: training and evaluation examples", where=f"{path}: {entry.name}.full")
+    if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
+        raise ConfigError(f"{entry.name!r} cannot name a folder", where=path, fix="Use letters, digits and hyphens")
+    folders = entry.folders or (entry.name,)
+    return replace(entry, task=entry.task or entry.name, title=entry.title or entry.name, folders=folders)
+
+
+def _union(suites: list[Suite]) -> Suite:
+    """Every task and probe once. Averages are kept."""
+    tasks: Mapping[str, TaskEntry] = {entry.name: entry for suite in reversed(suites) for entry in suite.task}
+    probes = {entry.name: entry for suite in reversed(suites) for entry in suite.probe}
+    order = list(dict.fromkeys(entry.name for suite in suites for entry in suite.task))
+    averages = tuple(average for suite in suites for average in suite.average)
+    about = "All suites together: " + ", ".join(suite.title for suite in suites) + "."
+    return Suite("All tasks", about, tuple(tasks[name] for name in order), tuple(probes.values()), averages)

@@ -1,0 +1,254 @@
+"""The record of an evaluation: every number from the folders of finished tasks, the published ones beside them, and what forbids
+comparing. Numbers in the record are shares (0.57); the table and the page show points (57.0), as papers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from electra import durable
+from electra.analysis.parts.running import ENDING
+from electra.errors import RunFolderError
+from electra.evaluate.published import columns_for
+from electra.evaluate.suite import ProbeEntry, Suite, TaskEntry
+from electra.finetune.metrics import summary
+from electra.finetune.runner import RESULTS
+from electra.finetune.tables import format_tsv
+from electra.finetune.tasks import load_task
+
+RECORD, TABLE = "evaluation.json", "evaluation.tsv"
+FORMAT = 1
+ENOUGH = 0.99  # of the published number of examples: QQP loses a few malformed rows
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A model in the table."""
+
+    name: str
+    source: str
+    init: Literal["pretrained", "random"]
+
+    @property
+    def folder(self) -> str:
+        return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in self.name)
+
+
+@dataclass(frozen=True)
+class Layout:
+    out: Path
+
+    def task(self, entrant: Entrant, name: str) -> Path:
+        return self.out / "tasks" / entrant.folder / name
+
+    def probes(self, entrant: Entrant) -> Path:
+        return self.out / "probes" / entrant.folder
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Where an evaluation stands."""
+
+    layout: Layout
+    suite: Suite
+    entrants: Sequence[Entrant]
+    plan: Mapping[str, Any]
+    notes: Mapping[str, Sequence[str]]  # task -> what was done to find its data
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, model) -> why
+
+
+def make_record(measured: Measured) -> dict[str, Any]:
+    suite = measured.suite
+    rows = [row for entry in suite.probe for row in _probe_rows(measured, entry)]
+    rows += [row for entry in suite.task for row in _task_rows(measured, entry)]
+    columns = columns_for([row["task"] for row in rows])
+    averages = [_average(measured, average.title, average.tasks, rows, columns) for average in suite.average]
+    return {
+        "format": FORMAT,
+        "title": suite.title,
+        "about": suite.about,
+        "models": [{"name": entrant.name, **measured.plan["models"][entrant.name]} for entrant in measured.entrants],
+        "rows": rows,
+        "averages": averages,
+        "published": [{"title": column.title, "source": column.source, "how": column.how} for column in columns],
+        "plan": measured.plan,
+    }
+
+
+def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
+    """A row for each metric."""
+    results = {entrant.name: _results(measured, entrant, entry) for entrant in measured.entrants}
+    done = [result for result in results.values() if result]
+    remarks = [*measured.notes.get(entry.name, ()), *_sizes(entry, done), *([entry.note] if entry.note else [])]
+    rows = []
+    metrics = entry.metrics or load_task(entry.task).metrics[:1]
+    for metric in metrics:
+        named = entry.title if metric == metrics[0] else f"{entry.name}, {metric.replace('_', ' ')}"
+        rows.append(
+            {
+                "task": entry.name,
+                "metric": metric,
+                "title": named,
+                "split": "dev" if entry.split == "eval" else "test",
+                "scores": {
+                    name: _score(result, entry.split, metric) if result else _absent(measured, entry.name, name)
+                    for name, result in results.items()
+                },
+                "published": _published(entry.name, metric, metric == metrics[0]),
+                "comparable": bool(done and entry.full) and not _sizes(entry, done),
+                "remarks": remarks if metric == metrics[0] else [],
+            }
+        )
+    return rows
+
+
+def _results(measured: Measured, entrant: Entrant, entry: TaskEntry) -> dict[str, Any] | None:
+    path = measured.layout.task(entrant, entry.name) / RESULTS
+    if not path.exists() or entry.name not in measured.plan["tasks"]:
+        return None
+    found: dict[str, Any] = durable.read_json(path, RunFolderError)
+    return found
+
+
+def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]:
+    key = f"{split}_{metric}"
+    values = result.get(f"{key}_by_seed", [])
+    return {
+        "status": "done",
+        **summary(values),
+        "n": len(values),
+        "by_seed": values,
+        **({} if result.get(key) is not None else {"reason": result.get(f"{key}_reason", "the test file holds no answers")}),
+        "seconds_per_seed": result["seconds"] / len(result["seeds"]),
+        **{name: result[name] for name in ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")},
+        "notes": result["notes"],
+    }
+
+
+def _absent(measured: Measured, task: str, model: str) -> dict[str, Any]:
+    if task not in measured.plan["tasks"] and task not in measured.plan["probes"]:
+        return {"status": "no data"}
+    if (task, model) in measured.failures:
+        return {"status": "failed", "reason": measured.failures[task, model]}
+    return {"status": "waiting"}
+
+
+def _sizes(entry: TaskEntry, done: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What differs in size from the data behind published numbers."""
+    if not entry.full or not done:
+        return []
+    train, scored = done[0]["train_samples"], done[0][f"{entry.split}_samples"]
+    remarks = []
+    if train < ENOUGH * entry.full[0]:
+        remarks.append(f"trained on {train:,} of {entry.full[0]:,} examples")
+    if scored < ENOUGH * entry.full[1]:
+        remarks.append(f"scored on {scored:,} of {entry.full[1]:,} examples")
+    return remarks
+
+
+def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
+    """A row for each headline number of any model."""
+    records = {}
+    for entrant in measured.entrants:
+        path = measured.layout.probes(entrant) / f"{entry.name}{ENDING}"
+        if path.exists() and entry.name in measured.plan["probes"]:
+            records[entrant.name] = durable.read_json(path, RunFolderError)
+    keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
+    if not keys:
+        scores = {entrant.name: _absent(measured, entry.name, entrant.name) for entrant in measured.entrants}
+        empty = {"metric": "", "title": entry.name, "split": "all", "published": {}, "comparable": False, "remarks": []}
+        return [{"task": entry.name, "scores": scores, **empty}]
+    rows = []
+    for key in keys:
+        task, _, metric = key.rpartition(": ")
+        first = next(record for record in records.values() if key in record["headline"])
+        files = sum(file["folder"] == task for found in first["data"].values() for file in found)
+        whole = files == entry.full.get(task, files)
+        rows.append(
+            {
+                "task": task or entry.name,
+                "metric": metric,
+                "title": key,
+                "split": "all",
+                "scores": {entrant.name: _estimate(records, entrant.name, key) for entrant in measured.entrants},
+                "published": _published(task, metric, False),
+                "comparable": whole and task in entry.full,
+                "remarks": [] if whole else [f"{files} of {entry.full[task]} files"],
+            }
+        )
+    return rows
+
+
+def _estimate(records: Mapping[str, Any], model: str, key: str) -> dict[str, Any]:
+    estimate = records[model]["headline"].get(key) if model in records else None
+    if estimate is None:
+        return {"status": "not asked", "reason": "a probe asks networks that were pre-trained for it"}
+    value = estimate["value"]
+    return {"status": "done", **summary([value]), "n": 1, "by_seed": [value], "low": estimate["low"], "high": estimate["high"]}
+
+
+def _published(task: str, metric: str, first: bool) -> dict[str, float]:
+    found = {column.title: column.score(task, metric, first) for column in columns_for([task])}
+    return {title: value for title, value in found.items() if value is not None}
+
+
+def _average(
+    measured: Measured, title: str, tasks: Sequence[str], rows: Sequence[Mapping[str, Any]], columns: Sequence[Any]
+) -> dict[str, Any]:
+    """The mean over tasks of the medians over seeds, over the tasks that every model has done; the published ones over the same tasks."""
+    first = {row["task"]: row for row in reversed(rows) if row["task"] in tasks}  # a task's first row is its primary metric
+    shared = [name for name in tasks if all(score.get("median") is not None for score in first[name]["scores"].values())]
+    models = [entrant.name for entrant in measured.entrants]
+    complete = len(shared) == len(tasks)
+    published = {}
+    for column in columns:
+        values = [first[name]["published"].get(column.title) for name in shared]
+        if complete and "average" in column.scores:
+            published[column.title] = round(column.scores["average"] / 100, 6)
+        elif values and None not in values:
+            published[column.title] = sum(values) / len(values)
+    return {
+        "title": title,
+        "tasks": list(tasks),
+        "over": shared,
+        "scores": {
+            name: sum(first[task]["scores"][name]["median"] for task in shared) / len(shared) if shared else None for name in models
+        },
+        "published": published,
+        "comparable": complete and all(first[name]["comparable"] for name in shared),
+    }
+
+
+def format_table(record: Mapping[str, Any]) -> bytes:
+    """The table as an unquoted tsv, in points. A published number that must not be compared stands in parentheses."""
+    models, published = [model["name"] for model in record["models"]], [column["title"] for column in record["published"]]
+    header = ["task", "metric", "split"]
+    header += [f"{model}: {what}" for model in models for what in ("median", "mean", "sd", "n", "seconds per seed")]
+    lines = [[*header, *published, "remarks"]]
+    for row in record["rows"]:
+        line = [row["task"], row["metric"], row["split"]]
+        for model in models:
+            score = row["scores"][model]
+            numbers = [points(score.get(name)) for name in ("median", "mean", "sd")]
+            numbers[0] = numbers[0] or score["status"]
+            seconds = score.get("seconds_per_seed")
+            line += [*numbers, str(score.get("n", "")), "" if seconds is None else f"{seconds:.1f}"]
+        lines.append([*line, *_beside(row, published), "; ".join(row["remarks"])])
+    for average in record["averages"]:
+        line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
+        for model in models:
+            line += [points(average["scores"][model]), "", "", "", ""]
+        lines.append([*line, *_beside(average, published), f"{average['title']}; over {', '.join(average['over'])}"])
+    return format_tsv(lines)
+
+
+def _beside(row: Mapping[str, Any], published: Sequence[str]) -> list[str]:
+    shown = [points(row["published"].get(title)) for title in published]
+    return [f"({text})" if text and not row["comparable"] else text for text in shown]
+
+
+def points(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f}"
