@@ -152,9 +152,7 @@ def test_flops_are_averaged_over_the_stages() -> None:
 
 def test_other_networks_are_refused_in_one_line(tmp_path: Path) -> None:
     shared = toy.recipe(objective={"name": "two_stage"})
-    with pytest.raises(
-        ConfigError, match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model.sharing"
-    ):
+    with pytest.raises(ConfigError, match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model"):
         build_run(shared, tmp_path, toy.store(), World())
     narrow = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "none"})
     with pytest.raises(ConfigError, match=r"model\.generator_width: 0\.25 does not go .* --model.generator-width 1\.0"):

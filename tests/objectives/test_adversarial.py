@@ -1,0 +1,202 @@
+"""The generator against the discriminator: its gradients are what they claim to be, and the schedule moves them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import toy
+
+from electra.errors import ConfigError
+from electra.model.pair import build_pair
+from electra.objectives.adversarial import Objective, gumbel_given, reinforce, with_gradient
+from electra.objectives.parts import vocabulary
+from electra.training import evaluation
+
+
+def reward_of(ids: torch.Tensor) -> torch.Tensor:
+    """Any function of each slot's own token will do for a reward."""
+    return (ids.double() * 1.7 + torch.arange(ids.shape[-1])).sin() + 2
+
+
+def test_reinforce_is_the_exact_gradient_in_expectation() -> None:
+    """Two slots, a vocabulary of four: every outcome enumerated, weighed by its probability, with any baseline."""
+    torch.manual_seed(0)
+    logits = torch.randn(2, 4, dtype=torch.double, requires_grad=True)
+    baseline = torch.tensor([0.3, -1.1], dtype=torch.double)
+    log_p = logits.log_softmax(-1)
+    expected_reward = sum(
+        (log_p.exp()[slot, token] * reward_of(torch.full((2,), token))[slot] for slot, token in product(range(2), range(4))),
+        torch.zeros(()),
+    )
+    exact = torch.autograd.grad(-expected_reward, logits)[0]
+    estimate = torch.zeros_like(exact)
+    for first, second in product(range(4), repeat=2):
+        sampled = torch.tensor([first, second])
+        log_p = logits.log_softmax(-1)
+        loss = reinforce(log_p, sampled, reward_of(sampled), baseline)
+        assert float(loss.detach()) == pytest.approx(-float(reward_of(sampled).sum()))
+        weight = log_p.exp()[torch.arange(2), sampled].prod().detach()
+        estimate += weight * torch.autograd.grad(loss, logits)[0]
+    assert torch.allclose(estimate, exact, atol=1e-12)
+
+
+def test_the_baseline_lowers_the_variance_of_a_fit_one() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(1, 6, dtype=torch.double, requires_grad=True)
+
+    def variance(baseline: float) -> float:
+        gradients = []
+        for token in range(6):
+            log_p = logits.log_softmax(-1)
+            sampled = torch.tensor([token])
+            loss = reinforce(log_p, sampled, reward_of(sampled), torch.tensor([baseline], dtype=torch.double))
+            weight = log_p.exp()[0, token].detach()
+            gradients.append((weight, torch.autograd.grad(loss, logits)[0]))
+        mean = torch.stack([weight * gradient for weight, gradient in gradients]).sum(0)
+        return float(sum(weight * ((gradient - mean) ** 2).sum() for weight, gradient in gradients))
+
+    assert variance(2.0) < variance(0.0)
+
+
+def passed(gradient: str, progress: float = 1.0, **options: Any) -> tuple[Objective, Any, Any, Any]:
+    made = toy.objective("adversarial", gradient=gradient, **options)
+    pair = toy.pair_for(made)
+    part = made.corrupt(toy.batches().batch(0, 8), 3, progress)
+    torch.manual_seed(0)
+    return made, pair, part, made.forward(pair, part)  # type: ignore[return-value]
+
+
+def own_gradients(pair: Any, loss: torch.Tensor) -> list[torch.Tensor | None]:
+    shared = {id(p) for p in pair.discriminator.parameters()}
+    own = [p for p in pair.generator.parameters() if id(p) not in shared]
+    return list(torch.autograd.grad(loss, own, allow_unused=True, retain_graph=True))
+
+
+def test_the_baseline_head_learns_the_reward_and_leaves_the_encoder_alone() -> None:
+    _, pair, part, outcome = passed("reinforce")
+    assert all(gradient is None for gradient in own_gradients(pair, outcome.losses["baseline"]))
+    head = pair.heads["baseline"]
+    optimizer = torch.optim.Adam(head.parameters(), lr=0.1)
+    made = toy.objective("adversarial")
+    first = None
+    for _ in range(30):
+        loss = made.forward(pair, part).losses["baseline"]
+        first = first or float(loss.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert float(loss.detach()) < first
+
+
+def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alone() -> None:
+    """The discriminator's outputs are those of the plain sampled ids, to the bit."""
+    for architecture in ("electra", "modern"):
+        made = toy.objective("adversarial", gradient="gumbel")
+        pair = toy.pair_for(made, architecture=architecture)
+        part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
+        outcome = made.forward(pair, part)
+        plain = toy.objective("adversarial", gradient="reinforce").corrupt(toy.batches().batch(0, 8), 3, 1.0)
+        assert torch.equal(plain.masked_ids, part.masked_ids)
+        ids = part.input_ids.flatten().index_copy(0, part.masked_positions, outcome.observed["sampled"]).view_as(part.input_ids)
+        hidden = pair.discriminator.encoder(ids, part.position_ids, part.piece_ids)
+        logits = pair.discriminator.logits(hidden.flatten(0, 1))[part.real().flatten()]
+        assert torch.equal(logits.detach(), outcome.observed["replaced_logits"])
+        gradients = own_gradients(pair, outcome.losses["rtd"])
+        assert any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)
+
+
+def test_gumbel_gradient_is_reversed_and_does_not_touch_the_discriminators_table() -> None:
+    """A step along the generator's gradient raises the discriminator's loss in the mixture; the table gets what lookups give it."""
+    table_gradients = {}
+    for name, weight in (("with", 1.0), ("without", 0.0)):
+        made = toy.objective("adversarial", gradient="gumbel", adversarial_weight=weight)
+        shapes = toy.shapes_for(made)
+        pair = build_pair(*shapes, sharing="none", initialisation="fan_in")
+        part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
+        torch.manual_seed(0)
+        table = pair.discriminator.encoder.embeddings.words.weight  # type: ignore[union-attr]
+        table_gradients[name] = torch.autograd.grad(made.forward(pair, part).losses["rtd"], table)[0]
+    assert torch.allclose(table_gradients["with"], table_gradients["without"], atol=1e-6)
+
+    torch.manual_seed(0)
+    vectors, sampled = torch.randn(5, 3), torch.tensor([2])
+    logits = torch.randn(1, 5, requires_grad=True)
+    mixture = logits.softmax(-1) @ vectors
+    reversed_ = vectors[sampled] + (mixture.detach() - mixture)
+    assert torch.equal(reversed_.detach(), vectors[sampled])
+    up = torch.autograd.grad(reversed_.sum(), logits, retain_graph=True)[0]
+    down = torch.autograd.grad(mixture.sum(), logits)[0]
+    assert torch.allclose(up, -down)
+
+
+def test_noise_given_the_sample_is_gumbel_noise_whose_winner_is_the_sample() -> None:
+    torch.manual_seed(0)
+    log_p = torch.randn(4).log_softmax(-1)
+    rows = log_p.expand(40_000, -1)
+    sampled = vocabulary.sample(rows.exp(), torch.rand(len(rows), dtype=torch.float64))
+    noise = gumbel_given(rows, sampled)
+    assert torch.equal((rows + noise).argmax(-1), sampled)
+    mean, variance = 0.5772, 1.6449  # of the standard Gumbel distribution, in every column
+    assert torch.allclose(noise.mean(0), torch.full((4,), mean), atol=0.03)
+    assert torch.allclose(noise.var(0), torch.full((4,), variance), atol=0.08)
+    assert float(torch.corrcoef(noise.T).triu(1).abs().max()) < 0.03
+
+
+@pytest.mark.parametrize("gradient", ["reinforce", "gumbel"])
+def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
+    """The logged losses stay what they are; the generator's gradient goes from MLM's to the adversary's."""
+    options = {"anneal_from": 0.2, "anneal_to": 0.6}
+    made = toy.objective("adversarial", gradient=gradient, **options)
+    assert [made.adversity(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
+
+    def gradients(progress: float) -> tuple[float, float, float]:
+        _, pair, _, outcome = passed(gradient, progress, **options)
+        adversary = outcome.losses["adversarial" if gradient == "reinforce" else "rtd"]
+        sizes = [sum(float(g.norm()) for g in own_gradients(pair, loss) if g is not None) for loss in (outcome.losses["mlm"], adversary)]
+        return sizes[0], sizes[1], float(outcome.losses["mlm"].detach())
+
+    first, middle, last = gradients(0.1), gradients(0.4), gradients(0.9)
+    assert first[0] > 0 and first[1] == 0 and last[0] == 0 and last[1] > 0
+    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3) and middle[1] == pytest.approx(last[1] / 2, rel=1e-2)
+    assert first[2] == pytest.approx(last[2])
+
+
+def test_what_is_left_of_likelihood_is_an_option() -> None:
+    assert toy.objective("adversarial").weights["mlm"] == 0, "fully adversarial from the start, as in the paper: only watched"
+    kept = toy.objective("adversarial", mlm_weight=0.25)
+    assert kept.weights["mlm"] == 1
+    _, pair, _, outcome = passed("reinforce", mlm_weight=0.25)
+    part = own_gradients(pair, outcome.losses["mlm"])
+    _, pair, _, outcome = passed("reinforce", 0.0, anneal_from=0.5, anneal_to=0.5)
+    whole = own_gradients(pair, outcome.losses["mlm"])
+    assert all(a is None or torch.allclose(a, 0.25 * b, atol=1e-6) for a, b in zip(part, whole, strict=True) if b is not None)
+    x = torch.tensor(3.0, requires_grad=True)
+    scaled = with_gradient(x**2, 0.25)
+    assert float(scaled.detach()) == 9 and float(torch.autograd.grad(scaled, x)[0]) == 1.5
+
+
+def test_entropy_is_watched_and_can_be_rewarded() -> None:
+    _, pair, part, outcome = passed("reinforce", entropy_weight=0.1)
+    states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[part.masked_positions]
+    by_hand = torch.distributions.Categorical(logits=pair.generator.logits(states)).entropy()
+    assert torch.allclose(outcome.observed["entropy"], by_hand, atol=1e-5)
+    assert torch.allclose(outcome.losses["entropy"], -by_hand.sum(), rtol=1e-5)
+    metrics = evaluation.summarize({"mlm": 1.0}, {name: value.detach().numpy() for name, value in outcome.observed.items()})
+    assert metrics["generator_entropy"] == pytest.approx(float(by_hand.mean().detach()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"anneal_from": 0.6, "anneal_to": 0.2}, "no stretch of the training"),
+        ({"anneal_to": 1.5}, "no stretch of the training"),
+        ({"temperature": 0.0}, r"objective\.temperature: must be above 0"),
+        ({"gradient": "guess"}, "'guess' is not one of 'reinforce', 'gumbel'"),
+    ],
+)
+def test_what_cannot_be_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        toy.objective("adversarial", **options)

@@ -1,0 +1,137 @@
+"""Electric: the loss recovers a density, the towers see one side each, and noise is noise also where it guesses right."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy
+from torch.nn import functional as F
+
+from electra.errors import ConfigError
+from electra.objectives.electric import noise_logits
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5])
+def test_the_loss_recovers_a_known_density(share: float) -> None:
+    """Enumerated: with energies free for each token, the loss over data p and noise q is least where exp(-E) = p, normalised."""
+    torch.manual_seed(0)
+    p, q = torch.randn(8, dtype=torch.double).softmax(-1), torch.randn(8, dtype=torch.double).softmax(-1)
+    energies = torch.zeros(8, dtype=torch.double, requires_grad=True)
+    optimizer = torch.optim.LBFGS([energies], max_iter=200, tolerance_grad=1e-12, tolerance_change=1e-14)
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        logits = noise_logits(energies, q.log(), share)
+        value = -((1 - share) * p * F.logsigmoid(-logits)).sum() - (share * q * F.logsigmoid(logits)).sum()
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    assert torch.allclose(torch.exp(-energies.detach()), p, atol=1e-5)
+
+
+def test_a_network_learns_how_frequent_tokens_are() -> None:
+    """Text of independent tokens with known probabilities: energies become their minus logarithms, offset included."""
+    made = toy.objective("electric")
+    pair = toy.pair_for(made)
+    p = np.array([0.5, 0.25, 0.15, 0.1])
+    draw = np.random.default_rng(0)
+    plain = toy.batches().batch(0, 32)
+    optimizer = torch.optim.AdamW(pair.parameters(), lr=3e-3)
+    for step in range(150):
+        ids = np.where(plain.special, plain.input_ids, 10 + draw.choice(4, plain.input_ids.shape, p=p))
+        batch = dataclasses.replace(plain, input_ids=ids, examples=plain.examples + np.uint64(32 * step))
+        part = made.corrupt(batch, 1, 1.0)
+        toy.loss_and_gradients(made, pair, [part])
+        optimizer.step()
+    pair.eval()
+    energies = pair.discriminator.logits(pair.discriminator.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))  # type: ignore[union-attr]
+    found = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
+    assert np.allclose(found, -np.log(p), atol=0.35), found
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_towers_see_one_side_each_and_never_the_token(architecture: str) -> None:
+    made = toy.objective("electric")
+    pair = toy.pair_for(made, architecture=architecture).eval()
+    towers: Any = pair.heads["towers"]
+    ids = torch.randint(5, toy.VOCABULARY, (1, 12))
+    context = towers(ids, None, None)
+    width = context.shape[-1] // 2
+    for changed in (0, 5, 11):
+        other = ids.clone()
+        other[0, changed] = 5 + (other[0, changed] - 4) % (toy.VOCABULARY - 5)
+        differs = (towers(other, None, None) != context)[0]
+        left, right = differs[:, :width].any(-1), differs[:, width:].any(-1)
+        positions = torch.arange(12)
+        assert torch.equal(left, positions > changed), "left to right: what comes after it"
+        assert torch.equal(right, positions < changed), "right to left: what comes before it"
+    assert (context[0, 0, :width] == 0).all() and (context[0, -1, width:] == 0).all(), "zeros beyond the ends, no wrapping around"
+
+
+def passed(**options: Any) -> tuple[Any, Any, Any, Any]:
+    made = toy.objective("electric", **options)
+    pair = toy.pair_for(made)
+    part = made.corrupt(toy.batches().batch(0, 32), 3, 1.0)
+    return made, pair, part, made.forward(pair, part)
+
+
+def test_noise_is_noise_also_where_it_is_right() -> None:
+    made, _, part, outcome = passed()
+    lucky = outcome.observed["sample_correct"]
+    assert lucky.any(), "the toy vocabulary is small enough for lucky guesses"
+    assert int(outcome.observed["replaced"].sum()) == len(part.masked_positions)
+    assert len(outcome.observed["replaced"]) == part.counts["nce"] == part.counts["mlm"] == int(made.candidates(part).sum())
+
+
+def test_log_odds_are_the_papers_formula() -> None:
+    """k q / (k q + (n - k) exp(-E)), with q of the token that stands there, worked out position by position."""
+    made, pair, part, outcome = passed(mask_fraction=0.3)
+    towers = pair.heads["towers"]
+    log_p = towers.log_p(towers(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))
+    ids = part.input_ids.flatten().index_copy(0, part.masked_positions, outcome.observed["sampled"])
+    q = log_p.exp().gather(1, ids[:, None]).squeeze(1)
+    hidden = pair.discriminator.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids)
+    unnormalised = torch.exp(-pair.discriminator.logits(hidden.flatten(0, 1)))
+    expected = (0.3 * q / (0.3 * q + 0.7 * unnormalised))[made.candidates(part).flatten()]
+    assert torch.allclose(outcome.observed["replaced_logits"].sigmoid(), expected, atol=1e-5)
+    original = log_p.gather(1, part.input_ids.flatten()[:, None]).squeeze(1)
+    assert torch.allclose(outcome.losses["mlm"], -original[made.candidates(part).flatten()].sum(), rtol=1e-5)
+
+
+def test_the_energy_model_does_not_train_the_noise() -> None:
+    _, pair, _, outcome = passed()
+    shared = {id(p) for p in pair.discriminator.parameters()}
+    own = [p for p in pair.heads.parameters() if id(p) not in shared]
+    assert own and all(gradient is None for gradient in torch.autograd.grad(outcome.losses["nce"], own, allow_unused=True))
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from electra.objectives.parts import vocabulary
+
+    made = toy.objective("electric")
+    pair = toy.pair_for(made)
+    part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
+    whole = toy.loss_and_gradients(made, pair, [part])
+    monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 7 * toy.VOCABULARY)
+    pieces = toy.loss_and_gradients(made, pair, [part])
+    assert pieces[0] == pytest.approx(whole[0], rel=1e-6)
+    assert all(torch.allclose(gradient, pieces[1][name], rtol=1e-4, atol=1e-6) for name, gradient in whole[1].items())
+
+
+def test_token_embeddings_are_the_energy_models() -> None:
+    for architecture in ("electra", "modern"):
+        pair = toy.pair_for(toy.objective("electric"), architecture=architecture)
+        names = [name for name, _ in pair.named_parameters() if "words" in name or "tokens" in name]
+        tables = [name for name in names if "projection" not in name]
+        assert len(tables) == 1 and tables[0].startswith("discriminator."), tables
+
+
+def test_a_share_of_none_or_all_is_refused() -> None:
+    for share in (0.0, 1.0):
+        with pytest.raises(ConfigError, match="noise needs data beside it"):
+            toy.objective("electric", mask_fraction=share)
