@@ -144,8 +144,8 @@ def _set_axes(axes: Axes, lines: Sequence[Line], axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     furthest = max(x for line in lines for x in line.curve.x)
-    scale, unit = _scale(furthest, axis)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / scale:,.10g}"))
+    divisor, unit = scale(furthest, axis)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:,.10g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -160,7 +160,7 @@ def _set_axes(axes: Axes, lines: Sequence[Line], axis: Axis) -> None:
         )
 
 
-def _scale(largest: float, axis: Axis) -> tuple[float, str]:
+def scale(largest: float, axis: Axis) -> tuple[float, str]:
     """The divisor that keeps tick labels short, and how the axis title names it."""
     if axis == "flops" and largest >= 1e6:
         exponent = int(f"{largest:e}".split("e")[1])

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, figures
-from electra.report.glossary import METRICS, humanize
+from electra.report.glossary import METRICS
 from electra.report.page import Block, Facts, Fold, Number, Panel, Panels, Section, Table, Text, render, write
 
 RESULTS, PAGE = "results.json", "report.html"
@@ -45,7 +45,25 @@ class Change(Number):
     def __html__(self) -> str:
         if self.value is None:
             return super().__html__()
-        return Markup('<data value="{}">{}</data>').format(repr(self.value), f"{self.value:+.4f}")
+        shown = f"{100 * self.value:+.2f} %" if self.kind == "percent" else f"{self.value:+.4f}"
+        return Markup('<data value="{}">{}</data>').format(repr(self.value), shown)
+
+
+@dataclass(frozen=True)
+class Published(Number):
+    """A number as papers print it."""
+
+    def __html__(self) -> str:
+        return (
+            super().__html__() if self.value is None else Markup('<data value="{}">{}</data>').format(repr(self.value), f"{self.value:.1f}")
+        )
+
+
+@dataclass(frozen=True)
+class PValue(Number):
+    def __html__(self) -> str:
+        tiny = self.value is not None and self.value < 0.001
+        return Markup('<data value="{}">&lt; 0.001</data>').format(repr(self.value)) if tiny else super().__html__()
 
 
 def write_report(out: Path) -> Path:
@@ -99,7 +117,7 @@ def metric_note(results: Mapping[str, Any], metric: str) -> str:
     if metric == "panel":
         return "The mean of the panel's tasks. Higher is better. "
     if metric in results["panel"]:
-        return f"{humanize(results['panel'][metric]['metric'])}, higher is better. "
+        return f"{results['panel'][metric]['metric'].replace('_', ' ').capitalize()}, higher is better. "
     return f"{METRICS[metric].meaning} "
 
 
@@ -126,9 +144,9 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
         return None
     study, arms = results["study"], results["budgets"][-1]["arms"]
     blocks: list[Block] = []
-    panel = _panel(results, metric, drawn)
-    if panel is not None:
-        blocks.append(Panels({"": [panel]}))
+    panels = [panel for panel in (_panel(results, metric, drawn), _differences(results, metric, drawn)) if panel is not None]
+    if panels:
+        blocks.append(Panels({"": panels}))
     blocks.append(_test_table(results, metric))
     paper = study["paper"]
     if any(arm["paper"] is not None for arm in study["arms"].values()):
@@ -156,10 +174,10 @@ def _test_table(results: Mapping[str, Any], metric: str) -> Table:
             Number(one.get("sd"), "score"),
             Change(against.get("difference")),
             _between(against.get("low"), against.get("high")),
-            Number(against.get("p"), "score"),
-            Number(against.get("p_holm"), "score"),
+            PValue(against.get("p"), "score"),
+            PValue(against.get("p_holm"), "score"),
         ]
-        rows.append([*row, Number(study["arms"][name]["paper"], "plain")] if with_paper else row)
+        rows.append([*row, Published(study["arms"][name]["paper"])] if with_paper else row)
     return Table([*columns, PAPER_COLUMN] if with_paper else columns, rows)
 
 
@@ -215,16 +233,33 @@ def _panel(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Pa
     return Panel(metric_title(results, metric), metric_note(results, metric) + note, figures.inline(svg))
 
 
+def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
+    """What the tests are about: each arm minus the baseline, at the whole budget."""
+    arms = results["budgets"][-1]["arms"]
+    found = {name: (arm["scores"].get(metric) or {}).get("against_baseline") for name, arm in arms.items()}
+    rows = [(title_of(results, name), one | {"mean": one["difference"]}) for name, one in found.items() if one and one["n"]]
+    if not rows or not figures.available():
+        return None
+    level = _series(title_of(results, results["study"]["baseline"]), [(name, {"mean": 0.0}) for name, _ in rows], "reference")
+    label = f"{metric_title(results, metric)}, difference"
+    svg = charts.draw("study-differences", _drawing("categories", label, "", [_series("mean and 95 % interval", rows), level]))
+    if svg is None:
+        return None
+    drawn["differences"] = svg
+    note = "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is better."
+    return Panel("Against the baseline", note, figures.inline(svg))
+
+
 def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], str]:
     study, budgets = results["study"], results["budgets"]
     final = {name: arm["scores"][metric] for name, arm in budgets[-1]["arms"].items() if metric in arm["scores"]}
     if len(budgets) > 1:
-        scale, unit = flops_scale(results["flops"])
+        divisor, axis = _flops_axis(results)
         series = []
         for name in final:
-            points = [(one["flops"] / scale, one["arms"][name]["scores"].get(metric, {})) for one in budgets]
+            points = [(one["flops"] / divisor, one["arms"][name]["scores"].get(metric, {})) for one in budgets]
             series.append(_series(title_of(results, name), points))
-        return _drawing("lines", f"training FLOPs{unit}", metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
+        return _drawing("lines", axis, metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
     placed = {name: arm["at"] for name, arm in study["arms"].items() if arm["at"] is not None and name in final}
     if placed:
         labels = dict.fromkeys(study["arms"][name]["series"] for name in placed)
@@ -256,10 +291,10 @@ def _drawing(kind: str, x: str, y: str, series: list[dict[str, Any]]) -> dict[st
     return {"kind": kind, "x": x, "y": y, "series": series, "x_range": None, "y_range": None}
 
 
-def flops_scale(flops: float) -> tuple[float, str]:
-    """A divisor that keeps the numbers of an axis short, and how its title names it."""
-    exponent = int(f"{flops:e}".split("e")[1])
-    return 10.0**exponent, f" (x 10^{exponent})"
+def _flops_axis(results: Mapping[str, Any]) -> tuple[float, str]:
+    """A divisor that keeps the numbers of the axis short, and its title."""
+    divisor, unit = figures.scale(results["flops"], "flops")
+    return divisor, f"training FLOPs ({unit})" if unit else "training FLOPs"
 
 
 def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None:
@@ -268,7 +303,7 @@ def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section
     metrics = list(dict.fromkeys(metric for arm in curves.values() for metric in arm))
     if not metrics or not figures.available():
         return None
-    scale, unit = flops_scale(results["flops"])
+    divisor, axis = _flops_axis(results)
     panels = []
     for metric in metrics:
         series = []
@@ -276,10 +311,10 @@ def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section
             if metric in arm:
                 one = arm[metric]
                 points = [
-                    (x / scale, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in zip(*one.values(), strict=True)
+                    (x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in zip(*one.values(), strict=True)
                 ]
                 series.append(_series(title_of(results, name), points))
-        svg = charts.draw(f"curve-{metric.replace('_', '-')}", _drawing("lines", f"training FLOPs{unit}", METRICS[metric].title, series))
+        svg = charts.draw(f"curve-{metric.replace('_', '-')}", _drawing("lines", axis, METRICS[metric].title, series))
         if svg is not None:
             drawn[f"curve-{metric.replace('_', '-')}"] = svg
             panels.append(Panel(METRICS[metric].title, METRICS[metric].meaning, figures.inline(svg)))
@@ -299,7 +334,7 @@ def _cost(results: Mapping[str, Any]) -> Section:
                     Number(arm["steps"]),
                     Number(arm["tokens"], "large"),
                     Number(arm["flops"], "power"),
-                    Change(arm["flops"] / budget["flops"] - 1),
+                    Change(arm["flops"] / budget["flops"] - 1, "percent"),
                     Number(arm["seconds"], "seconds"),
                     f"{arm['collapsed']} of {arm['runs']}",
                 )

@@ -1,0 +1,83 @@
+"""The run folders of a study as its workers leave them, made from a formula: what results and page are tested on, and looked at with.
+
+python tests/ablate/fake_study.py FOLDER      writes one study of each shape under FOLDER, with its page
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from electra.ablate import results, runner
+from electra.ablate.plan import Job, all_jobs
+from electra.ablate.study import Study, find_study, read_study
+
+TASKS = {"pos": {"title": "Part of speech", "metric": "accuracy"}, "chunking": {"title": "Chunking", "metric": "accuracy"}}
+FLOPS = 2e14
+
+
+def plan_of(study: Study, *, with_panel: bool = True) -> dict[str, Any]:
+    arms = {}
+    for index, name in enumerate(study.arms):
+        per_step = 3e10 * (1 + index / 4)
+        arms[name] = {
+            "recipe": {"objective": {"name": name}, "training": {"length": 128}},
+            "flops_per_step": per_step,
+            "tokens_per_step": 4096,
+            "steps": [round(share * FLOPS / per_step) for share in study.budgets],
+        }
+    shown = {"arms": {name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper")} for name, arm in study.arms.items()}}
+    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {"paper": asdict(study.paper)}
+    fixed = {"flops": FLOPS, "data": "0" * 64, "tokenizer": "1" * 64, "budgets": list(study.budgets), "arms": arms}
+    panel = {"folder": "", "tasks": TASKS if with_panel else {}, "identity": {}}
+    return {"format": 1, "study": shown, "recipe": "budget-tiny", "budget": "2e14flops", "fixed": fixed, "store": "", "panel": panel}
+
+
+def value_of(plan: dict[str, Any], job: Job) -> float:
+    """The score that the formula gives a run."""
+    arm = list(plan["fixed"]["arms"]).index(job.arm)
+    noise = random.Random(f"{job}").gauss(0, 0.004)
+    return 0.78 + 0.012 * arm + 0.02 * math.log2(job.share) + noise + 0.003 * job.seed
+
+
+def write_run(folder: Path, plan: dict[str, Any], job: Job) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    arm = plan["fixed"]["arms"][job.arm]
+    steps = arm["steps"][plan["fixed"]["budgets"].index(job.share)]
+    value, rows = value_of(plan, job), []
+    for tenth in range(11):
+        step = steps * tenth // 10
+        metrics: dict[str, float | None] = {"generator_loss": 9 - 4 * math.sqrt(tenth / 10) - value, "generator_accuracy": 0.03 * tenth}
+        if job.arm != "mlm":
+            metrics |= {"auc": 0.5 + 0.03 * tenth * value, "average_precision": 0.1 + 0.03 * tenth, "gain": 0.006 * tenth}
+        rows.append({"kind": "train", "step": step, "tokens_per_s": 9000.0})
+        rows.append({"kind": "eval", "step": step, "flops": step * arm["flops_per_step"], "seconds": step / 3, "metrics": metrics})
+    if job.arm == "two-stage-fresh":
+        rows.append({"kind": "event", "step": steps, "event": "collapse"})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scores = {name: {"value": value - 0.03 * index} for index, name in enumerate(plan["panel"]["tasks"])}
+    (folder / "score.json").write_text(json.dumps({"panel": plan["panel"]["identity"], "scores": scores}))
+
+
+def make(out: Path, name: str, seeds: int = 3, *, with_panel: bool = True) -> dict[str, Any]:
+    """The results of a whole study, written to `out`."""
+    plan = plan_of(read_study(find_study(name)), with_panel=with_panel)
+    jobs = all_jobs(plan, range(1, seeds + 1))
+    for job in jobs:
+        write_run(job.folder(out), plan, job)
+    found = results.gather(plan, [runner.stand(out, job, plan) for job in jobs])
+    results.write(out, found)
+    return found
+
+
+if __name__ == "__main__":
+    from electra.report.study import write_report
+
+    for shape in ("objectives", "convergence", "generator-size", "training-algorithm", "model-size"):
+        make(Path(sys.argv[1]) / shape, shape)
+        sys.stdout.write(f"{write_report(Path(sys.argv[1]) / shape)}\n")
