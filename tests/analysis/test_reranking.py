@@ -1,0 +1,190 @@
+"""Word errors against jiwer; tuning and judging on lists whose answer is known; the probe on a toy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electra import analysis
+from electra.analysis import reranking
+from electra.analysis.parts import nbest, sentences
+from electra.analysis.parts.bootstrap import halves
+from electra.analysis.parts.interface import ProbeDataError, Report
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.word_errors import word_errors
+from electra.errors import ModelError
+
+TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
+
+
+@settings(deadline=None)
+@given(TEXTS.filter(bool), st.lists(TEXTS, min_size=1, max_size=5))
+def test_word_errors_are_jiwers(reference: list[str], hypotheses: list[list[str]]) -> None:
+    jiwer = pytest.importorskip("jiwer")
+    expected = []
+    for hypothesis in hypotheses:
+        found = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
+        expected.append(found.substitutions + found.deletions + found.insertions)
+    assert word_errors(reference, hypotheses).tolist() == expected
+
+
+def test_word_errors_of_the_empty() -> None:
+    assert word_errors([], [["a", "b"], []]).tolist() == [2, 0]
+    assert word_errors(["a", "b", "c"], [[], ["c"]]).tolist() == [3, 2]
+    assert word_errors(["a"], []).tolist() == []
+
+
+def made_up(count: int = 60, seed: int = 0) -> tuple[nbest.Lists, nbest.Array]:
+    """Lists of 2 to 6 hypotheses with 0 to 4 errors, and an acoustic score that knows a little of them."""
+    random = np.random.default_rng(seed)
+    sizes = random.integers(2, 7, count)
+    errors = [random.integers(0, 5, size) for size in sizes]
+    acoustic = nbest.pad([-row + random.normal(size=len(row)) * 2 for row in errors])
+    present = nbest.pad([np.ones(size) for size in sizes]) > 0
+    words = nbest.pad([random.integers(8, 12, size) for size in sizes]).astype(np.int64)
+    return nbest.Lists(nbest.pad(errors).astype(np.int64), words, np.full(count, 10), present), acoustic
+
+
+def test_perfect_constant_and_foreign_scores() -> None:
+    lists, acoustic = made_up(400)
+    oracle, chance = lists.oracle_errors().sum(), lists.average_errors().sum()
+    base = nbest.judge_both_ways(lists, acoustic, None)[0].sum()
+    perfect, weights = nbest.judge_both_ways(lists, acoustic, -lists.errors.astype(float))
+    assert lists.chosen_errors(-lists.errors.astype(float)).sum() == oracle  # alone
+    assert oracle <= perfect.sum() < oracle + 0.3 * (base - oracle)  # tuned: the grid's largest weight drowns the recogniser nearly
+    assert min(one.score for one in weights) > 0
+    constant = np.full(acoustic.shape, 3.0)
+    assert lists.chosen_errors(constant).sum() == pytest.approx(chance)  # equal scores say nothing: not "the first"
+    assert (nbest.judge_both_ways(lists, acoustic, constant)[0] == nbest.judge_both_ways(lists, acoustic, None)[0]).all()
+    noise = np.random.default_rng(9).normal(size=acoustic.shape)
+    assert lists.chosen_errors(noise).sum() == pytest.approx(chance, rel=0.1)
+    assert nbest.judge_both_ways(lists, acoustic, noise)[0].sum() == pytest.approx(base, rel=0.1)
+
+
+def test_weights_do_not_depend_on_the_scale_of_a_score_nor_on_offsets_within_a_list() -> None:
+    lists, acoustic = made_up()
+    score = np.random.default_rng(5).normal(size=acoustic.shape) - lists.errors
+    errors, (first, _) = nbest.judge_both_ways(lists, acoustic, score)
+    shifted, (other, _) = nbest.judge_both_ways(lists, acoustic, 100 * score + np.arange(60)[:, None])
+    assert (errors == shifted).all()
+    assert other.score == pytest.approx(first.score / 100)
+
+
+def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
+    lists, acoustic = made_up()
+    first = halves(np.arange(60))
+    score = np.random.default_rng(5).normal(size=acoustic.shape) - lists.errors
+    weights = nbest.tune(lists, acoustic, score, first)
+    spoilt = nbest.Lists(np.where(first[:, None], lists.errors, 7 - lists.errors), lists.words, lists.reference_words, lists.present)
+    assert nbest.tune(spoilt, acoustic, np.where(first[:, None], score, -score), first) == weights
+    assert 20 <= first.sum() <= 40
+
+
+def test_the_recognisers_mix_is_found() -> None:
+    random = np.random.default_rng(1)
+    decoder, ctc, lm = random.normal(size=(3, 50))
+    mix = nbest.own_mix({"decoder": decoder, "ctc": ctc, "lm": lm, "score": 0.6 * decoder + 0.4 * ctc + 0.5 * lm})
+    assert mix == pytest.approx({"decoder": 0.6, "ctc": 0.4, "lm": 0.5})
+
+
+def test_real_lists_have_the_error_rates_of_their_record(shared_data: Callable[[str], Path]) -> None:
+    utterances = reranking.read_lists(shared_data("asr-nbest/librispeech-dev-clean.jsonl.gz"), 0)
+    some = utterances[::30]
+    lists = nbest.lists_of([(one["ref"], [h["text"] for h in one["hyps"]]) for one in some])
+    jiwer = pytest.importorskip("jiwer")
+    expected = jiwer.wer([one["ref"] for one in some], [one["hyps"][0]["text"] for one in some])
+    assert lists.errors[:, 0].sum() / lists.reference_words.sum() == pytest.approx(expected)
+    assert len(utterances) == 2703
+
+
+UTTERANCES = [
+    ("THE CAT ATE", ["THE CATS ATE", "THE CAT ATE", "CAT ATE"]),
+    ("A CHEF COOKED", ["A CHEF COOKED", "THE CHEF COOKED"]),
+    ("LIKE THAT MEAL", ["LIKE A MEAL", "LIKE THAT MEAL", "LIKED THAT"]),
+    ("OLD CATS", ["OLD CAT", "OLD CATS"]),
+]
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    lines = []
+    for number, (reference, texts) in enumerate(UTTERANCES * 3):
+        hyps = [{"text": text, "decoder": -i - 0.5, "ctc": -i * 1.5, "lm": -i * 0.1, "score": -1.3 * i} for i, text in enumerate(texts)]
+        lines.append(json.dumps({"id": str(number), "ref": reference, "hyps": hyps}))
+    (tmp_path / "my-nbest.jsonl").write_text("\n".join(lines))
+    return tmp_path
+
+
+def ask(models: Sequence[Model], data: Path, **options: Any) -> Report:
+    probe = analysis.create("reranking", {"resamples": 20, **options})
+    return probe.run(models, probe.find([data]), lambda *_: None)
+
+
+def row(report: Report, name: str) -> list[Any]:
+    return next(list(row) for row in report.tables[0].rows if row[0] == name)
+
+
+def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path) -> None:
+    generator_only = small.model(tmp_path, "masked")
+    kept = {"generator": generator_only.network("generator")}
+
+    class Masked(Model):
+        def network(self, kind: Any) -> Any:
+            if kind not in kept:
+                raise ModelError("no discriminator")
+            return kept[kind]
+
+    report = ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists)
+    names = {str(row[0]) for row in report.tables[0].rows}
+    assert {"one: original", "one: pll", "masked: pll"} <= names
+    assert "masked: original" not in names
+    assert report.to_json() == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).to_json()
+    with pytest.raises(ModelError, match="no discriminator"):
+        ask([Masked("masked", "masked")], lists, scorers=["original"])
+
+
+def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
+    tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = {reference.lower() for reference, _ in UTTERANCES}
+
+    def scores(_: Any, texts: Sequence[str], scorers: Sequence[str], progress: Any) -> dict[str, Any]:
+        right = np.array([float(text in truth) for text in texts])
+        return {name: right if name == "original" else np.zeros(len(texts)) for name in scorers}
+
+    monkeypatch.setattr(sentences, "sentence_scores", scores)
+    report = ask([small.model(tmp_path)], lists, scorers=["original", "odds"])
+    assert row(report, "one: original")[1].value == row(report, reranking.ORACLE)[1].value == 0.0
+    assert row(report, "one: original")[3].value == 0.0
+    assert row(report, "one: odds")[2].value == 0.0
+    assert row(report, "one: odds")[3].value == pytest.approx(row(report, reranking.CHANCE)[1].value)
+    assert report.headline["WER gained, one: original"].value == row(report, reranking.BONUS)[1].value > 0
+    assert row(report, reranking.FIRST)[1].value == row(report, reranking.TOTAL)[1].value
+    ours = ask([small.model(tmp_path)], lists, scorers=["original"], lowercase=False)
+    assert row(ours, "one: original")[3].value > 0  # capitals are what the stand-in does not know
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"hyps": [{"text": "A", "ctc": 1}]}, "without its reference"),
+        ({"ref": "A", "hyps": []}, "without hypotheses"),
+        ({"ref": "A", "hyps": [{"ctc": 1}]}, "without hypotheses"),
+        ({"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]}, "without the scores that the others have"),
+        ({"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]}, "no number"),
+        ({"ref": " ", "hyps": [{"text": "A", "ctc": 1}]}, "no utterance with a reference"),
+        ({"ref": "A", "hyps": [{"text": "A", "lm": 1}]}, "no scores of a recogniser"),
+    ],
+)
+def test_wrong_lists_are_told(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+    (tmp_path / "nbest.jsonl").write_text(json.dumps(line))
+    with pytest.raises(ProbeDataError, match=message):
+        ask([small.model(tmp_path)], tmp_path)
