@@ -46,6 +46,10 @@ class Arguments:
     """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
     workers: int | None = None
     """Processes that encode (none: all cores). The store is the same for any number."""
+    shard: str | None = None
+    """Prepare one of several parts, such as 3/8 (counted from 0), on a machine of its own. Needs --tokenizer; --merge ends it."""
+    merge: bool = False
+    """CORPUS are the shards of one corpus: make the store of them that one command would have made."""
 
 
 def run(arguments: Arguments) -> int:
@@ -54,6 +58,8 @@ def run(arguments: Arguments) -> int:
 
     if not arguments.corpus:
         raise ConfigError("no text named", where="electra prepare", fix="Such as: electra prepare texts/ --out store")
+    if arguments.shard is not None or arguments.merge:
+        return run_part(arguments)
     existed = (arguments.out / "store.json").is_file()
     with _terminated_as_exit():
         store = build(
@@ -72,6 +78,31 @@ def run(arguments: Arguments) -> int:
         )
     _say(f"{'already complete' if existed else 'written'}: {arguments.out} (data {store.digest[:16]})")
     _say(f"next: electra pretrain --store {arguments.out} --out runs/NAME")
+    return 0
+
+
+def run_part(arguments: Arguments) -> int:
+    """One shard, or all of them put together."""
+    from electra.data.corpus import CorpusConfig
+    from electra.data.sharding import build_shard, merge, parse_shard
+
+    if arguments.merge and arguments.shard is not None:
+        raise ConfigError("both --shard and --merge are given", where="electra prepare", fix="Give one of them")
+    if arguments.merge:
+        with _terminated_as_exit(), _progress() as progress:
+            store = merge([Path(folder) for folder in arguments.corpus], arguments.out, progress)
+        show(store)
+        _say(f"written: {arguments.out} (data {store.digest[:16]})")
+        return 0
+    shard = parse_shard(str(arguments.shard))
+    if arguments.tokenizer is None:
+        fix = "Make one from a sample first: electra prepare SAMPLE --out first; then --tokenizer first/tokenizer"
+        raise ConfigError("all shards need the same tokenizer", where="--shard", fix=fix)
+    config = CorpusConfig(unit=arguments.unit, text_field=arguments.text_field, format=arguments.format, heldout=arguments.heldout)
+    tokenizer = existing_tokenizer(arguments.tokenizer)
+    with _terminated_as_exit(), _progress() as progress:
+        new = build_shard(arguments.corpus, tokenizer, arguments.out, shard, config=config, workers=arguments.workers, progress=progress)
+    _say(f"{'written' if new else 'already complete'}: shard {arguments.shard} in {arguments.out}")
     return 0
 
 

@@ -34,12 +34,18 @@ class CorpusConfig:
 class Documents:
     """The documents of `sources`: files, folders, globs, `-`, remote addresses, `python-docs`, `hub:NAME[:CONFIG][:SPLIT]`.
 
-    Iterate as often as you like. `scratch` is a folder for copies of what cannot be read twice.
+    Iterate as often as you like. `scratch` is a folder for copies of what cannot be read twice. `shard` (i, n) keeps the i-th of n
+    runs of neighbouring sources, so that the shards one after the other are the corpus.
     """
 
-    def __init__(self, sources: Sequence[str | Path], config: CorpusConfig, scratch: Path) -> None:
+    def __init__(self, sources: Sequence[str | Path], config: CorpusConfig, scratch: Path, shard: tuple[int, int] = (0, 1)) -> None:
         self.config = config
-        self.sources = find_sources(sources, scratch, config.format)
+        found = find_sources(sources, scratch, config.format)
+        index, count = shard
+        if len(found) < count:
+            what = f"{len(found)} files cannot be dealt to {count} shards"
+            raise ConfigError(what, where="--shard", fix="Use fewer shards, or more and smaller files")
+        self.sources = found[len(found) * index // count : len(found) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[Text]:
         for source in self.sources:

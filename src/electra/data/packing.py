@@ -37,6 +37,8 @@ from electra.errors import CorpusError, StoreError
 Progress = Callable[[str, int], None]  # what is being done, and the characters done so far; may raise to end the build
 _CHUNK = 1 << 20  # characters that a worker gets at a time
 _CHUNK_DOCUMENTS = 1 << 12
+FILES = tuple(f"{split}.{kind}" for split in store.SPLITS for kind in ("ds", "ds.index"))
+RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])  # of each document of a split, in SPLIT.docs
 
 
 class Kept(NamedTuple):
@@ -61,7 +63,7 @@ def build_store(
     finished = _finished(arguments, tokenizer, out, config)
     if finished is not None:
         return finished
-    with _workplace(out) as work:
+    with workplace(out) as work:
         finished = _finished(arguments, tokenizer, out, config)  # by whoever held the lock until now
         if finished is None:
             _build(
@@ -79,28 +81,35 @@ def _build(
     documents: Documents, tokenizer: Tokenizer | TokenizerConfig, out: Path, *, work: Path, workers: int, progress: Progress
 ) -> None:
     config = documents.config
-    settings = {"corpus": asdict(config), "tokenizer": _describe(tokenizer)}
+    settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
     audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
-        sample = _sample(_kept(documents, config, audit, partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb)
+        sample = _sample(kept(documents, config, audit, partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb)
         if not sample:
-            raise _no_text(audit)
+            raise no_text(audit)
         progress("training the vocabulary", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
-    dtype = store.id_dtype(tokenizer.vocab_size)
     with durable.explain_disk_errors(out):
-        place = _write(_kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit)
-        _hold_out(work, config.heldout, place, audit)
-    train, held = (store.map_documents(work / f"{split}.ds", dtype) for split in store.SPLITS)
+        write_documents(kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit)
+    commit_store(work, out, tokenizer, audit, settings)
+
+
+def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]) -> None:
+    """The store at `out` from the splits in `work`: something held out, everything counted again, one rename."""
+    with durable.explain_disk_errors(out):
+        _hold_out(work, settings["corpus"]["heldout"], audit)
+    train, held = (store.map_documents(work / f"{split}.ds", store.id_dtype(tokenizer.vocab_size)) for split in store.SPLITS)
+    counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(held, tokenizer.vocab_size)
+    audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, held.num_tokens
     audit.tokens_lost -= audit.tokens
     audit.padding = {str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding() for length in (128, 512)}
     description = {
         "format": store.FORMAT,
         "digest": store.content_digest(train, held, tokenizer.digest),
-        "dtype": dtype.name,
+        "dtype": train.tokens.dtype.name,
         "vocab_size": tokenizer.vocab_size,
         "specials": tokenizer.specials._asdict(),
         "tokenizer_digest": tokenizer.digest,
@@ -110,9 +119,13 @@ def _build(
         "sources": audit.sources,
     }
     files: dict[str, durable.Content] = {f"tokenizer/{name}": content for name, content in tokenizer.files().items()}
-    files |= {"store.json": _json(description), "audit.json": _json(audit.as_json())}
-    for name in (f"{split}.{kind}" for split in store.SPLITS for kind in ("ds", "ds.index")):
-        files[name] = partial(os.replace, work / name)
+    files |= {"store.json": to_json(description), "audit.json": to_json(audit.as_json())}
+    files |= {name: partial(os.replace, work / name) for name in FILES}
+    publish(work, out, files)
+
+
+def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
+    """Write the folder beside `out`, then give it its name."""
     durable.commit_directory(work / "store", files)
     with durable.explain_disk_errors(out):
         durable.OPS.rename(work / "store", out)
@@ -120,7 +133,7 @@ def _build(
 
 
 @contextmanager
-def _workplace(out: Path) -> Iterator[Path]:
+def workplace(out: Path) -> Iterator[Path]:
     """An empty folder beside the store, locked against a second builder; gone when the build is done."""
     work = out.with_name(f".{out.name}.building")
     with durable.lock(work) as held:
@@ -145,7 +158,7 @@ def _finished(
     if not (out / "store.json").is_file():
         raise StoreError("exists and is not a token store", where=out, fix="Choose another --out, or remove it")
     found = TokenStore.open(out)
-    settings = {"corpus": asdict(config), "tokenizer": _describe(tokenizer)}
+    settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
     recorded = dict(found.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == found.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
@@ -157,11 +170,11 @@ def _finished(
     return found
 
 
-def _describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
+def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
     return {"digest": tokenizer.digest} if isinstance(tokenizer, Tokenizer) else asdict(tokenizer)
 
 
-def _kept(documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None]) -> Iterator[Kept]:
+def kept(documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None]) -> Iterator[Kept]:
     """The documents to encode; the audit counts those, and those that are left out."""
     seen: set[bytes] = set()
     threshold = int(config.heldout * 2**64)
@@ -190,21 +203,21 @@ def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
 
     Where every document is held out by its hash they are all trained on after all (see `_hold_out`), so they are the sample.
     """
-    kept: list[tuple[int, str]] = []
+    chosen: list[tuple[int, str]] = []
     held: list[str] = []
     threshold, size = 2**64, 0
     for document in documents:
         draw = int.from_bytes(document.digest[8:], "little")
-        if document.held and not kept:
+        if document.held and not chosen:
             held.append(document.text)
         if not document.held and draw < threshold:
-            kept.append((draw, document.text))
+            chosen.append((draw, document.text))
             size += len(document.text)
-        while size > characters and len(kept) > 1:
+        while size > characters and len(chosen) > 1:
             threshold //= 2
-            kept = [entry for entry in kept if entry[0] < threshold] or [min(kept)]
-            size = sum(len(text) for _, text in kept)
-    return [text for _, text in kept] or held
+            chosen = [entry for entry in chosen if entry[0] < threshold] or [min(chosen)]
+            size = sum(len(text) for _, text in chosen)
+    return [text for _, text in chosen] or held
 
 
 def _chunks(documents: Iterable[Kept]) -> Iterator[list[Kept]]:
@@ -220,29 +233,30 @@ def _chunks(documents: Iterable[Kept]) -> Iterator[list[Kept]]:
         yield chunk
 
 
-class _Writer:
-    """One split's two files, appended to."""
+class Writer:
+    """One split's files, appended to: the ids, where each document ends, and a RECORD of each."""
 
     def __init__(self, work: Path, split: str) -> None:
-        self.tokens, self.index = open(work / f"{split}.ds", "wb"), open(work / f"{split}.ds.index", "wb")  # noqa: SIM115
+        self.split = split
+        self.files = [open(work / f"{split}.{kind}", "wb") for kind in ("ds", "ds.index", "docs")]  # noqa: SIM115
         self.documents = self.end = 0
 
-    def append(self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64]) -> None:
-        self.tokens.write(ids.data)
-        self.index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
+    def append(self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]) -> None:
+        tokens, index, docs = self.files
+        tokens.write(ids.data)
+        index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
+        docs.write(records.data)
         self.documents += len(sizes)
         self.end += len(ids)
 
     def close(self) -> None:
-        self.tokens.close()
-        self.index.close()
+        for file in self.files:
+            file.close()
 
 
-def _write(documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit) -> int:
-    """Encode the documents and append each to its split. Returns the place in the training split of the smallest digest."""
-    train, heldout = writers = [_Writer(work, split) for split in store.SPLITS]
-    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    smallest, place = b"", 0
+def write_documents(documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit) -> None:
+    """Encode the documents and append each to its split."""
+    train, heldout = writers = [Writer(work, split) for split in store.SPLITS]
     waiting: deque[list[Kept]] = deque()
 
     def texts() -> Iterator[list[str]]:
@@ -255,39 +269,38 @@ def _write(documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: 
             chunk = waiting.popleft()
             held = np.array([document.held for document in chunk])
             some = encoded.sizes > 0
-            for offset, index in enumerate(np.flatnonzero(some & ~held)):
-                if not smallest or chunk[index].digest < smallest:
-                    smallest, place = chunk[index].digest, train.documents + offset
+            records = np.empty(len(chunk), dtype=RECORD)
+            records["digest"] = np.frombuffer(b"".join(document.digest for document in chunk), ">u8").reshape(-1, 2)
+            records["characters"], records["words"] = encoded.characters, encoded.words
             for writer, chosen in ((train, some & ~held), (heldout, some & held)):
-                writer.append(encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen])
-            counts += np.bincount(encoded.ids, minlength=len(counts))
-            audit.characters += encoded.characters
-            audit.words += encoded.words
+                writer.append(encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen], records[chosen])
+            audit.characters += int(encoded.characters[some].sum())
+            audit.words += int(encoded.words[some].sum())
+            audit.tokens_lost += len(encoded.ids)  # until they are found in the files
             audit.documents_empty += int((~some).sum())  # text of which the tokenizer keeps nothing
     finally:
         for writer in writers:
             writer.close()
-    audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
-    audit.tokens_lost = int(counts.sum())  # until they are found in the files
     audit.documents_train, audit.documents_heldout = train.documents, heldout.documents
-    return place
 
 
-def _hold_out(work: Path, share: float, place: int, audit: Audit) -> None:
+def _hold_out(work: Path, share: float, audit: Audit) -> None:
     """See to it that both splits hold text: a small corpus may have no document, or every one, that its hash holds out.
 
     Then the document with the smallest hash is held out, or, if it is more than a tenth of the corpus, its end.
     """
     if not audit.documents_train:  # every one: begin again with all of them to train on
-        for kind in ("ds", "ds.index"):
+        for kind in ("ds", "ds.index", "docs"):
             os.replace(work / f"heldout.{kind}", work / f"train.{kind}")
         audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
     if audit.documents_heldout:
         return
     if not audit.documents_train:
-        raise _no_text(audit)
+        raise no_text(audit)
     ends = np.fromfile(work / "train.ds.index", dtype="<u8")
-    total, stop = (int(ends[-1]), int(ends[place])) if len(ends) else (0, 0)
+    digests = np.fromfile(work / "train.docs", dtype=RECORD)["digest"]
+    place = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
+    total, stop = int(ends[-1]), int(ends[place])
     start = int(ends[place - 1]) if place else 0
     whole = len(ends) > 1 and (10 * (stop - start) <= total or stop - start == 1)
     if not whole:
@@ -310,10 +323,10 @@ def _hold_out(work: Path, share: float, place: int, audit: Audit) -> None:
     audit.documents_heldout = 1
 
 
-def _no_text(audit: Audit) -> CorpusError:
+def no_text(audit: Audit) -> CorpusError:
     where = ", ".join(source["name"] for source in audit.sources)
     return CorpusError(f"no text in any of the {audit.documents_read} documents read", where=where, fix="Name files that hold text")
 
 
-def _json(value: Any) -> bytes:
+def to_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")

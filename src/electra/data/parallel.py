@@ -25,18 +25,20 @@ class Encoded(NamedTuple):
 
     ids: npt.NDArray[np.unsignedinteger[Any]]  # of all documents, back to back
     sizes: npt.NDArray[np.int64]  # of each document; some may have no token at all
-    characters: int  # of the documents that have one
-    words: int  # of these, separated by white space
+    characters: npt.NDArray[np.int64]  # of each document
+    words: npt.NDArray[np.int64]  # of each document, separated by white space
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     arrays = tokenizer.encode_corpus(texts)
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    kept = [text for text, size in zip(texts, sizes, strict=True) if size]
-    content = np.frombuffer("\n".join(["", *kept]).encode(errors="replace"), dtype=np.uint8)
+    raw = [text.encode(errors="replace") for text in texts]
+    content = np.frombuffer(b"\n".join([b"", *raw, b""]), dtype=np.uint8)
     written = content > ord(" ")
-    words = int(np.count_nonzero(written[1:] & ~written[:-1]))
-    return Encoded(np.concatenate(arrays), sizes, sum(map(len, kept)), words)
+    begins = written[1:] & ~written[:-1]  # of a word
+    first = np.cumsum([0, *(len(text) + 1 for text in raw[:-1])])  # of each document
+    words = np.add.reduceat(begins, first, dtype=np.int64)
+    return Encoded(np.concatenate(arrays), sizes, np.array([len(text) for text in texts], dtype=np.int64), words)
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:

@@ -18,12 +18,14 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 from electra.data import python_docs
 from electra.data.sources import HUB, Source
 from electra.errors import CorpusError
 
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)  # what reading a damaged or cut-off compressed file raises
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
 LONGEST_RECORD = 1 << 26  # bytes of one JSON line
@@ -52,13 +54,13 @@ def read(source: Source, unit: Unit, field: str) -> Iterator[Text]:
         if source.format == "parquet":
             yield from _parquet(source, field)
         else:
-            with io.BufferedReader(_decompress(source), 1 << 20) as stream:  # type: ignore[type-var]
+            with io.BufferedReader(decompress(source.path, source.compression, source.name), 1 << 20) as stream:  # type: ignore[type-var]
                 head = stream.peek(1 << 16)[: 1 << 16]
                 _refuse_binary(head, source.name)
                 if not head and source.named:
                     raise CorpusError("empty file", where=source.name)
                 yield from _json_lines(stream, source.name, field) if source.format == "jsonl" else _plain(stream, unit)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except DAMAGE as error:
         raise CorpusError(f"damaged or cut off ({error})", where=source.name, fix="Fetch or compress it again") from None
     except OSError as error:
         raise CorpusError(f"cannot be read ({error.strerror or error})", where=source.name) from None
@@ -154,7 +156,7 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
     with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
         stream: Any = raw
         if source.compression:
-            shutil.copyfileobj(_decompress(source), plain, 1 << 20)
+            shutil.copyfileobj(decompress(source.path, source.compression, source.name), plain, 1 << 20)
             stream = plain
         try:
             file = pyarrow.parquet.ParquetFile(stream)
@@ -197,25 +199,27 @@ def _hub(name: str, field: str) -> Iterator[Text]:
         yield from map(mend, _split(text or ""))
 
 
-def _decompress(source: Source) -> Any:
-    if source.compression == ".zst":
-        return _ZstdStream(source)
+def decompress(path: Path, compression: str, name: str) -> Any:
+    """A file as a stream of plain bytes. `compression`: "" or one of sources.COMPRESSIONS. What is damaged or cut off shows as one of
+    DAMAGE while it is read."""
+    if compression == ".zst":
+        return _ZstdStream(path, name)
     openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers[source.compression](source.path, "rb") if source.compression else open(source.path, "rb", buffering=0)
+    return openers[compression](path, "rb") if compression else open(path, "rb", buffering=0)
 
 
 class _ZstdStream(io.RawIOBase):
     """A zstd file as a stream. Unlike the library's own reader it notices a file that was cut off."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, path: Path, name: str) -> None:
         try:
             import zstandard
         except ImportError:
-            raise CorpusError("zstd files need zstandard", where=source.name, fix="pip install 'electra[data]'") from None
+            raise CorpusError("zstd files need zstandard", where=name, fix="pip install 'electra[data]'") from None
         self._error: type[Exception] = zstandard.ZstdError
         self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
         self._frame: Any = None  # the frame being read; None between frames
-        self._file = open(source.path, "rb")  # noqa: SIM115
+        self._file = open(path, "rb")  # noqa: SIM115
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:

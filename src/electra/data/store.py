@@ -172,6 +172,14 @@ def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = Non
     return TokenDocuments(tokens, ends)
 
 
+def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int64]:
+    """How often each token occurs [V]."""
+    counts = np.zeros(vocab_size, dtype=np.int64)
+    for start in range(0, documents.num_tokens, _BLOCK):
+        counts += np.bincount(documents.tokens[start : start + _BLOCK], minlength=vocab_size)
+    return counts
+
+
 def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> TokenStore:
     if tokenizer is None:
         raise StoreError("a bare .ds file does not say which tokenizer made it", where=path, fix="Name the tokenizer")

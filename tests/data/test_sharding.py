@@ -1,0 +1,94 @@
+"""A corpus prepared in shards and merged is the store that one command makes, to the byte."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from corpora import contents, texts, write
+
+from electra.cli.main import main
+from electra.data import sharding
+from electra.data.corpus import CorpusConfig
+from electra.data.packing import build_store
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ConfigError, StoreError
+
+CONFIG = CorpusConfig(heldout=0.05)
+
+
+def corpus(folder: Path, files: int = 7) -> Path:
+    """Files of unequal size; some documents come again in later files."""
+    documents = texts(140)
+    for number in range(files):
+        part = documents[number * 20 : number * 20 + 5 + 2 * number]
+        write(folder / "text", [*part, *(documents[:3] if number in (2, 6) else []), ""], f"{number}.jsonl")
+    return folder / "text"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_merged_shards_are_the_store_of_one_command(tmp_path: Path, tokenizer: Tokenizer, count: int) -> None:
+    text = corpus(tmp_path)
+    whole = build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
+    folders = [tmp_path / "shards" / str(index) for index in range(count)]
+    for index, folder in enumerate(folders):
+        assert sharding.build_shard([text], tokenizer, folder, (index, count), config=CONFIG, workers=1)
+        assert not sharding.build_shard([text], tokenizer, folder, (index, count), config=CONFIG), "a finished shard stays"
+    random.Random(count).shuffle(folders)
+    merged = sharding.merge(folders, tmp_path / "merged")
+    merged.verify()
+    assert merged.audit["documents_duplicate"] == whole.audit["documents_duplicate"] == 6
+    assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
+
+
+def test_a_shard_may_hold_nothing_out_and_the_store_still_does(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    text, config = corpus(tmp_path), CorpusConfig(heldout=1e-9)
+    folders = [tmp_path / str(index) for index in range(3)]
+    for index, folder in enumerate(folders):
+        sharding.build_shard([text], tokenizer, folder, (index, 3), config=config, workers=1)
+    merged = sharding.merge(folders, tmp_path / "merged")
+    assert merged.audit["heldout_by"] == "smallest hash" and merged.heldout.num_documents == 1
+    whole = build_store([text], tokenizer, tmp_path / "whole", config=config, workers=1)
+    assert merged.digest == whole.digest
+
+
+def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    text = corpus(tmp_path)
+    for index in (0, 1, 2):
+        sharding.build_shard([text], tokenizer, tmp_path / f"s{index}", (index, 3), config=CONFIG, workers=1)
+    sharding.build_shard([text], tokenizer, tmp_path / "other", (2, 3), config=CorpusConfig(heldout=0.2), workers=1)
+    shards = [tmp_path / f"s{index}" for index in range(3)]
+    with pytest.raises(StoreError, match=r"shard 1/3 is missing"):
+        sharding.merge([shards[0], shards[2]], tmp_path / "out")
+    with pytest.raises(StoreError, match="given twice"):
+        sharding.merge([*shards, shards[1]], tmp_path / "out")
+    with pytest.raises(StoreError, match=r"not a shard of the same corpus.*corpus\.heldout is 0\.2 instead of 0\.05"):
+        sharding.merge([*shards[:2], tmp_path / "other"], tmp_path / "out")
+    with pytest.raises(StoreError, match="not a shard"):
+        sharding.merge([text], tmp_path / "out")
+    with pytest.raises(StoreError, match="holds another shard"):
+        sharding.build_shard([text], tokenizer, shards[0], (1, 3), config=CONFIG)
+    with pytest.raises(ConfigError, match="7 files cannot be dealt to 8 shards"):
+        sharding.build_shard([text], tokenizer, tmp_path / "new", (0, 8))
+    damaged = shards[1] / "train.ds"
+    damaged.write_bytes(bytes(len(damaged.read_bytes())))
+    with pytest.raises(StoreError, match=r"train\.ds is damaged"):
+        sharding.merge(shards, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_from_the_command_line(tmp_path: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]) -> None:
+    text = str(corpus(tmp_path))
+    tokenizer.save(tmp_path / "tokenizer")
+    given = ["--tokenizer", str(tmp_path / "tokenizer"), "--workers", "1"]
+    for index in range(2):
+        assert main(["prepare", text, "--out", str(tmp_path / f"s{index}"), "--shard", f"{index}/2", *given]) == 0
+    assert main(["prepare", *(str(tmp_path / f"s{index}") for index in range(2)), "--merge", "--out", str(tmp_path / "merged")]) == 0
+    assert main(["prepare", text, "--out", str(tmp_path / "whole"), *given]) == 0
+    assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
+    assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "2/2", *given]) == 2
+    assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "0/2"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2].startswith("error: ") and "'2/2' is no shard" in said[-2]
+    assert "all shards need the same tokenizer" in said[-1]
