@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.finetune import gather
+from electra.cli.finetune import parse
 from electra.errors import TaskError
 from electra.finetune.dataset import hash_of, limit_by_hash, split_by_hash
 from electra.finetune.tables import find_split, format_tsv, open_table
@@ -190,7 +190,7 @@ def test_answers_as_written(tmp_path: Path) -> None:
     assert [e.texts for e in intents] == [("play it",), ("a ?",)]
 
 
-def test_options_with_several_values_may_be_repeated() -> None:
-    given = ["m", "--text-column", "a", "--seeds", "2", "--text-column", "b", "--out", "o"]
-    assert gather(given, "--text-column") == ["m", "--seeds", "2", "--out", "o", "--text-column", "a", "b"]
-    assert gather(["m", "--out", "o"], "--text-column") == ["m", "--out", "o"]
+def test_an_option_with_several_values_is_repeated_and_takes_no_other_word() -> None:
+    parsed = parse(["--text-column", "a", "MODEL", "--text-column", "b", "--task", "pair", "--data", "d", "--out", "o"])
+    assert (parsed.model, parsed.text_column) == ("MODEL", ("a", "b"))
+    assert parse(["MODEL", "--task", "pair", "--data", "d", "--out", "o"]).text_column == ()

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import tyro
 from tyro.conf import Positional
+from tyro.conf import UseAppendAction as Repeated  # Repeated[tuple[str, ...]]: one value each time, --x a --x b
 
 from electra.errors import ConfigError
 
-__all__ = ["Positional", "gather", "parse"]
+__all__ = ["Positional", "Repeated", "gather", "parse"]
 
 T = TypeVar("T")
 

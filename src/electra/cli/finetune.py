@@ -5,32 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from electra.cli import arguments as command_line
-from electra.cli.arguments import Positional
+from electra.cli.arguments import Positional, Repeated
 from electra.finetune.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Settings):
     model: Positional[str]
-    """A run folder, an exported folder, or a name on the hub."""
+    """A run folder, an exported folder, a fine-tuned one (its encoder), or a name on the hub."""
+    text_column: Repeated[tuple[str, ...]] = ()
+    """The column of the text; for a pair the option is given twice (none: the usual names)."""
+    also: Repeated[tuple[Path, ...]] = ()
+    """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files are found in the folder)."""
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    return command_line.parse(Arguments, gather(argv, "--text-column"), verb="finetune", description=__doc__ or "")
-
-
-def gather(argv: Sequence[str], option: str) -> list[str]:
-    """Let an option with several values be repeated: `--x a --x b` -> `--x a b`."""
-    values: list[str] = []
-    rest: list[str] = []
-    taking = False
-    for word in argv:
-        taking = word == option or (taking and not word.startswith("--"))
-        if word != option:
-            (values if taking else rest).append(word)
-    return [*rest, option, *values] if values else rest
+    return command_line.parse(Arguments, argv, verb="finetune", description=__doc__ or "")
 
 
 def run(arguments: Arguments) -> int:

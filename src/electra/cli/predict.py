@@ -9,27 +9,26 @@ from pathlib import Path
 from typing import Literal
 
 from electra.cli import arguments as command_line
-from electra.cli.arguments import Positional
-from electra.cli.finetune import gather
+from electra.cli.arguments import Positional, Repeated
 
 
 @dataclass(frozen=True)
 class Arguments:
     model: Positional[str]
-    """What `electra finetune` wrote, or any ELECTRA classifier's folder or hub name."""
+    """What `electra finetune` wrote, or any fine-tuned ELECTRA's folder or hub name."""
     file: Positional[Path]
-    """csv, tsv or jsonl, compressed or not."""
+    """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions also SQuAD's JSON."""
     out: Path | None = None
     """Where to write the predictions, as tsv (none: the terminal)."""
-    text_column: tuple[str, ...] = ()
-    """The column of the text, or the two of a pair (none: as in fine-tuning, or the usual names)."""
+    text_column: Repeated[tuple[str, ...]] = ()
+    """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual names)."""
     columns: tuple[str, ...] = ()
     """The columns' names, for a file without a header line."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    return command_line.parse(Arguments, gather(argv, "--text-column"), verb="predict", description=__doc__ or "")
+    return command_line.parse(Arguments, argv, verb="predict", description=__doc__ or "")
 
 
 def run(arguments: Arguments) -> int:
@@ -46,9 +45,12 @@ def run(arguments: Arguments) -> int:
         sys.stdout.write(content.decode())
     else:
         commit_file(arguments.out, content)
-        counts = Counter(row[1] for row in rows[1:] if len(row) > 2)  # of labels; a number stands alone
+        labelled = rows[0].index("label") if "label" in rows[0] else None  # numbers and answers are not counted
+        counts = Counter(row[labelled] for row in rows[1:]) if labelled is not None else Counter()
         labels = ": " + ", ".join(f"{label} {count}" for label, count in counts.most_common()) if counts else ""
         sys.stdout.write(f"{len(rows) - 1} predictions in {arguments.out}{labels}\n")
     if predictions.truncated:
         sys.stderr.write(f"{predictions.truncated} texts are longer than {predictions.max_length} tokens and were cut\n")
+    for note in predictions.notes:
+        sys.stderr.write(note + "\n")
     return 0

@@ -6,6 +6,7 @@
           checkpoints/       of the seed in work
           model/             the chosen seed's model as a Hugging Face folder
           head.safetensors   its head, where transformers has no class for it: model/ is then the encoder alone
+          ensemble/          predictions averaged over the seeds, where asked for
           all_results.json   the numbers, written last
 
 Nothing is written before data, model and settings have been read and found good. A finished seed is never done again.
@@ -57,7 +58,7 @@ def finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] 
     """Fine-tune and evaluate each seed; the contents of all_results.json. None when asked to stop before the end."""
     task = choose_task(settings)
     dataset = read_dataset(settings, task)
-    loaded = load(model, "encoder")
+    loaded = load(Path(model) / "model" if (Path(model) / RECORD).is_file() else model, "encoder")
     settings = resolve(settings, dataset, loaded.config)
     job, notes = prepare(settings, dataset, loaded, say, stop)
     with durable.lock(settings.out):
@@ -74,6 +75,8 @@ def finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] 
             job.say("stopped; the same command continues from here")
             return None
         results = summarise(model, job, dataset, finished, notes)
+        if settings.ensemble:
+            results |= ensemble(job, finished)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(job, loaded, chosen, results)
         durable.commit_json(settings.out / RESULTS, results)
@@ -253,6 +256,28 @@ def summarise(model: str, job: Job, dataset: Dataset, finished: Sequence[Finishe
         },
         "precision": job.precision,
     }
+    return results
+
+
+def ensemble(job: Job, finished: Sequence[Finished]) -> dict[str, Any]:
+    """OUT/ensemble: the predictions of all seeds as one. Returns its scores."""
+    splits = {"dev": (job.dev, job.dev_examples), **job.others}
+    found: dict[str, list[list[Any]]] = {split: [] for split in splits}
+    for one in finished:
+        model = build_model(job, one.seed)
+        model.load_state_dict(load_file(one.folder / "model.safetensors"))
+        for split, (windows, examples) in splits.items():
+            found[split].append(evaluate(job, model, windows, examples).predictions)
+    results: dict[str, Any] = {}
+    files: dict[str, durable.Content] = {}
+    for split, (windows, examples) in splits.items():
+        predictions = job.task.average(found[split])
+        files |= job.task.files(split, predictions, examples)
+        if windows.targets is not None:
+            scores = job.task.score(predictions, examples)
+            results |= {f"ensemble_{'eval' if split == 'dev' else split}_{name}": score.value for name, score in scores.items()}
+            job.say(f"ensemble of {len(finished)} seeds  {split}: {describe(scores)}")
+    durable.commit_directory(job.settings.out / "ensemble", files)
     return results
 
 

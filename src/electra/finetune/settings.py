@@ -79,6 +79,10 @@ class Settings:
     limit_train: int | None = None
     """Train on this many examples, chosen by hash: the same ones whatever the order of the file."""
     evaluate_every_epoch: bool = False
+    keep_epoch: Literal["last", "best"] = "last"
+    """best: evaluate on dev after every epoch and keep the weights of the best one. The dev number is then a chosen one."""
+    ensemble: bool = False
+    """Also average the predictions of all seeds, and score that."""
     keep: Literal["best", "median"] = "best"
     """Which seed's model to save, by the primary metric on dev."""
     checkpoint_every: int = 500
@@ -104,7 +108,7 @@ class Settings:
 
 
 # Settings that change where things are written or what is kept, never a number of one seed: free to differ when a run is continued.
-HARMLESS = {"data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "device"}
+HARMLESS = {"data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "ensemble", "device"}
 
 
 def default_learning_rate(hidden_size: int) -> float:

@@ -1,27 +1,26 @@
-"""Labelled data as people have it: csv, tsv and jsonl files, compressed or not, alone or as a folder of splits.
+"""Labelled data as people have it: csv, tsv, jsonl and parquet files, compressed or not, alone or as a folder of splits.
 
-A tsv is unquoted (GLUE's files hold lone double quotes: reading them as csv swallows rows); a csv is quoted as RFC 4180 has it.
+A tsv is unquoted (GLUE's files hold lone double quotes: reading them as csv swallows rows); a csv is quoted as RFC 4180 has it,
+with commas, or with semicolons where the first line has more of those.
 Rows are streamed. Whatever is wrong is told as file:line.
 """
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
+import io
 import json
-import lzma
 import sys
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from electra.data.readers import DAMAGE, decompress
 from electra.errors import TaskError
 
-FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 TABLES = tuple(FORMATS)
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 SPLIT_NAMES = {"train": ("train", "training"), "dev": ("dev", "valid", "validation", "eval"), "test": ("test",)}
@@ -47,8 +46,8 @@ def open_table(path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence
     kind = FORMATS.get(split_name(path)[1])
     if kind is None:
         raise TaskError("not a table, going by its name", where=path, fix=f"Use {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}")
-    if kind == "jsonl":
-        objects = read_objects(path)
+    if kind in ("jsonl", "parquet"):
+        objects = read_objects(path) if kind == "jsonl" else _parquet(path)
         first_object = next(objects, None) or _refuse_empty(path)
         return Table(path, tuple(first_object[1]), chain([first_object], objects))
     lines = _cells(path, kind)
@@ -113,35 +112,16 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def read_bytes(path: Path) -> bytes:
     """The whole file, decompressed: labelled data fits in memory."""
-    decompress = {".gz": gzip.decompress, ".zst": _unpack_zstd, ".xz": lzma.decompress, ".bz2": bz2.decompress}.get(path.suffix.lower())
+    compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
     try:
-        content = path.read_bytes()
-        return decompress(content) if decompress else content
+        with decompress(path, compression, str(path)) as stream:
+            return bytes(stream.read())
     except FileNotFoundError:
         raise TaskError("no such file", where=path) from None
-    except (EOFError, ValueError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (*DAMAGE, ValueError) as error:
         raise TaskError(f"damaged or cut off ({error})", where=path, fix="Fetch or compress it again") from None
     except OSError as error:
         raise TaskError(f"cannot be read ({error.strerror or error})", where=path) from None
-
-
-def _unpack_zstd(content: bytes) -> bytes:
-    """All frames. Unlike the library's own reader this notices a file that was cut off."""
-    try:
-        import zstandard
-    except ImportError:
-        raise TaskError("zstd files need zstandard", fix="pip install 'electra[data]'") from None
-    parts = []
-    while content:
-        frame = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
-        try:
-            parts.append(frame.decompress(content))
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from None
-        if not frame.eof:
-            raise EOFError("the file ends inside a frame")
-        content = frame.unused_data
-    return b"".join(parts)
 
 
 def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
@@ -151,7 +131,10 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, line.split("\t")
         return
     csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB
-    reader = csv.reader((line + "\n" for _, line in read_lines(path)), strict=True)
+    lines = [line + "\n" for _, line in read_lines(path)]
+    # Where a decimal point is a comma, spreadsheets write semicolons.
+    delimiter = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first_line = 1  # of the row in reading: a quoted cell may go over several lines
     try:
         for cells in reader:
@@ -173,6 +156,20 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(row, dict):
             raise TaskError("not a JSON object", where=f"{path}:{number}", fix="Write one object a line")
         yield number, row
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows, numbered from 1."""
+    try:
+        import pyarrow.parquet
+        from pyarrow import ArrowException
+    except ImportError:
+        raise TaskError("parquet files need pyarrow", where=path, fix="pip install 'electra[data]'") from None
+    try:
+        table = pyarrow.parquet.read_table(io.BytesIO(read_bytes(path)))
+    except ArrowException as error:
+        raise TaskError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=path) from None
+    yield from enumerate(table.to_pylist(), 1)
 
 
 def _named(table: Table, lines: Iterator[tuple[int, list[str]]], drop_malformed: bool) -> Iterator[tuple[int, dict[str, Any]]]:

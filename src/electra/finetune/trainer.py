@@ -35,6 +35,7 @@ from electra.training.precision import autocast
 from electra.training.schedule import multiplier
 
 LOGS = 20  # log lines a seed
+Weights = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Progress:
     seconds: float = 0.0
     losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean training loss since the last entry)
     epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, where asked for
+    best_score: float | None = None  # of the best epoch so far, where the best is kept
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
     model = build_model(job, seed)
     groups = parameter_groups(model, settings.learning_rate, settings.layer_decay, settings.weight_decay)
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
-    progress = restore(checkpoints, model, optimizer, job.say)
+    best: Weights = {}
+    progress = restore(checkpoints, model, optimizer, best, job.say)
     per_epoch, total = steps_of(job)
     lengths = job.train.lengths()
     order: list[npt.NDArray[np.int64]] = []
@@ -150,12 +153,20 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
         if saving or progress.step % max(10, total // LOGS) == 0 or progress.step == total:
             _log(job, seed, progress, losses)
             losses.clear()
-        if progress.step % per_epoch == 0 and settings.evaluate_every_epoch and progress.step < total:
+        ended = progress.step == total
+        if settings.keep_epoch == "best" and (ended or progress.step % per_epoch == 0):
+            score = _evaluate_epoch(job, seed, model, progress, epoch)
+            if not best or (score is not None and (progress.best_score is None or score > progress.best_score)):
+                progress.best_score = score
+                best |= {name: value.clone() for name, value in model.state_dict().items()}
+        elif settings.evaluate_every_epoch and progress.step % per_epoch == 0 and not ended:
             _evaluate_epoch(job, seed, model, progress, epoch)
-        if saving and progress.step < total:
-            save_checkpoint(checkpoints, model, optimizer, progress)
-        if stopping and progress.step < total:
+        if saving and not ended:
+            save_checkpoint(checkpoints, model, optimizer, progress, best)
+        if stopping and not ended:
             raise Stopped
+    if best:
+        model.load_state_dict(best)
     return model, progress
 
 
@@ -171,11 +182,13 @@ def _log(job: Job, seed: int, progress: Progress, losses: list[Tensor]) -> None:
     job.say(f"seed {seed}  epoch {progress.step / per_epoch:.2f}  step {progress.step}/{total}  loss {mean:.4f}  {rate:.0f} examples/s")
 
 
-def _evaluate_epoch(job: Job, seed: int, model: FineTuned, progress: Progress, epoch: int) -> None:
+def _evaluate_epoch(job: Job, seed: int, model: FineTuned, progress: Progress, epoch: int) -> float | None:
+    """The primary metric on dev."""
     evaluation = evaluate(job, model, job.dev, job.dev_examples)
     progress.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in evaluation.scores.items()}})
     job.say(f"seed {seed}  after epoch {epoch + 1}: {describe(evaluation.scores)}")
     model.train()
+    return evaluation.scores[job.task.metrics[0]].value
 
 
 def evaluate(job: Job, model: FineTuned, windows: Windows, examples: tuple[Example, ...]) -> Evaluation:
@@ -215,27 +228,31 @@ def describe(scores: dict[str, Score]) -> str:
     return "  ".join(f"{name} {number}" for name, number in told.items())
 
 
-def save_checkpoint(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
+def save_checkpoint(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, progress: Progress, best: Weights) -> None:
     """Commit the state; the checkpoint before it goes when this one is whole."""
     moments = {
         f"{name}:{moment}": value.detach().cpu().contiguous()
         for name, parameter in model.named_parameters()
         for moment, value in optimizer.state[parameter].items()
     }
-    weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     path = folder / f"step-{progress.step:08d}"
     files: dict[str, durable.Content] = {
-        "model.safetensors": save(weights),
+        "model.safetensors": save(_on_host(model.state_dict())),
         "optimizer.safetensors": save(moments),
         "state.json": json.dumps(asdict(progress)).encode(),
+        **({"best.safetensors": save(_on_host(best))} if best else {}),
     }
     durable.commit_directory(path, files)
     for old in checkpoint.listing(folder)[1:]:
         durable.remove_directory(old.path)
 
 
-def restore(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, say: Callable[[str], None]) -> Progress:
-    """Fill model and optimizer from the newest checkpoint that verifies."""
+def _on_host(weights: Weights) -> Weights:
+    return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+
+
+def restore(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, best: Weights, say: Callable[[str], None]) -> Progress:
+    """Fill model, optimizer and the weights of the best epoch from the newest checkpoint that verifies."""
     durable.sweep(folder)
     found = checkpoint.newest(folder, say)
     if found is None:
@@ -245,6 +262,8 @@ def restore(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, sa
     for name, parameter in model.named_parameters():
         state = {moment: moments[f"{name}:{moment}"] for moment in ("step", "exp_avg", "exp_avg_sq")}
         optimizer.state[parameter] = {moment: value.to(parameter.device) for moment, value in state.items()}
+    if (found.path / "best.safetensors").exists():
+        best |= load_file(found.path / "best.safetensors")
     values = durable.read_json(found.path / "state.json", CheckpointError)
     say(f"continuing from step {found.step}")
     return Progress(**{**values, "losses": [tuple(entry) for entry in values["losses"]]})

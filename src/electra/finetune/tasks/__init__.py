@@ -83,6 +83,8 @@ class Task(ABC):
         """The task as the settings want it: the fields of Settings that concern a task, by name (also those of an earlier record)."""
         if options["head"] == "joint" and self.head != "reader":
             raise ConfigError("the joint head finds answers in texts", where="--head", fix="Use it with --task squad, squad2 or qa")
+        if options.get("ensemble") and self.head == "reader":
+            raise ConfigError("answers in texts are not averaged", where="--ensemble", fix="Leave it out")
         if options.get("multi_label") and self.head != "classifier":
             raise ConfigError("only a text can have several labels here", where="--multi-label", fix="Use --task classification or pair")
         changes: dict[str, Any] = {"balanced": options.get("class_weights") == "balanced"}

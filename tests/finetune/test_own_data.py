@@ -1,0 +1,203 @@
+"""Own tables in every format, several labels, class weights; GLUE's files in and out; ensembles and best epochs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy_task
+from test_finetune import job_for, read_tsv, silent, transformers_logits
+
+from electra.cli.main import main
+from electra.errors import ConfigError, TaskError
+from electra.finetune.dataset import choose_task, read_dataset
+from electra.finetune.predict import predict
+from electra.finetune.runner import finetune
+from electra.finetune.tables import open_table
+from electra.finetune.tasks import load_task
+
+
+def write_multi_label(folder: Path, count: int = 120) -> Path:
+    """Topics of a sentence: "praise" with a good word, "blame" with a bad one, "film" with that word; none, or several."""
+    folder.mkdir()
+    for split, size in (("train", count), ("dev", 40)):
+        draw = np.random.default_rng(size)
+        lines = []
+        for _ in range(size):
+            words = [toy_task.OTHER[3]] * int(draw.integers(1, 4))
+            topics = {"praise": toy_task.GOOD[0], "blame": toy_task.BAD[0], "film": "film"}
+            given = [topic for topic in topics if draw.random() < 0.4]
+            lines.append({"text": [*words, *(topics[topic] for topic in given)], "labels": given})
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None:
+    data, out = write_multi_label(tmp_path / "data"), tmp_path / "out"
+    chosen = toy_task.settings(out, data, "classification", multi_label=True, label_column="labels", epochs=6, learning_rate=5e-3)
+    results = finetune(str(modern_folder), chosen, silent)
+    assert results is not None and results["eval_f1_micro"] > 0.9 and results["primary_metric"] == "f1_micro"
+    config = json.loads((out / "model" / "config.json").read_text())
+    assert config["problem_type"] == "multi_label_classification" and list(config["id2label"].values()) == ["blame", "film", "praise"]
+    predictions = predict(str(out), data / "dev.jsonl")
+    theirs = transformers_logits(out / "model", [example.texts for example in predictions.examples]).sigmoid()
+    np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-5)
+    first = [label for label, p in zip(predictions.task.label_names, theirs[0], strict=True) if p > 0.5]
+    assert predictions.rows()[1][1] == "|".join(first) and predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
+    dataset = read_dataset(chosen, choose_task(chosen))
+    gold = np.array([[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.dev], np.float32)
+    logits = torch.randn(40, 3)
+    loss, count = dataset.task.loss(logits, torch.from_numpy(gold))
+    assert float(loss) / count == pytest.approx(float(torch.nn.BCEWithLogitsLoss()(logits, torch.from_numpy(gold))))
+    balanced = replace(chosen, class_weights="balanced")
+    weights = read_dataset(balanced, choose_task(balanced)).task.weights
+    counts = np.array([[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.train]).sum(0)
+    assert weights == pytest.approx((120 - counts) / counts)
+
+
+def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('text,label\nx,"a, b"\ny,\nz,b|c\n')
+    own = choose_task(toy_task.settings(tmp_path, path, "classification", multi_label=True))
+    assert [e.gold for e in own.read(path).examples] == [("a", "b"), (), ("b", "c")]
+    path.write_text("text,label\nx,a\ny,a\n")
+    with pytest.raises(TaskError, match=r"a\.csv: fewer than two labels"):
+        own.fit(own.read(path).examples)
+    with pytest.raises(ConfigError, match="--multi-label: sst-2 has one answer"):
+        choose_task(toy_task.settings(tmp_path, path, "sst2", multi_label=True))
+    with pytest.raises(ConfigError, match="--multi-label: only a text can have several labels"):
+        choose_task(toy_task.settings(tmp_path, path, "ner", multi_label=True))
+
+
+def test_parquet_and_semicolons(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"text": ["one", "two"], "words": [["a", "b"], ["c"]], "label": [0, 1]}), tmp_path / "a.parquet")
+    assert [dict(row) for _, row in open_table(tmp_path / "a.parquet").rows][1] == {"text": "two", "words": ["c"], "label": 1}
+    joined = replace(load_task("classification"), texts=(("words",),)).read(tmp_path / "a.parquet")
+    assert [(e.texts, e.gold) for e in joined.examples] == [(("a b",), "0"), (("c",), "1")]
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(TaskError, match=r"b\.parquet: not a readable parquet file"):
+        open_table(tmp_path / "b.parquet")
+    (tmp_path / "a.csv").write_text('text;score\n"one; two, three";1,5\n')
+    assert [dict(row) for _, row in open_table(tmp_path / "a.csv").rows] == [{"text": "one; two, three", "score": "1,5"}]
+
+
+def test_balanced_class_weights_are_those_of_torch(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
+    with open(data / "train.tsv", "a") as file:
+        file.write("fine film\t1\n" * 20)
+    task = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "classification", class_weights="balanced")).task
+    assert task.weights == pytest.approx((60 / 40, 60 / 80))
+    logits, targets = torch.randn(8, 2), torch.tensor([0, 1, 1, 1, 1, 0, 1, 1])
+    loss, count = task.loss(logits, targets)
+    assert float(loss / count) == pytest.approx(float(torch.nn.CrossEntropyLoss(torch.tensor(task.weights))(logits, targets)))
+
+
+@pytest.fixture(scope="module")
+def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MNLI's layout in small: good words entail, bad ones contradict; the test files have placeholders and no answers."""
+    folder = tmp_path_factory.mktemp("mnli")
+    answers = ("entailment", "contradiction", "neutral")
+    for name, count in (("train", 60), ("dev_matched", 12), ("dev_mismatched", 9), ("test_matched", 6), ("test_mismatched", 6)):
+        label = {"test_matched": "\tgold_label", "test_mismatched": ""}.get(name, "\tgold_label")
+        rows = [f"index\tsentence1\tsentence2{label}"]
+        for i in range(count):
+            word = (toy_task.GOOD[0], toy_task.BAD[0], "old")[i % 3]
+            answer = {"test_matched": "\thidden", "test_mismatched": ""}.get(name, f"\t{answers[i % 3]}")
+            rows.append(f"{i}\tthe film\tthe {word} film{answer}")
+        (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def test_mnli_both_genres_submissions_and_rte_from_it(
+    modern_folder: Path, mnli_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mnli"
+    options = "--task mnli --epochs 2 --learning-rate 5e-3 --precision fp32 --device cpu --seeds 2 --ensemble"
+    assert main(["finetune", str(modern_folder), "--data", str(mnli_folder), "--out", str(out), *options.split()]) == 0
+    output = capsys.readouterr().out
+    results = json.loads((out / "all_results.json").read_text())
+    assert (results["eval_samples"], results["dev_mismatched_samples"], results["test_samples"]) == (12, 9, 6)
+    assert 0 <= results["dev_mismatched_accuracy"] <= 1 and "test_accuracy" not in results
+    assert "test: every answer is 'hidden', which is none of the task's: taken as no answer" in output
+    for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
+        rows = read_tsv(out / "seeds/seed-0" / name)
+        assert list(rows[0]) == ["index", "prediction"] and [row["index"] for row in rows] == [str(i) for i in range(6)]
+        assert {row["prediction"] for row in rows} <= {"entailment", "contradiction", "neutral"}
+
+    seeds = [[list(row.values())[2:] for row in read_tsv(out / f"seeds/seed-{seed}/dev.tsv")] for seed in (0, 1)]
+    together = [list(row.values())[2:] for row in read_tsv(out / "ensemble/dev.tsv")]
+    np.testing.assert_allclose(np.mean(np.array(seeds, float), axis=0), np.array(together, float), atol=1e-7)
+    assert f"ensemble of 2 seeds  dev: accuracy {results['ensemble_eval_accuracy']:.4f}" in output
+
+    rte = tmp_path / "rte.tsv"
+    rte.write_text(
+        "index\tsentence1\tsentence2\tlabel\n"
+        + "".join(f"{i}\tthe film\tnew {w}\t{a}\n" for i, (w, a) in enumerate([("fine", "entailment"), ("grim", "not_entailment")] * 20))
+    )
+    chosen = toy_task.settings(tmp_path / "rte", rte, "rte", epochs=0.5, dev=rte)
+    job = job_for(out / "model", chosen)
+    assert finetune(str(out), chosen, silent) is not None
+    identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
+    from electra.interop.huggingface import digest, weights_of
+    from electra.interop.load import load
+
+    assert identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None)) and job.task.num_outputs == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "header", "row", "expected"),
+    [
+        ("cola", "index\tsentence", "7\tx y", ("CoLA.tsv", "1")),
+        ("sts-b", "index\tsentence1\tsentence2", "7\tx\ty", ("STS-B.tsv", "5.000")),
+        ("qnli", "index\tquestion\tsentence", "7\tx\ty", ("QNLI.tsv", "not_entailment")),
+        ("mrpc", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", "7\t1\t2\tx\ty", ("MRPC.tsv", "1")),
+        ("qqp", "id\tquestion1\tquestion2", "7\tx\ty", ("QQP.tsv", "1")),
+    ],
+)
+def test_submissions_have_glues_names_and_answers(task: str, header: str, row: str, expected: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text(f"{header}\n{row}\n")
+    made = load_task(task)
+    examples = made.read(tmp_path / "test.tsv", labelled=False).examples
+    prediction = np.array([5.7]) if task == "sts-b" else np.array([0.2, 0.8])
+    files = made.files("test", [prediction], examples)
+    assert files[expected[0]].decode() == f"index\tprediction\n7\t{expected[1]}\n"
+    assert set(made.files("dev", [prediction], examples)) == {"dev.tsv"}
+
+
+def test_the_best_epoch_is_kept_also_over_a_stop(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    """Settings with which the second epoch was the best (where this was written): a last epoch that is worse must not be kept."""
+    chosen = toy_task.settings(tmp_path / "whole", sst2_folder, epochs=4, dropout=0.3, keep_epoch="best", limit_train=160)
+    results = finetune(str(electra_folder), chosen, silent)
+    assert results is not None
+    epochs = json.loads((tmp_path / "whole/seeds/seed-0/results.json").read_text())["epochs"]
+    assert len(epochs) == 4 and results["eval_accuracy"] == max(epoch["accuracy"] for epoch in epochs)
+    steps = iter(range(100))
+    finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent, lambda: next(steps) == 23)
+    finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent)
+    for name in ("model.safetensors", "dev.tsv"):
+        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (tmp_path / "broken/seeds/seed-0" / name).read_bytes()
+
+
+def test_a_regression_says_so_in_its_configuration(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
+    finetune(str(electra_folder), toy_task.settings(tmp_path / "out", regression_folder, "regression", epochs=0.1), silent)
+    assert json.loads((tmp_path / "out/model/config.json").read_text())["problem_type"] == "regression"
+    with open(regression_folder / "dev.csv", newline="") as file:
+        pairs = [(row["sentence1"], row["sentence2"]) for row in csv.DictReader(file)]
+    theirs = transformers_logits(tmp_path / "out/model", pairs[:5]).squeeze(-1).tolist()
+    rows: list[Any] = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
+    assert [float(row["score"]) for row in rows[:5]] == pytest.approx(theirs, abs=1e-4)
+
+
+def test_default_learning_rates_follow_the_width(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    from electra.finetune.settings import default_learning_rate
+
+    assert [default_learning_rate(width) for width in (128, 256, 768, 1024)] == [1e-3, 3e-4, 1e-4, 5e-5]
+    job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))
+    assert job.settings.learning_rate == 1e-3
