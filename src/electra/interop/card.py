@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.config import read_toml, write_toml
+from electra.interop.configs import LOG_ODDS
 from electra.interop.source import could_be_hub_name
 
 USES = {
@@ -27,6 +28,10 @@ EXAMPLES = {
     "reader": 'starts = model(**tokenizer("Who ate?", "The chef ate the meal", return_tensors="pt")).start_logits  # and end_logits',
     "encoder": 'states = model(**tokenizer("The chef ate the meal", return_tensors="pt")).last_hidden_state',
 }
+ENERGIES = (
+    "A text encoder pre-trained as an energy-based cloze model ([Electric](https://arxiv.org/abs/2012.08561)). One pass gives an energy "
+    "for each token, about minus its log-probability given the others; without its head it is the encoder to fine-tune."
+)
 FINETUNED = {"classifier": "text-classification", "tagger": "token-classification", "reader": "question-answering"}
 PIPELINES = {"generator": "fill-mask", **FINETUNED}
 HEADLINES = ("auc", "average_precision", "gain", "f1", "generator_accuracy", "generator_loss", "discriminator_loss")
@@ -55,6 +60,8 @@ class Card:
     recipe: str = ""
     # the model this one started from
     base_model: str = ""
+    # of a discriminator: what its logits are
+    output: str = LOG_ODDS
 
 
 def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None = None) -> Card:
@@ -77,6 +84,7 @@ def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None =
         audit=_read_optional_json(run / "audit.json"),
         recipe=write_toml(record),
         base_model=started_from if could_be_hub_name(started_from) else "",
+        output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
     )
 
 
@@ -99,7 +107,9 @@ def render(card: Card) -> str:
     parts = [
         f"---\n{_front_matter(card)}---",
         f"# {card.name}",
-        f"A text encoder pre-trained by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}",
+        f"A text encoder pre-trained by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}"
+        if card.output == LOG_ODDS
+        else ENERGIES,
         card.summary,
         _usage(card),
         _section("Training", _table(card.training)),
@@ -154,6 +164,10 @@ def _advice(card: Card) -> str:
     if card.kind != "discriminator":
         return ""
     lines = "\n\nA logit above 0 means: more likely replaced than original."
+    if card.output != LOG_ODDS:
+        lines = (
+            "\n\nA logit is the energy of its token: the lower, the likelier is the token where it stands. It says no odds of replacement."
+        )
     if card.architecture.startswith("ModernBert"):  # whose heads share names, so that this one is in the way of another
         lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
     return lines

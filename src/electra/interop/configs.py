@@ -33,6 +33,9 @@ CLASSES: dict[str, dict[Kind, str]] = {
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
 # The label that tells a modern discriminator from any other token classifier with one label.
 REPLACED = "REPLACED"
+# What a discriminator's logits are, unless its config.json says something else under OUTPUT: log-odds of "replaced". Electric's are
+# energies, about minus the log-probability of the token.
+OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors, tokenizer.json"
 
@@ -47,6 +50,7 @@ class FolderConfig:
     tied: bool
     pooling: str  # of a classifier: cls or mean
     problem_type: str  # of a classifier, where it is told
+    output: str = LOG_ODDS  # of a discriminator: what its logits are
 
 
 def write_config(config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]) -> dict[str, Any]:
@@ -145,7 +149,7 @@ def read_config(folder: Path) -> FolderConfig:
     # The paper's encoder has no such setting: its classifier reads [CLS].
     pooling = str(values.get("classifier_pooling", "cls")) if architecture == "modern" else "cls"
     tied, problem_type = bool(values.get("tie_word_embeddings", True)), str(values.get("problem_type") or "")
-    return FolderConfig(encoder, kind, labels, tied, pooling, problem_type)
+    return FolderConfig(encoder, kind, labels, tied, pooling, problem_type, str(values.get(OUTPUT, LOG_ODDS)))
 
 
 class _Unsupported(Exception):

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from electra.errors import ModelError
+from electra.interop.configs import LOG_ODDS
+
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
     from electra.interop.load import Loaded
@@ -62,6 +65,7 @@ class Pieces:
 
 def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> Iterator[Detection]:
     """Judge texts, in their order, in batches of similar length. `overlap`: the share of a window that the next one sees again."""
+    refuse_energies(loaded)
     size = loaded.config.max_positions - 2
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_AT_ONCE)):
@@ -75,6 +79,13 @@ def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> It
                 scores[row][keep_from:keep_to] = values[keep_from - start : keep_to - start]
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
             yield _detection(text, piece, values)
+
+
+def refuse_energies(loaded: Loaded) -> None:
+    """An Electric network's outputs tell how likely a token is, not whether it was replaced."""
+    if loaded.output != LOG_ODDS:
+        what = f"this model's outputs are of another kind ({loaded.output}) than odds that a token was replaced"
+        raise ModelError(what, where=loaded.folder, fix="Score sentences with it instead, or give a discriminator trained by rtd")
 
 
 def split(tokenizer: Tokenizer, text: str) -> Pieces:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from electra import seeds
 from electra.errors import ModelError
+from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import split
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ COLUMNS = ("Original", "Masked", "Generated", "Label", "P(replaced)")
 
 
 class Row(TypedDict):
-    """One token. `masked`, `generated` and `label` are None without a generator, `p_replaced` without a discriminator."""
+    """One token. `masked`, `generated` and `label` are None without a generator, `p_replaced` without a discriminator that tells it."""
 
     original: str
     masked: str | None
@@ -83,7 +84,7 @@ def example_rows(
         shown[0, 1:-1][torch.from_numpy(hidden)] = specials.mask
         corrupted[0, 1:-1][torch.from_numpy(hidden)] = _sample(generator, shown, hidden, seed)
     probabilities = [None] * len(ids)
-    if discriminator is not None:
+    if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
             probabilities = discriminator.logits(corrupted)[0, 1:-1].double().sigmoid().tolist()
     new = corrupted[0, 1:-1].tolist()

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from electra import durable
 from electra.errors import ModelError
 from electra.interop.card import Card, render
-from electra.interop.configs import CLASSES, write_config
+from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, write_config
 from electra.interop.names import Kind, to_theirs
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder, ProjectedTable
@@ -81,6 +81,8 @@ def write_model(
     tensors = to_theirs(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
+    if card.output != LOG_ODDS:
+        settings[OUTPUT] = card.output
     files: dict[str, durable.Content] = {
         "config.json": _json(settings),
         WEIGHTS: lambda path: write_weights(path, tensors),

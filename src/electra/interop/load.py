@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop import names, run_folder
-from electra.interop.configs import CLASSES, FolderConfig, read_config
+from electra.interop.configs import CLASSES, LOG_ODDS, FolderConfig, read_config
 from electra.interop.huggingface import WEIGHTS
 from electra.interop.names import Kind
 from electra.interop.source import PICKLE, locate
@@ -48,6 +48,8 @@ class Loaded:
     # of a classifier: "cls" or "mean", and transformers' name for what its outputs mean
     pooling: str = "cls"
     problem_type: str = ""
+    # of a discriminator: whether its logits are log-odds of "replaced" or energies
+    output: str = LOG_ODDS
 
     def to(self, device: torch.device | str) -> Loaded:
         """The same model, its weights moved."""
@@ -81,7 +83,8 @@ def load(source: str | Path, network: Kind = "discriminator", *, step: int | Non
         return load_folder(finished, network)
     opened = run_folder.open_checkpoint(path, network, step)
     encoder, head = opened.network.encoder, opened.network.head
-    return Loaded(encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint, notes=opened.notes)
+    found = (encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint)
+    return Loaded(*found, notes=opened.notes, output=opened.output)
 
 
 def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
@@ -109,7 +112,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
     pooling, problem_type = described.pooling, described.problem_type
-    return Loaded(encoder, head, config, tokenizer, kind, labels, folder, head_weights, notes, pooling, problem_type)
+    return Loaded(encoder, head, config, tokenizer, kind, labels, folder, head_weights, notes, pooling, problem_type, described.output)
 
 
 def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:

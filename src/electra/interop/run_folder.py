@@ -18,6 +18,7 @@ from electra import durable
 from electra.config import read_toml
 from electra.data.tokenizer import Tokenizer
 from electra.errors import CheckpointError, ModelError, RunFolderError
+from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
 from electra.model.pair import Discriminator, Generator, Pair, build_pair, fold
 from electra.model.sizes import EncoderConfig
@@ -35,6 +36,7 @@ class Opened:
     tokenizer: Tokenizer
     checkpoint: Path
     notes: tuple[str, ...]
+    output: str  # of a discriminator: what its logits are
 
 
 def is_run(path: Path) -> bool:
@@ -85,8 +87,9 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     tensors = load_file(chosen / "model.safetensors")
     present = _networks_in(tensors)
     kind = present[0] if network == "encoder" and present else network
+    record = read_toml(run / "run.toml")
     if kind not in present:
-        objective = read_toml(run / "run.toml").get("objective", {}).get("name", "unknown")
+        objective = record.get("objective", {}).get("name", "unknown")
         raise ModelError(f"this run has no {kind} (its objective is {objective})", where=run, fix=f"Give a run or folder that has a {kind}")
     tokenizer = find_tokenizer(run)
     pair = _pair(run, present)
@@ -94,7 +97,8 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     opened = pair.discriminator if kind == "discriminator" else pair.generator
     assert opened is not None
     fold(opened.encoder)
-    return Opened(opened.eval(), kind, tokenizer, chosen, notes)
+    output = record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS
+    return Opened(opened.eval(), kind, tokenizer, chosen, notes, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:

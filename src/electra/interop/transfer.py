@@ -18,7 +18,8 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     if run_folder.is_run(run):
         card = card_of_run(run, loaded.kind, step=run_folder.step_of(loaded.folder))
     else:
-        card = Card(name=Path(out).resolve().name, kind=loaded.kind, base_model=str(source) if not run.exists() else "")
+        base = str(source) if not run.exists() else ""
+        card = Card(name=Path(out).resolve().name, kind=loaded.kind, base_model=base, output=loaded.output)
     write_model(
         Path(out),
         loaded.encoder,

@@ -174,6 +174,8 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         "seed_scheme": seeds.SCHEME,
         "precision": precision,
     }
+    if objective.output != "log-odds":
+        identity["output"] = objective.output
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
         warm.load(pair)

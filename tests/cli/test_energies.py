@@ -1,0 +1,70 @@
+"""An Electric network is marked as one wherever it is kept, so that its energies are never read as odds of replacement."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import toy
+
+from electra.analysis.parts.scoring import token_scores
+from electra.cli.main import main
+from electra.cli.pretrain import finish
+from electra.data.store import TokenStore
+from electra.errors import ModelError
+from electra.interop.detection import detect
+from electra.interop.examples import load_pair
+from electra.interop.load import load
+from electra.training import loop
+from electra.training.distributed import World
+from electra.training.run import start
+from electra.training.signals import StopRequest
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory, toy_store: Path) -> Path:
+    folder = tmp_path_factory.mktemp("electric") / "run"
+    store = TokenStore.open(toy_store)
+    recipe = toy.recipe(objective={"name": "electric"}, training={"steps": 3})
+    with start(recipe, folder, store, World()) as run, StopRequest() as stop:
+        assert loop.train(run, stop)
+        store.tokenizer.save(folder / "tokenizer")
+        finish(run)
+    return folder
+
+
+def test_every_form_of_the_network_says_what_its_outputs_are(run_folder: Path, tmp_path: Path) -> None:
+    settings = json.loads((run_folder / "discriminator" / "config.json").read_text())
+    assert settings["discriminator_output"] == "energy"
+    assert "energy of its token" in (run_folder / "discriminator" / "README.md").read_text()
+    assert load(run_folder, "discriminator").output == "energy"
+    assert load(run_folder, "discriminator", step=3).output == "energy", "a checkpoint, by run.toml"
+    assert main(["export", str(run_folder / "discriminator"), "--out", str(tmp_path / "again")]) == 0
+    assert load(tmp_path / "again", "discriminator").output == "energy", "an export of an export"
+
+
+def test_detect_refuses_it_and_scoring_does_not(run_folder: Path) -> None:
+    loaded, generator = load_pair(run_folder)
+    assert generator is None and loaded is not None
+    with pytest.raises(ModelError, match=r"another kind \(energy\) than odds that a token was replaced"):
+        next(detect(loaded, ["the cat sees the sea ."]))
+    assert all(row["p_replaced"] is None for example in json.loads((run_folder / "examples.json").read_text()) for row in example["rows"])
+    [scores] = token_scores(loaded, ["the cat sees the sea ."], "odds")
+    specials = loaded.tokenizer.specials
+    ids = loaded.tokenizer.encode("the cat sees the sea .").ids
+    assert ids[0] == specials.cls
+    energies = loaded.logits(torch.tensor([ids]))[0, 1:-1].detach().double()
+    assert torch.allclose(torch.from_numpy(scores), -energies, atol=1e-5), "one pass: minus the energy of each token"
+
+
+def test_any_other_discriminator_needs_no_mark(run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    shutil.copytree(run_folder / "discriminator", folder)
+    settings = json.loads((folder / "config.json").read_text())
+    del settings["discriminator_output"]
+    (folder / "config.json").write_text(json.dumps(settings))
+    assert load(folder, "discriminator").output == "log-odds"
+    assert len(next(detect(load(folder, "discriminator"), ["the cat"])).words) == 2
