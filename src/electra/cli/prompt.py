@@ -1,0 +1,37 @@
+"""Classify texts with a discriminator by prompts: the label whose words it takes for original; as it is, or after a few examples."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, fields
+
+from electra.cli.arguments import Positional, Repeated
+from electra.finetune.prompts import PromptSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(PromptSettings):
+    model: Positional[str]
+    """A run folder, an exported folder, or a name on the hub, with a discriminator."""
+    words: Repeated[tuple[str, ...]] = ()
+    """What stands for a label, LABEL=WORDS; given once for each label that shall differ from the task's."""
+    text_column: Repeated[tuple[str, ...]] = ()
+    """The column of the text; for a pair the option is given twice (none: the usual names)."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.finetune.prompting import RESULTS, prompt
+
+    settings = PromptSettings(**{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)})
+    results = prompt(arguments.model, settings, _say)
+    if results["shots"]:
+        sd = results["few_shot_accuracy_sd"]
+        spread = f", sd {sd:.4f}" if sd is not None else ""
+        _say(f"{results['shots']} shots a label: accuracy {results['few_shot_accuracy']:.4f}, the mean of {settings.seeds} draws{spread}")
+    _say(f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results: {settings.out / RESULTS}")
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,236 @@
+"""Prompting the discriminator: where candidates stand, what wins, what is learned from a few examples."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import toy_task
+from torch import Tensor, nn
+
+from electra.cli.main import main
+from electra.errors import ElectraError
+from electra.finetune.features import NO_TARGET, Batch, collate
+from electra.finetune.prompting import (
+    ORIGINAL,
+    REPLACED,
+    Judge,
+    candidates,
+    draw_shots,
+    encode,
+    expected_accuracy,
+    judge_candidates,
+    prompt,
+    ties,
+)
+from electra.finetune.prompts import PROMPTS, Prompt, PromptSettings, choose_prompt
+from electra.finetune.sequence import SequenceTask
+from electra.finetune.tasks import Example, load_task
+from electra.interop.load import load
+
+WORDS = ("positive=bright", "negative=dull")
+TEMPLATE = "{text} was {label}."
+CPU = torch.device("cpu")
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def sst2() -> SequenceTask:
+    task = load_task("sst2")
+    assert isinstance(task, SequenceTask)
+    return task
+
+
+def examples_in(folder: Path, split: str = "dev") -> tuple[Example, ...]:
+    return sst2().read(folder / f"{split}.tsv").examples
+
+
+def chosen(folder: Path, out: Path, **changes: object) -> PromptSettings:
+    options: dict[str, object] = {"task": "sst2", "data": folder, "out": out, "template": TEMPLATE, "words": WORDS, "device": "cpu"}
+    return PromptSettings(**(options | changes))  # type: ignore[arg-type]
+
+
+class Consistent(nn.Module):
+    """Takes every token of a sentence for replaced that has good words and bad ones."""
+
+    def __init__(self, good: list[int], bad: list[int]) -> None:
+        super().__init__()
+        self.good, self.bad = torch.tensor(good), torch.tensor(bad)
+
+    def forward(self, batch: Batch) -> Tensor:
+        mixed = torch.isin(batch.input_ids, self.good).any(1) & torch.isin(batch.input_ids, self.bad).any(1)
+        return (10.0 * mixed.float() - 5.0).unsqueeze(1).expand(batch.input_ids.shape)
+
+
+@pytest.mark.parametrize("words", [("dull", "bright"), ("dull and grim", "bright")])
+def test_a_discriminator_that_knows_which_words_go_together_is_always_right(
+    words: tuple[str, str], sst2_folder: Path, tmp_path: Path
+) -> None:
+    tokenizer, examples = toy_task.tokenizer(tmp_path), examples_in(sst2_folder)
+    windows, cut = candidates(examples, sst2(), Prompt(TEMPLATE, dict(zip(sst2().labels, words, strict=True))), tokenizer, 40)
+    groups = [[index for word in group if (index := tokenizer.token_to_id(word)) is not None] for group in (toy_task.GOOD, toy_task.BAD)]
+    gold = np.array([sst2().gold_class(example) for example in examples])
+    scores = judge_candidates(Consistent(*groups), windows, 2, tokenizer.specials.pad, CPU)
+    assert cut == 0 and expected_accuracy(scores, gold) == 1.0 and ties(scores) == 0.0
+    contrary = judge_candidates(Consistent(groups[0][:0], groups[1]), windows, 2, tokenizer.specials.pad, CPU)
+    assert expected_accuracy(contrary, gold) == 0.5 and ties(contrary) == 1.0  # it never objects: all candidates tie
+
+
+def test_several_pieces_count_by_the_mean_of_their_logits(electra_folder: Path, sst2_folder: Path) -> None:
+    loaded, examples = load(electra_folder), examples_in(sst2_folder)[:6]
+    task, words = sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright and fine"})
+    windows, _ = candidates(examples, task, words, loaded.tokenizer, 24)
+    scores = judge_candidates(Judge(loaded, 0.0), windows, 2, loaded.tokenizer.specials.pad, CPU)
+    for example, row in zip(examples, scores, strict=True):
+        for label, score in zip(("dull", "bright and fine"), row, strict=True):
+            ids = loaded.tokenizer.encode(f"{example.texts[0]} was {label}.").ids
+            logits = loaded.logits(torch.tensor([ids]))[0]
+            there = slice(len(ids) - 2 - len(label.split()), len(ids) - 2)  # before the full stop and [SEP]
+            assert score == pytest.approx(-logits[there].mean().item(), abs=1e-5)
+
+
+def test_targets_stand_at_the_candidates_only(sst2_folder: Path, tmp_path: Path) -> None:
+    tokenizer, examples = toy_task.tokenizer(tmp_path), examples_in(sst2_folder)[:4]
+    windows, _ = candidates(examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), tokenizer, 40)
+    assert windows.targets is not None and list(windows.example) == [0, 0, 1, 1, 2, 2, 3, 3]
+    for number, (ids, target) in enumerate(zip(windows.input_ids, windows.targets, strict=True)):
+        (place,) = np.flatnonzero(target != NO_TARGET)
+        assert tokenizer.id_to_token(ids[place]) == ("dull", "bright")[number % 2] and tokenizer.id_to_token(ids[place + 1]) == "."
+        gold = sst2().gold_class(examples[number // 2])
+        assert target[place] == (ORIGINAL if gold == number % 2 else REPLACED)
+    batch = collate(windows, np.arange(8), tokenizer.specials.pad)
+    assert batch.targets is not None and int((batch.targets != NO_TARGET).sum()) == 8
+
+
+def test_sentences_of_the_published_prompts() -> None:
+    assert PROMPTS["sst-2"].fill(("a fine film .",), "great").sentence == "a fine film . It was great."
+    filled = PROMPTS["mnli"].fill(("He left.", "He is gone."), "Maybe")
+    assert filled.sentence == "He left? Maybe, He is gone." and filled.sentence[slice(*filled.label)] == "Maybe"
+    assert [filled.sentence[slice(*span)] for span in filled.texts] == ["He left", "He is gone."]
+    assert PROMPTS["mnli"].fill(("", ""), "Yes").sentence == "? Yes, "
+    for name, known in PROMPTS.items():
+        task = load_task(name)
+        assert choose_prompt(name, task.label_names, len(task.texts[0]), None, ()) == known and list(known.words) == list(task.label_names)
+
+
+def test_what_is_too_long_is_cut_off_the_longer_text(tmp_path: Path) -> None:
+    tokenizer = toy_task.tokenizer(tmp_path)
+    filled = Prompt("{text}. {label}, {text2}", {}).fill(("red old red old red", "slow town"), "fine")
+    ids, places, whole = encode(tokenizer, filled, 10)
+    kept = [tokenizer.id_to_token(i) for i in ids]
+    assert kept == ["[CLS]", "red", "old", "red", ".", "fine", "[UNK]", "slow", "town", "[SEP]"] and list(places) == [5] and not whole
+    with pytest.raises(ElectraError, match="the template alone has more than 4 tokens"):
+        encode(tokenizer, filled, 4)
+
+
+def test_shots_are_so_many_of_each_label_and_others_for_each_seed(sst2_folder: Path) -> None:
+    train = examples_in(sst2_folder, "train")
+    draws = [draw_shots(train, sst2(), 8, seed) for seed in (0, 1, 0)]
+    for draw in draws:
+        assert sorted(str(example.gold) for example in draw) == ["0"] * 8 + ["1"] * 8 and len({example.id for example in draw}) == 16
+    assert draws[0] == draws[2] != draws[1]
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_few_shots_teach_the_discriminators_own_head(
+    architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
+) -> None:
+    model, lines = request.getfixturevalue(f"{architecture}_folder"), list[str]()
+    settings = chosen(sst2_folder, tmp_path / "out", shots=32, seeds=2, steps=100, learning_rate=3e-3, dropout=0.0)
+    results = prompt(str(model), settings, lines.append)
+    assert results == json.loads((tmp_path / "out" / "prompt.json").read_text())
+    by_seed = results["few_shot_accuracy_by_seed"]
+    assert len(by_seed) == 2 and min(by_seed) > 0.85 > results["zero_shot_accuracy"]
+    assert results["few_shot_accuracy"] == pytest.approx(np.mean(by_seed))
+    assert results["few_shot_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
+    rows = [line.split("\t") for line in (tmp_path / "out" / "dev-seed-0.tsv").read_text().splitlines()]
+    gold = [("negative", "positive")[int(str(example.gold))] for example in examples_in(sst2_folder)]
+    assert np.mean([row[1] == label for row, label in zip(rows[1:], gold, strict=True)]) == pytest.approx(by_seed[0])
+    second = (tmp_path / "out" / "dev-seed-1.tsv").read_text()
+    again = prompt(str(model), replace(settings, seed=1, seeds=1), silent)  # the folder of an earlier prompting is replaced
+    assert again["few_shot_accuracy_sd"] is None and not (tmp_path / "out" / "dev-seed-0.tsv").exists()
+    assert (tmp_path / "out" / "dev-seed-1.tsv").read_text() == second  # a draw is a function of its seed
+    assert any("seed 1: accuracy" in line for line in lines)
+
+
+def test_a_model_that_cannot_tell_scores_chance_and_says_that_all_tie(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    loaded = load(electra_folder)
+    judge = Judge(loaded, 0.0)
+    for parameter in judge.head.parameters():  # type: ignore[union-attr]
+        nn.init.zeros_(parameter)
+    examples = examples_in(sst2_folder)[:31]
+    windows, _ = candidates(examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24)
+    scores = judge_candidates(judge, windows, 2, loaded.tokenizer.specials.pad, CPU)
+    gold = np.array([sst2().gold_class(example) for example in examples])
+    assert expected_accuracy(scores, gold) == 0.5 and ties(scores) == 1.0
+    three = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 0.0]])
+    assert expected_accuracy(three, np.array([1, 0, 0])) == pytest.approx((1 / 2 + 1 / 3 + 0) / 3) and ties(three) == pytest.approx(2 / 3)
+
+
+def test_calibration_takes_off_what_a_candidate_scores_without_a_text(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    results = prompt(str(electra_folder), chosen(sst2_folder, tmp_path / "out"), silent)
+    rows = [line.split("\t") for line in (tmp_path / "out" / "dev.tsv").read_text().splitlines()[1:]]
+    scores = np.array([[float(cell) for cell in row[2:]] for row in rows])
+    loaded = load(electra_folder)
+    empty = []
+    for word in ("dull", "bright"):
+        ids = loaded.tokenizer.encode(f" was {word}.").ids
+        empty.append(-loaded.logits(torch.tensor([ids]))[0, ids.index(loaded.tokenizer.token_to_id(word))].item())
+    gold = np.array([sst2().gold_class(example) for example in examples_in(sst2_folder)])
+    assert results["zero_shot_accuracy"] == pytest.approx((scores.argmax(1) == gold).mean())
+    assert results["zero_shot_accuracy_calibrated"] == pytest.approx(((scores - empty).argmax(1) == gold).mean())
+    assert "few_shot_accuracy" not in results and results["chance"] == 0.5 and results["majority"] == 0.5
+
+
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"template": "{text} was fine."}, "a template of this task has {text}, {label}, each once"),
+    ({"template": "{text} {text} {label}"}, "each once"),
+    ({"template": "{text.__class__} {label}"}, "each once"),
+    ({"words": ("positive",)}, "'positive' is not LABEL=WORDS"),
+    ({"words": ("good=fine",)}, "the task has no label 'good'"),
+    ({"words": ("positive=dull", "negative=dull")}, "two labels have the same words"),
+    ({"words": ("positive=marvellous", "negative=dull")}, "vocabulary cannot write 'marvellous'"),
+    ({"task": "stsb"}, "sts-b is not a classification"),
+    ({"task": "squad"}, "squad is not a classification"),
+    ({"task": "wnli", "template": None, "words": ()}, "no prompt is known for the task wnli"),
+    ({"shots": 1000}, "examples of 'negative', and 1000 are asked for"),
+    ({"data": Path("nowhere")}, "no such file or folder"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), WRONG, ids=[row[1][:30] for row in WRONG])
+def test_wrong_prompts_are_told_in_one_line(
+    changes: dict[str, object], says: str, electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    folder = wnli(tmp_path) if changes.get("task") == "wnli" else sst2_folder
+    with pytest.raises(ElectraError) as caught:
+        prompt(str(electra_folder), chosen(folder, tmp_path / "out", **changes), silent)
+    assert says in str(caught.value) and "\n" not in str(caught.value) and not (tmp_path / "out").exists()
+
+
+def wnli(tmp_path: Path) -> Path:
+    (tmp_path / "wnli").mkdir()
+    (tmp_path / "wnli" / "dev.tsv").write_text("sentence1\tsentence2\tlabel\nred\told\t0\nred\tslow\t1\n")
+    return tmp_path / "wnli"
+
+
+def test_a_folder_of_other_things_is_not_replaced(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ElectraError, match="holds no prompting"):
+        prompt(str(electra_folder), chosen(sst2_folder, tmp_path), silent)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_from_the_command_line(electra_folder: Path, sst2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["prompt", str(electra_folder), "--task", "sst2", "--data", str(sst2_folder / "dev.tsv"), "--out", str(tmp_path / "out")]
+    assert main([*arguments, "--template", TEMPLATE, "--words", WORDS[0], "--words", WORDS[1], "--limit", "20", "--device", "cpu"]) == 0
+    told = capsys.readouterr().out
+    assert "sst-2, 20 examples: accuracy" in told and "chance 0.5000" in told
+    assert json.loads((tmp_path / "out" / "prompt.json").read_text())["words"] == {"negative": "dull", "positive": "bright"}
+    assert main([*arguments, "--shots", "-1"]) == 2
