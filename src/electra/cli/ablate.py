@@ -81,7 +81,7 @@ def _open_store(arguments: Arguments, study: Study) -> TokenStore:
     if arguments.store is not None and arguments.corpus:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
     baseline = arm_recipe(study, study.arms[study.baseline], arguments.recipe or study.recipe)
-    inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=arguments.store, workers=arguments.workers)
+    inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=str(arguments.store) if arguments.store else None, workers=arguments.workers)
     store = open_store(inputs, baseline, leads=True)
     if not (arguments.out / "tokenizer").exists():
         store.tokenizer.save(arguments.out / "tokenizer")  # where the workers find it

@@ -41,8 +41,8 @@ class Inputs:
     """A recipe's name or a TOML file; flags override it."""
     corpus: tuple[str, ...] = ()
     """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's own documentation)."""
-    store: Path | None = None
-    """A token store made by electra prepare, instead of a corpus."""
+    store: str | None = None
+    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address (s3://..., https://...)."""
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps."""
     workers: int | None = None
@@ -138,11 +138,13 @@ def run(arguments: Arguments) -> int:
 def open_store(inputs: Inputs, recipe: Recipe, leads: bool) -> TokenStore:
     """The store given, or the corpus prepared into RUN/store by the leading process while the others wait for it."""
     from electra.cli.prepare import existing_tokenizer, prepare
+    from electra.data.remote import fetch_store, is_remote
     from electra.data.store import TokenStore
 
     wanted = recipe.tokenizer.source
     if inputs.store is not None:
-        return TokenStore.open(inputs.store, existing_tokenizer(wanted) if wanted else None)
+        path = fetch_store(inputs.store) if is_remote(inputs.store) else Path(inputs.store)
+        return TokenStore.open(path, existing_tokenizer(wanted) if wanted else None)
     out = inputs.out / "store"
     if leads:
         return prepare(

@@ -47,9 +47,13 @@ class Source:
             return python_docs.describe()
         if self.kind == "hub":
             return {"name": self.name, "argument": self.name}
-        with _explain(self.name, OSError):
+        with explain(self.name, OSError):
             listing: dict[str, Any] = {"name": self.name, "size": self.path.stat().st_size, "sha256": durable.sha256(self.path)}
         return listing | ({"argument": self.argument} if self.argument else {})
+
+
+def is_remote(name: str) -> bool:
+    return bool(_URL.match(name))
 
 
 def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: str = "auto") -> list[Source]:
@@ -58,7 +62,7 @@ def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: 
         raise CorpusError("no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}")
     found: dict[str, Source] = {}
     for argument in map(str, arguments):
-        with _explain(argument, OSError):
+        with explain(argument, OSError):
             for source in _expand(argument, scratch, forced_format):
                 found.setdefault(str(source.path.resolve()) if source.kind == "file" else source.name, source)
     return list(found.values())
@@ -145,7 +149,7 @@ def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
 def _pipe(name: str, path: Path, scratch: Path, forced: str) -> Source:
     known, compression = _kind(path.name)
     format = (known or "txt") if forced == "auto" else forced
-    with _explain(name), open(path, "rb") as stream:
+    with explain(name), open(path, "rb") as stream:
         return _copied(Source(name, "file", format=format, compression=compression, argument=name), stream, scratch)
 
 
@@ -164,7 +168,7 @@ def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
         if forced == "auto" and not known:
             raise CorpusError("its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
         format = known if forced == "auto" else forced
-        with _explain(name), opened() as stream:
+        with explain(name), opened() as stream:
             yield _copied(Source(name, "file", format=format, compression=compression, argument=url), stream, scratch)
 
 
@@ -178,7 +182,7 @@ def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     import fsspec
 
-    with _explain(url):
+    with explain(url):
         system, path = fsspec.core.url_to_fs(url)
         if glob.has_magic(path):
             files = sorted(system.glob(path))
@@ -191,12 +195,12 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 @contextmanager
-def _explain(name: str, kind: type[Exception] = Exception) -> Iterator[None]:
+def explain(name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError) -> Iterator[None]:
     """Whatever a file system says went wrong, in one line that names the source. fsspec's have exceptions of every kind."""
     try:
         yield
     except ElectraError:
         raise
-    except kind as error:
-        reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-        raise CorpusError(f"cannot be read ({reason.splitlines()[0]})", where=name) from error
+    except kind as problem:
+        reason = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
+        raise error(f"cannot be read ({reason.splitlines()[0]})", where=name) from problem

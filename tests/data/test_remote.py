@@ -1,0 +1,82 @@
+"""A store on a remote file system is copied once, whole, and again when it was made anew."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from pathlib import Path
+
+import pytest
+from corpora import contents, texts, write
+
+from electra import durable
+from electra.data import remote
+from electra.data.packing import build_store
+from electra.data.store import TokenStore
+from electra.data.tokenizer import Tokenizer
+from electra.errors import StoreError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELECTRA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def upload(folder: Path, url: str) -> None:
+    import fsspec
+
+    system, path = fsspec.core.url_to_fs(url)
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            system.pipe_file(f"{path}/{file.relative_to(folder)}", file.read_bytes())
+
+
+def test_through_fsspec_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    built = build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    upload(tmp_path / "store", "memory://there/store")
+    said: list[str] = []
+    here = remote.fetch_store("memory://there/store/", said.append)
+    assert TokenStore.open(here).digest == built.digest
+    assert contents(here) == contents(tmp_path / "store")
+    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 1, "the copy is used again"
+    (here / "train.ds").write_bytes(b"")
+    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 2, "a damaged copy is fetched again"
+    assert durable.verify_directory(here) is None
+
+    build_store([write(tmp_path, texts(60))], tokenizer, tmp_path / "anew", workers=1)
+    upload(tmp_path / "anew", "memory://there/store")
+    assert remote.fetch_store("memory://there/store") != here
+
+
+def test_what_is_wrong_there_is_told(tmp_path: Path, tokenizer: Tokenizer, cache: Path) -> None:
+    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    with pytest.raises(StoreError, match=r"memory://nowhere/store: cannot be read"):
+        remote.fetch_store("memory://nowhere/store")
+    upload(tmp_path / "store", "memory://torn/store")
+    import fsspec
+
+    fsspec.filesystem("memory").pipe_file("/torn/store/train.ds", b"something else")
+    with pytest.raises(StoreError, match=r"train\.ds: arrived damaged"):
+        remote.fetch_store("memory://torn/store")
+    assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], "nothing half-copied is left"
+    fsspec.filesystem("memory").pipe_file("/torn/store/manifest.json", b'{"files": {"../evil": {"size": 1, "sha256": "0"}}}')
+    with pytest.raises(StoreError, match=r"not that of a token store"):
+        remote.fetch_store("memory://torn/store")
+
+
+def test_over_http(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    built = build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args, directory=str(tmp_path))  # type: ignore[arg-type]
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = remote.fetch_store(f"http://127.0.0.1:{server.server_port}/store")
+        assert TokenStore.open(found).digest == built.digest
+        server.shutdown()
