@@ -43,6 +43,10 @@ CASES = [
     case("half a pair", {"train.tsv": TABLE}, r"--text-column: a pair has two texts", "--task", "pair", "--text-column", "sentence"),
     case("no epochs", {"train.tsv": TABLE}, r"--epochs: must be above 0, not -1", "--epochs", "-1"),
     case("unknown option", {"train.tsv": TABLE}, r"--epohcs", "--epohcs", "3"),
+    case("a mean that cannot be saved", {"train.tsv": TABLE}, r"--pooling: ElectraForSequenceClassification reads", "--pooling", "mean"),
+    case("a reader's head", {"train.tsv": TABLE}, r"--head: the joint head finds answers in texts", "--head", "joint"),
+    case("no file to score also", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--also", "nowhere.tsv"),
+    case("train twice", {"train.tsv": TABLE}, r"the name 'train' cannot be that of a further file", "--also", "other/train.tsv"),
     case("no dev file of that name", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--dev", "nowhere.tsv"),
 ]
 
@@ -70,6 +74,12 @@ def test_bad_data(files: dict[str, str], message: str, options: tuple[str, ...],
 def test_missing_folders(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:
     refused(["--task", "sst2", "--data", str(tmp_path / "gone")], r"gone: no such file or folder")
     refused(["--task", "sst2", "--data", str(sst2_folder)], r"no-model: no such folder", model=tmp_path / "no-model")
+
+
+def test_a_model_of_another_architecture(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert", "vocab_size": 9}')
+    refused(["--task", "sst2", "--data", str(sst2_folder)], r"this is a model of type 'bert', not an ELECTRA", model=tmp_path / "bert")
 
 
 def test_predict_needs_a_finished_classifier(electra_folder: Path, sst2_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

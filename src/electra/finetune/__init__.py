@@ -1,10 +1,13 @@
 """Fine-tuning: a pre-trained encoder, a task, labelled data -> a model that answers, with its numbers over several seeds.
 
-tables    csv, tsv and jsonl files, compressed or not; finding train, dev and test in a folder
+tables    csv, tsv, jsonl and parquet files, compressed or not; finding train, dev and test in a folder
 tasks/    one file per task; the contract is in tasks/__init__.py
-sequence  the tasks that read one text or two and answer with one label or one number
+sequence  the tasks that read one text or two and answer with a label, several, or a number
+sentences files of labelled words: CoNLL-U, columns, M2, lists
+tagging   the tasks that label the words of a sentence; entities: their F1
 features  texts -> token ids; batches of similar length
 heads     what stands on top of the encoder
+losses    cross-entropy with class weights
 metrics   accuracy, F1, correlations; null with a reason where a number is not defined
 settings  what can be set, the paper's values by model size
 dataset   the splits of one fine-tuning, found, read and checked

@@ -1,7 +1,7 @@
 """The settings of a fine-tuning, and the paper's values for what is left open.
 
 Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise decay 0.8 / 0.8 / 0.9 for
-small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Two departures, on purpose, from the published code: it decays weights
+small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths of 128 and less, which the paper has not, learn at 1e-3. Two departures, on purpose, from the published code: it decays weights
 by 0.01 unless told otherwise (the paper says 0), and its layer-wise decay skips an exponent (the top layer gets decay^2 where the head
 gets decay^0); here the head has exponent 0, the top layer 1, ..., the embeddings layers + 1.
 Torch-free, so that `--help` is quick.
@@ -22,9 +22,11 @@ HEAD = "head.safetensors"  # beside the saved model, where transformers has no c
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     task: str
-    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; or your own data: classification, pair, regression."""
+    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; or your own data: classification, pair,
+    regression, tagging, qa."""
     data: Path
-    """A folder with train, dev (valid, validation) and test files, or one training file: csv, tsv or jsonl, compressed or not."""
+    """A folder with train, dev (valid, validation) and test files, or one training file: csv, tsv, jsonl, parquet, or what the task reads
+    (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not."""
     out: Path
     """Where results go. The same command again continues an interrupted run."""
     dev: Path | None = None
