@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from electra.analysis.parts import by_depth, hidden, interface
-from electra.analysis.parts.encoders import TREEBANK, Named, encoders_of, treebank, within
+from electra.analysis.parts.encoders import TREEBANK, UNTRAINED, Named, encoders_of, treebank, within
 from electra.analysis.parts.interface import Cell, Data, Input, Progress, Report, Table
 from electra.analysis.parts.models import Model
 
@@ -63,7 +63,7 @@ class Probe(interface.Probe):
             tables.append(by_depth.table(f"{title}, mean of the heads", found, f"In {unit}. {note}", first=1))
             figures.append(by_depth.figure(key, title, note=note, y=unit, found=found, first=1))
             headline[f"{title}, last layer"] = found[first][-1]
-        tables += [_heads(name, found) for name, found in looked.items()]
+        tables.append(_heads({name: found for name, found in looked.items() if name != UNTRAINED}))
         uniform = float(sum(_uniform_distance(n) * n for n in tokens) / max(1, tokens.sum()))
         notes = [
             f"{int(tokens.sum())} tokens of {len(sentences)} sentences, by {first}'s tokenizer.",
@@ -113,13 +113,18 @@ def _uniform_distance(size: int) -> float:
     return (size**2 - 1) / (3 * size) if size else 0.0
 
 
-def _heads(name: str, looked: Looked) -> Table:
-    total = max(1, int(looked.tokens.sum()))
-    means = {key: values.sum(0) / total for key, values in looked.sums.items()}
-    layers, heads = next(iter(means.values())).shape
-    rows: list[list[Cell]] = [
-        [f"{layer + 1}.{head + 1}", *(float(means[key][layer, head]) for key in MEASURES)]
-        for layer in range(layers)
-        for head in range(heads)
-    ]
-    return Table(f"Each head of {name}", ("layer.head", *MEASURES), rows)
+def _heads(looked: Mapping[str, Looked]) -> Table:
+    """The mean of each measure for each head of each model; encoders of other sizes leave cells empty."""
+    means = {
+        name: {key: values.sum(0) / max(1, int(found.tokens.sum())) for key, values in found.sums.items()} for name, found in looked.items()
+    }
+    shapes = [mean[key].shape for mean in means.values() for key in MEASURES]
+    rows: list[list[Cell]] = []
+    for layer in range(max(layers for layers, _ in shapes)):
+        for head in range(max(heads for _, heads in shapes)):
+            values = [mean[key] for mean in means.values() for key in MEASURES]
+            inside = [layer < value.shape[0] and head < value.shape[1] for value in values]
+            rows.append(
+                [f"{layer + 1}.{head + 1}", *(float(v[layer, head]) if known else None for v, known in zip(values, inside, strict=True))]
+            )
+    return Table("Each head", ("layer.head", *(f"{name}: {key}" for name in means for key in MEASURES)), rows)

@@ -91,4 +91,4 @@ def _matrix(words: Words, names: list[str], other: int, title: str) -> Figure:
     columns = [str(depth) for depth in range(len(theirs))]
     series = [Series(f"depth {depth}", columns, list(row)) for depth, row in enumerate(values)]
     note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
-    return Figure(f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix")
+    return Figure(f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix", y_range=(0.0, 1.0))

@@ -34,7 +34,7 @@ def draw(name: str, figure: Mapping[str, Any]) -> str | None:
         warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's font may have it
         canvas = Figure(figsize=(_WIDTH, _height(kind, series)), layout="constrained")
         axes = canvas.add_subplot()
-        _KINDS[kind](axes, series)
+        _KINDS[kind](axes, series, figure)
         axes.set_xlabel(plain_text(figure["x"]))
         if kind == "lines":
             axes.set_ylabel(plain_text(figure["y"]))
@@ -57,7 +57,7 @@ def _names(series: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(str(x) for one in series for x in one["x"]))
 
 
-def _lines(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+def _lines(axes: Axes, series: Sequence[Mapping[str, Any]], _: Mapping[str, Any]) -> None:
     axes.margins(x=0.02)
     for index, one in enumerate(series):
         x, y, low, high = _known(one)
@@ -75,7 +75,7 @@ def _lines(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
             axes.fill_between(x, low, high, color=color, alpha=_BAND, linewidth=0)
 
 
-def _categories(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+def _categories(axes: Axes, series: Sequence[Mapping[str, Any]], _: Mapping[str, Any]) -> None:
     names = _names(series)
     spread = min(0.7, 0.22 * (len(series) - 1))
     for index, one in enumerate(series):
@@ -95,26 +95,27 @@ def _categories(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
     axes.grid(axis="y", alpha=0.07)
 
 
-def _matrix(axes: Axes, series: Sequence[Mapping[str, Any]]) -> None:
+def _matrix(axes: Axes, series: Sequence[Mapping[str, Any]], figure: Mapping[str, Any]) -> None:
     from matplotlib.patches import Rectangle
 
     columns = _names(series)
     values = [y for one in series for y in one["y"] if y is not None]
-    low, spread = min(values), (max(values) - min(values)) or 1.0
+    low, high = figure["y_range"] or (min(values), max(values))
+    spread = (high - low) or 1.0
     for row, one in enumerate(series):
         for name, y in zip(one["x"], one["y"], strict=True):
             if y is None:
                 continue
             place = columns.index(str(name))
             # One hue, its strength by value, and the number on it: readable without colour.
-            shade = 0.06 + 0.5 * (y - low) / spread
+            shade = 0.06 + 0.5 * min(max((y - low) / spread, 0.0), 1.0)
             axes.add_patch(Rectangle((place - 0.48, row - 0.46), 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
             if len(columns) <= 12:
                 axes.text(place, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
     axes.set_xticks(
         range(len(columns)),
         [plain_text(name) for name in columns],
-        rotation=30 if (tilted := len(columns) > 4) else 0,
+        rotation=30 if (tilted := sum(map(len, columns)) > 40) else 0,
         ha="right" if tilted else "center",
     )
     axes.set_yticks(range(len(series)), [plain_text(one["label"]) for one in series])
@@ -144,7 +145,8 @@ def _set_ranges(axes: Axes, figure: Mapping[str, Any]) -> None:
     categories = figure["kind"] == "categories"
     plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
     axes.xaxis.set_major_formatter(plain)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    whole = not categories and all(float(x).is_integer() for one in figure["series"] for x in one["x"])
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=whole))
     if figure["x_range"]:
         axes.set_xlim(*figure["x_range"])
     if not categories:
