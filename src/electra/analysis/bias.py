@@ -275,6 +275,8 @@ def figures(answers: Mapping[str, Answer]) -> list[Figure]:
     for factor, groups in first.groups.items():
         for place, kind in enumerate(KINDS):
             kept = [group for group in groups if first.counts[factor, group][place] >= FEWEST]
+            if not kept:
+                continue
             if factor == "part of speech" and len(answers) == 1:
                 sides = {
                     "as it is": first.raw,

@@ -18,7 +18,7 @@ from electra.analysis.parts import bootstrap, corruption, interface, texts, toke
 from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, ProbeDataError, Progress, Report, Series, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import sample
-from electra.analysis.parts.reliability import Bins, brier, ece, log_loss, recalibrations, sigmoid
+from electra.analysis.parts.reliability import Bins, brier, ece, log_loss, recalibrations, sigmoid, temperature
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
@@ -152,9 +152,8 @@ def calibrate(judged: Judged, config: Config) -> Answer:
         curves[name] = curve(p, y, groups, mass, config)
     p = sigmoid(z)
     classes = bootstrap.estimates(lambda w: by_class(p, y, w), groups, resamples=config.resamples, seed=config.seed)
-    one = np.array([1.0])
-    scale = float(np.log(maps["temperature"](one)[0] / (1 - maps["temperature"](one)[0])))
-    return Answer(by_map, classes, curves, 1 / scale, chance_error(p, config))
+    fitted = temperature(judged.log_odds[fit], judged.wrong[fit])
+    return Answer(by_map, classes, curves, fitted, chance_error(p, config))
 
 
 def curve(p: Floats, y: Floats, groups: Ints, bins: Bins, config: Config) -> tuple[Floats, Floats, Floats, Floats]:

@@ -1,0 +1,214 @@
+"""electra analyze: the files and the page it writes, several models, checkpoints, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small
+import toy
+from test_probe_contract import write_data
+
+from electra.analysis import errors
+from electra.analysis.parts import running
+from electra.cli.arguments import gather
+from electra.cli.main import main
+from electra.config import write_toml
+from electra.interop.card import Card
+from electra.interop.huggingface import export_network
+from electra.model.pair import Pair, build_pair
+from electra.model.sizes import generator_config
+from electra.report import charts, figures, probes
+from electra.training import checkpoint
+from electra.training.optimizer import Optimizer
+from electra.training.recipe import Recipe
+
+QUICK = ["--probe-option", "resamples=20", "rows=8", "length=20"]
+
+
+def make_pair(vocab_size: int, seed: int) -> Pair:
+    full = toy.config(vocab_size=vocab_size, max_positions=32)
+    return build_pair(generator_config(full, 0.5, 1.0), full, seed=seed, initialisation="fan_in")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """data/, pair/ and twin/ (discriminator/ and generator/), run/ with two checkpoints."""
+    folder = tmp_path_factory.mktemp("analyze")
+    (folder / "words").mkdir()
+    words = small.tokenizer(folder / "words", "wrong")
+    write_data(folder / "data")
+    for number, name in enumerate(("pair", "twin")):
+        pair = make_pair(words.vocab_size, number)
+        for kind in ("discriminator", "generator"):
+            export_network(folder / name / kind, getattr(pair, kind), words, Card(kind, kind))  # type: ignore[arg-type]
+    recipe = Recipe()
+    for step in (10, 20):
+        pair = make_pair(words.vocab_size, step)
+        checkpoint.write(folder / "run" / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9)
+        shapes = {kind: asdict(getattr(pair, kind).encoder.config) for kind in ("generator", "discriminator")}
+    (folder / "run" / "run.toml").write_text(write_toml({**recipe.to_sections(), **shapes}))
+    words.save(folder / "run" / "tokenizer")
+    return folder
+
+
+def analyze(*words: object) -> int:
+    return main(["analyze", *map(str, words)])
+
+
+def numbers(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set().union(*map(numbers, value.values())) if value else set()
+    if isinstance(value, list):
+        return set().union(*map(numbers, value)) if value else set()
+    return {repr(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+
+
+def test_probes_write_json_and_one_page_whose_numbers_are_in_it(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    names = ("calibration", "errors", "generators", "bias")
+    assert analyze(folders / "pair", "--probe", names[0], "--data", folders / "data", "--out", out, *QUICK) == 0
+    told = analyze(
+        folders / "pair", "--against", folders / "twin", "--probe", *names[1:], "--data", folders / "data", "--out", out, *QUICK, "draws=1"
+    )
+    assert told == 0 and "page: " in capsys.readouterr().out
+    records = {name: json.loads((out / f"{name}.probe.json").read_text()) for name in names}
+    assert records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv" and records["calibration"]["options"]["resamples"] == 20
+    assert [model["name"] for model in records["errors"]["models"]] == ["pair", "twin"]
+    html = (out / probes.PAGE).read_text()
+    shown = set(re.findall(r'<data value="([^"]+)"', html))
+    assert shown and shown <= numbers(list(records.values()))
+    for record in records.values():
+        assert record["title"].replace("'", "&#39;") in html
+    for svg in (out / "figures").glob("*.svg"):
+        ET.fromstring(svg.read_text())
+    drawn = {f"{name}-{figure['name']}" for name, record in records.items() for figure in record["figures"]}
+    assert {path.stem for path in (out / "figures").glob("*.svg")} <= drawn and len(list((out / "figures").glob("*.svg"))) > 5
+    probes.write_page(out)
+    assert (out / probes.PAGE).read_text() == html  # the same files, the same page
+
+
+def test_all_leaves_out_what_has_no_data_and_says_so(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learners = folders / "data" / "ged" / "fce-toy" / "dev.tsv"
+    (tmp_path / "text.md").write_text("nothing")
+    assert analyze(folders / "pair", "--data", learners, "--out", tmp_path / "out", "--probe-option", "resamples=5") == 0
+    said = capsys.readouterr().out
+    assert "bias: left out" in said and "gold parts of speech" in said and "errors.probe.json" in said
+    assert analyze(folders / "pair", "--data", tmp_path / "text.md", "--out", tmp_path / "none") == 2
+    assert "no probe could be run" in capsys.readouterr().err and not (tmp_path / "none").exists()
+
+
+def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--probe", "errors", "--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
+    assert analyze(folders / "run", *options, "--over-training") == 0
+    record = json.loads((tmp_path / "errors-over-training.probe.json").read_text())
+    assert [row[0] for row in record["tables"][0]["rows"]] == [10, 20]
+    assert analyze(folders / "run", *options) == 0  # the newest checkpoint
+    newest = json.loads((tmp_path / "errors.probe.json").read_text())
+    assert record["tables"][0]["rows"][1][1] == newest["headline"]["average precision"]
+    assert record["tables"][0]["rows"][0][1] != newest["headline"]["average precision"]
+    weights = next((folders / "run" / "checkpoints" / "step-00000010").glob("model.safetensors"))
+    content = weights.read_bytes()
+    try:
+        weights.write_bytes(content[:-1])
+        assert analyze(folders / "run", *options, "--over-training") == 0
+        record = json.loads((tmp_path / "errors-over-training.probe.json").read_text())
+        assert [row[0] for row in record["tables"][0]["rows"]] == [20] and "Step 10 is left out" in record["notes"][0]
+    finally:
+        weights.write_bytes(content)
+    capsys.readouterr()
+    assert analyze(folders / "pair", *options, "--over-training") == 2
+    assert "Give a run folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["pair/generator", "--probe", "errors"], "this is a generator"),
+        (["pair/discriminator", "--probe", "bias"], "a generator (a masked language model) is needed"),
+        (["pair", "--probe", "eroors"], "Did you mean 'errors'"),
+        (["pair", "--probe", "errors", "--probe-option", "kind=x"], "no such option"),
+        (["pair", "--probe", "errors", "--over-training", "--against", "twin"], "follows one run"),
+        (["pair", "--probe", "errors", "--against", "pair"], "named twice"),
+        (["nowhere", "--probe", "errors"], "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(  # noqa: PLR0917
+    words: list[str], told: str, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folders)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert analyze(*words, "--data", folders / "data", "--out", tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert told in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_wrong_data_is_said(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "dev.tsv").write_text("all\tc\ngood\tc\n")
+    for data, told in ((tmp_path / "dev.tsv", "no errors among its words"), (tmp_path / "no", "no such file"), (tmp_path, "no errors")):
+        assert analyze(folders / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out") == 2
+        assert told in capsys.readouterr().err
+    (tmp_path / "bad.probe.json").write_text("{}")
+    assert analyze(folders / "pair", "--probe", "calibration", "--data", folders / "data", "--out", tmp_path, *QUICK) == 2
+    assert "bad.probe.json" in capsys.readouterr().err
+
+
+def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None:
+    lines = []
+    for number in range(60):
+        lines += ["the\tc", "cat\tc", f"wrong\t{'R:SPELL' if number % 2 else 'M:DET'}", ""]
+    (tmp_path / "dev.tsv").write_text("\n".join(lines))
+    models = [small.model(tmp_path, "m", extra="wrong")]
+    probe = errors.Probe(errors.Config(resamples=5, surprisal=False))
+    report = probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None)
+    assert {row[0] for row in report.tables[1].rows} <= {"R:SPELL", "M:DET"}
+    assert any("Error types as the file names them" in note for note in report.notes)
+
+
+def test_repeated_options_are_gathered() -> None:
+    given = ["M", "--data", "a", "b", "--out", "o", "--data=c", "--against", "x"]
+    assert gather(given, ("--data", "--against")) == ["M", "--out", "o", "--data", "a", "b", "c", "--against", "x"]
+
+
+def series(label: str = "s", style: str = "line", **more: Any) -> dict[str, Any]:
+    return {
+        "label": label,
+        "x": [0.0, 1.0, 2.0],
+        "y": [0.1, None, 0.3],
+        "low": [0.0, None, None],
+        "high": [0.2, None, 0.4],
+        "style": style,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("kind", ["lines", "categories", "matrix"])
+def test_charts_draw_what_has_values(kind: str) -> None:
+    figure = {"kind": kind, "x": "$x_1$", "y": "y", "x_range": None, "y_range": [0, 1] if kind == "lines" else None}
+    names = {} if kind == "lines" else {"x": ["a", "b", "_c"]}
+    both = [series(**names), series("other", "points", **names)]
+    svg = charts.draw("figure", {**figure, "series": both})
+    assert svg is not None and svg == charts.draw("figure", {**figure, "series": both})
+    ET.fromstring(svg)
+    assert "currentColor" in figures.inline(svg) and "var(--series-0" in figures.inline(svg)
+    assert charts.draw("empty", {**figure, "series": [series(y=[None] * 3, **names)]}) is None
+
+
+def test_references_are_straight_lines_in_any_chart() -> None:
+    for kind, x in (("lines", [0.0, 1.0]), ("categories", ["a"])):
+        chance = {"label": "chance", "x": x, "y": [0.5] * len(x), "low": [], "high": [], "style": "reference"}
+        some = series() if kind == "lines" else series(x=["a", "b", "c"])
+        svg = charts.draw("f", {"kind": kind, "x": "", "y": "", "x_range": None, "y_range": None, "series": [some, chance]})
+        assert svg is not None and "chance" in svg
+
+
+def test_an_interval_is_shown_beside_its_number() -> None:
+    shown = str(probes.Interval(0.25, "score", 0.2, 0.3).__html__())
+    assert '<data value="0.25">0.250</data>' in shown and '<data value="0.2">0.200</data>' in shown
+    assert "[" not in str(probes.Interval(0.25, "score").__html__())
+    assert running.ENDING == probes.ENDING and running.FORMAT == probes.FORMAT  # two rooms that may not import each other

@@ -1,0 +1,199 @@
+"""Texts made wrong: which places, by which draws, under which labels; what networks say of rows; words and their tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small
+import torch
+import toy
+
+from electra.analysis.parts import corruption, texts, tokens
+from electra.analysis.parts.detector import detector_values
+from electra.analysis.parts.interface import ProbeDataError
+from electra.data.corpus import CorpusConfig
+from electra.data.packing import build_store
+from electra.data.wordpiece import TokenizerConfig
+from electra.errors import ModelError
+from electra.interop.load import Loaded
+
+
+def rows_of(count: int = 6) -> list[tokens.Ints]:
+    draw = np.random.default_rng(0)
+    return [draw.integers(5, 20, size=int(draw.integers(3, 20))) for _ in range(count)]
+
+
+def test_a_generators_replacements_follow_the_papers_rule(tmp_path: Path) -> None:
+    generator, rows = small.network(tmp_path, "generator"), rows_of(20)
+    made = corruption.by_generator(generator, rows, seed=3)
+    for row, new, replaced, chosen, advantage in zip(rows, made.rows, made.replaced, made.chosen, made.advantage, strict=True):
+        assert (replaced == (row != new)).all() and not (replaced & ~chosen).any()
+        assert chosen.sum() == max(1, round(0.15 * len(row)))
+        assert (np.isfinite(advantage) == chosen).all()
+        assert advantage[chosen & ~replaced] == pytest.approx(0, abs=1e-6)  # guessed right: no better, no worse
+    again = corruption.by_generator(generator, rows, seed=3)
+    assert all((a == b).all() for a, b in zip(made.rows, again.rows, strict=True))
+    other = corruption.by_generator(generator, rows, seed=4)
+    assert any((a != b).any() for a, b in zip(made.chosen, other.chosen, strict=True))
+
+
+def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
+    generator = small.network(tmp_path, "generator")
+    row = np.array([7, 9, 11, 8])
+    shown, chosen = np.array([7, 4, 11, 8]), np.array([False, True, False, True])
+    found = tokens.predict(generator, [row], [shown], [chosen])[0]
+    specials = generator.tokenizer.specials
+    logits = generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1].detach().log_softmax(-1)
+    for place, position in enumerate([1, 3]):
+        assert found.log_truth[place] == pytest.approx(float(logits[position, row[position]]), abs=1e-5)
+        assert found.log_sampled[place] == pytest.approx(float(logits[position, found.sampled[place]]), abs=1e-5)
+        assert found.entropy[place] == pytest.approx(float(-(logits[position].exp() * logits[position]).sum()), abs=1e-5)
+
+
+def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
+    generator = small.network(tmp_path, "generator")
+    rows = [np.array([7, 9, 11])] * 3000
+    shown, chosen = [np.array([7, 4, 11])] * 3000, [np.array([False, True, False])] * 3000
+    drawn = np.array([found.sampled[0] for found in tokens.predict(generator, rows, shown, chosen, seed=1)])
+    specials = generator.tokenizer.specials
+    p = generator.logits(torch.tensor([[specials.cls, 7, 4, 11, specials.sep]]))[0, 2].detach().softmax(-1).numpy()
+    shares = np.bincount(drawn, minlength=len(p)) / 3000
+    assert np.abs(shares - p).max() < 4 * np.sqrt(0.25 / 3000)
+
+
+def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator, rows = small.network(tmp_path, "generator"), rows_of()
+    asked = [np.zeros(len(row), int) for row in rows]
+    whole = tokens.predict
+
+    def counted(generator: Loaded, rows: object, shown: list[tokens.Ints], chosen: list[tokens.Bools], **options: int) -> object:
+        for index, (ids, where) in enumerate(zip(shown, chosen, strict=True)):
+            asked[index] += where
+            assert (ids[where] == generator.tokenizer.specials.mask).all() and (ids[~where] == rows[index][~where]).all()  # type: ignore[index]
+        return whole(generator, rows, shown, chosen, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tokens, "predict", counted)
+    log_p, entropy = tokens.uncertainty(generator, rows)
+    assert all((count == 1).all() for count in asked)
+    assert all((values < 0).all() for values in log_p) and all((values > 0).all() for values in entropy)
+
+
+def test_log_odds_do_not_depend_on_company(tmp_path: Path) -> None:
+    discriminator, rows = small.network(tmp_path), [*rows_of(), np.zeros(0, np.int64)]
+    together = tokens.log_odds(discriminator, rows)
+    assert [len(values) for values in together] == [len(row) for row in rows]
+    for row, values in zip(rows, together, strict=True):
+        assert values == pytest.approx(tokens.log_odds(discriminator, [row])[0], abs=1e-5)
+
+
+def test_draws_by_frequency() -> None:
+    rows = [np.full(100, 5) for _ in range(40)]
+    frequency = np.array([0, 0, 1.0, 0, 3.0, 0])
+    made = corruption.by_frequency(rows, frequency, fraction=0.5)
+    new = np.concatenate([row[chosen] for row, chosen in zip(made.rows, made.chosen, strict=True)])
+    assert set(new) == {2, 4} and (new == 4).mean() == pytest.approx(0.75, abs=0.04)
+    assert all((replaced == chosen).all() for replaced, chosen in zip(made.replaced, made.chosen, strict=True))
+
+
+def test_swapped_words() -> None:
+    words = ["the", "old", "chef", "ate", "a", "new", "meal", ",", "that", "is", "good"]
+    for key in range(30):
+        swapped, wrong = corruption.swap_words(words, key, fraction=0.4)
+        assert sorted(swapped) == sorted(words) and [a != b for a, b in zip(swapped, words, strict=True)] == wrong.tolist()
+        assert wrong.sum() == 4 and swapped[7] == ","
+    assert corruption.swap_words(["the", "The", "!"], 1)[1].tolist() == [False] * 3  # nothing to swap
+
+
+def test_broken_agreement() -> None:
+    assert corruption.break_agreement(["The", "cat", "is", "old"], 1)[0] == ["The", "cat", "are", "old"]
+    words, wrong = corruption.break_agreement(["These", "cats", "sleep"], 1)
+    assert (words[0], wrong.tolist()) == ("This", [True, False, False])
+    assert not corruption.break_agreement(["cats", "sleep"], 1)[1].any()
+    assert len({tuple(corruption.break_agreement(["he", "is", "what", "he", "was"], key)[0]) for key in range(20)}) == 2
+
+
+def test_words_are_made_of_their_tokens(tmp_path: Path) -> None:
+    words = ["the", "unhappy", "cats", "cooked"]
+    owner = texts.owners(small.tokenizer(tmp_path), words)
+    assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
+    values = np.array([1.0, 5, 2, 3, 4, 0, 9])
+    assert texts.combine(values, owner, 4, "max").tolist() == [1, 5, 4, 9]
+    assert texts.combine(values, owner, 4, "first").tolist() == [1, 5, 3, 0]
+    assert texts.combine(values, owner, 4, "mean").tolist() == [1, 3.5, 3.5, 4.5]
+    assert np.isnan(texts.combine(values[:5], owner[:5], 4, "max")[3])  # a word without tokens
+
+
+def test_word_values_are_the_discriminators(tmp_path: Path) -> None:
+    discriminator = small.network(tmp_path)
+    given = [["the", "unhappy", "cat"], ["cats"]]
+    found = texts.word_values(discriminator, given, "odds", texts.suspicion, how="max")
+    ids = np.asarray(discriminator.tokenizer.encode("the unhappy cat").ids[1:-1])
+    odds = tokens.log_odds(discriminator, [ids])[0]
+    assert found[0] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5) and len(found[1]) == 1
+
+
+def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(f"the old cat {number} ate that new meal and the chefs like it . it is good now ." for number in range(60)))
+    build_store([str(corpus)], TokenizerConfig(vocab_size=80), tmp_path / "store", config=CorpusConfig(unit="line", heldout=0.5), workers=1)
+    tokenizer = small.tokenizer(tmp_path)
+    rows = texts.held_out_rows(tokenizer, [corpus], length=10, count=7)
+    assert len(rows) == 7 and all(8 <= len(row) <= 10 for row in rows)
+    assert texts.held_out_sentences(tokenizer, [corpus], count=3)[0][:3] == ["the", "old", "cat"]
+    with pytest.raises(ProbeDataError, match=r"another tokenizer.*text files"):
+        texts.held_out_rows(tokenizer, [tmp_path / "store" / "store.json"], length=10, count=7)
+    from electra.data.store import TokenStore
+
+    store = TokenStore.open(tmp_path / "store")
+    rows = texts.held_out_rows(store.tokenizer, [tmp_path / "store" / "store.json"], length=10, count=4)
+    assert (rows[0] == np.asarray(store.heldout.document(0))[:10]).all()
+    words = texts.held_out_sentences(store.tokenizer, [tmp_path / "store" / "store.json"], count=4)
+    assert len(words) == 4 and {"cat", "chefs"} & set(words[0])
+    (tmp_path / "empty.txt").write_text("a\n")
+    with pytest.raises(ProbeDataError, match="no text"):
+        texts.held_out_rows(tokenizer, [tmp_path / "empty.txt"], length=10, count=4)
+
+
+def test_learner_files_write_quotes_with_a_backslash(tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
+    found = texts.read_learners(tmp_path / "dev.tsv")
+    assert found[0].words == ("He", "say", '"') and found[0].columns[0] == ("c", "i", "c") and len(found) == 2
+    (tmp_path / "dev.tsv").write_text("He\n")
+    with pytest.raises(ProbeDataError, match=r"dev.tsv:1"):
+        texts.read_learners(tmp_path / "dev.tsv")
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_a_fine_tuned_detector_reads_as_transformers_does(tmp_path: Path, architecture: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    words = small.tokenizer(tmp_path)
+    words.save(tmp_path / "tagger")
+    kind = {"electra": "Electra", "modern": "ModernBert"}[architecture]
+    shape = {"vocab_size": words.vocab_size, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    shape |= {"max_position_embeddings": 32, "id2label": {0: "c", 1: "i"}, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3}
+    modern = {"bos_token_id": 2, "eos_token_id": 3, "layer_types": ["full_attention"] * 2}
+    shape |= {"embedding_size": 16} if architecture == "electra" else modern
+    torch.manual_seed(1)
+    theirs = getattr(transformers, f"{kind}ForTokenClassification")(getattr(transformers, f"{kind}Config")(**shape)).eval()
+    theirs.save_pretrained(tmp_path / "tagger")
+    found = detector_values(str(tmp_path / "tagger"), [["the", "unhappy", "cat"]])[0]
+    with torch.no_grad():
+        logits = theirs(input_ids=torch.tensor([words.encode("the unhappy cat").ids])).logits[0]
+    margin = (logits[:, 1] - logits[:, 0]).numpy()
+    assert found == pytest.approx(margin[[1, 2, 4]], abs=1e-4)  # each word's first token
+    with pytest.raises(ModelError):
+        detector_values(str(small_discriminator(tmp_path)), [["the"]])
+
+
+def small_discriminator(folder: Path) -> Path:
+    from electra.interop.card import Card
+    from electra.interop.huggingface import export_network
+    from electra.model.pair import build_pair
+
+    words = small.tokenizer(folder)
+    pair = build_pair(None, toy.config(vocab_size=words.vocab_size))
+    assert pair.discriminator is not None
+    export_network(folder / "d", pair.discriminator, words, Card("d", "discriminator"))
+    return folder / "d"

@@ -1,0 +1,141 @@
+"""Ranking, calibration, bootstrap and adjustment against scikit-learn, closed forms and cases worked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.calibration import calibration_curve
+
+from electra.analysis.parts import adjusted, bootstrap
+from electra.analysis.parts.ranking import Ranking, f_score
+from electra.analysis.parts.reliability import Bins, brier, ece, log_loss, recalibrations, sigmoid, temperature
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranking_is_scikit_learns_with_ties_and_weights(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    labels = draw.random(200) < 0.3
+    scores = np.round(draw.normal(size=200) + labels, 1)  # many ties
+    weights = draw.integers(0, 4, 200).astype(float)
+    ranking = Ranking(scores, labels)
+    assert ranking.auc(weights) == pytest.approx(metrics.roc_auc_score(labels, scores, sample_weight=weights))
+    assert ranking.average_precision(weights) == pytest.approx(metrics.average_precision_score(labels, scores, sample_weight=weights))
+    found = ranking.at(0.5, weights)
+    precision, recall, f, _ = metrics.precision_recall_fscore_support(
+        labels, scores >= 0.5, beta=0.5, average="binary", sample_weight=weights
+    )
+    assert (found["precision"], found["recall"], found["f"]) == pytest.approx((precision, recall, f))
+
+
+def test_the_best_threshold_is_the_best_of_all() -> None:
+    draw = np.random.default_rng(0)
+    labels = draw.random(60) < 0.4
+    ranking = Ranking(np.round(draw.normal(size=60) + labels, 1), labels)
+    ones = np.ones(60)
+    best = ranking.at(ranking.best_threshold(), ones)["f"]
+    assert best == pytest.approx(max(ranking.at(t, ones)["f"] for t in ranking.scores))
+    assert (ranking.scores >= ranking.matched_threshold()).sum() >= labels.sum()
+
+
+def test_undefined_measures_are_nan() -> None:
+    for labels in ([False, False], [True, True]):
+        assert np.isnan(Ranking([0.1, 0.2], labels).auc(np.ones(2)))
+    assert np.isnan(Ranking([0.1, 0.2], [False, False]).average_precision(np.ones(2)))
+    assert np.isnan(f_score(0, 0, 0, 0.5)) and f_score(1, 0, 0, 0.5) == 1 and f_score(0, 3, 1, 0.5) == 0
+    empty = Ranking([], [])
+    assert np.isnan(empty.auc(np.ones(0))) and empty.best_threshold() == np.inf and empty.matched_threshold() == np.inf
+
+
+def test_calibration_error_by_hand() -> None:
+    p, y, w = np.array([0.1, 0.3, 0.6, 0.8]), np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)
+    bins = Bins.make(p, 2, "width")  # [0.1, 0.3] mean .2, half wrong; [0.6, 0.8] mean .7, half wrong
+    assert ece(p, y, w, bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
+    assert ece(p, y, np.array([1.0, 0, 0, 1]), bins) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)  # one item a bin
+    parts = brier(p, y, w, bins)
+    assert parts["brier"] == pytest.approx((0.01 + 0.49 + 0.36 + 0.04) / 4)
+    assert parts["reliability"] == pytest.approx(0.5 * 0.09 + 0.5 * 0.04)
+    assert (parts["resolution"], parts["uncertainty"]) == pytest.approx((0.0, 0.25))
+
+
+@pytest.mark.parametrize("kind", ["width", "mass"])
+def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
+    draw = np.random.default_rng(1)
+    p = draw.beta(1, 4, 500)
+    y = (draw.random(500) < p**1.3).astype(float)
+    bins = Bins.make(p, 10, kind)  # type: ignore[arg-type]
+    weight, mean_p, share = bins.sums(p, y, np.ones(500))
+    theirs = calibration_curve(y, p, n_bins=10, strategy="uniform" if kind == "width" else "quantile")
+    assert np.allclose(share[weight > 0], theirs[0]) and np.allclose(mean_p[weight > 0], theirs[1])
+    weights = draw.integers(0, 3, 500).astype(float)
+    parts = brier(p, y, weights, bins)
+    assert parts["brier"] == pytest.approx(metrics.brier_score_loss(y, p, sample_weight=weights))
+    assert parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts["within"] == pytest.approx(parts["brier"])
+    assert log_loss(p, y, weights) == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
+
+
+def test_recalibration_finds_what_was_done_to_the_log_odds() -> None:
+    draw = np.random.default_rng(2)
+    true = draw.normal(-1, 1.5, 20_000)
+    y = (draw.random(20_000) < sigmoid(true)).astype(float)
+    assert temperature(3 * true, y) == pytest.approx(3, rel=0.05)
+    maps = recalibrations(3 * true + 2, y)
+    ones = np.ones(len(y))
+    errors = {name: ece(p, y, ones, Bins.make(p, 15, "mass")) for name, p in ((name, m(3 * true + 2)) for name, m in maps.items())}
+    assert errors["as it is"] > 0.15 and errors["temperature"] > 0.05  # an offset is beyond one number
+    assert errors["scale and offset"] < 0.015 and errors["isotonic"] < 0.015
+    assert list(recalibrations(true, np.zeros(len(true)))) == ["as it is", "temperature"]
+
+
+def test_the_bootstrap_of_a_mean_is_as_wide_as_theory_says() -> None:
+    draw = np.random.default_rng(3)
+    values = np.repeat(draw.normal(size=400), 3)  # three equal words a sentence: the sentences count
+    groups = np.repeat(np.arange(400), 3)
+    found = bootstrap.estimates(lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600)["mean"]
+    width = 2 * 1.96 * values.std() / np.sqrt(400)
+    assert found.value == pytest.approx(values.mean())
+    assert found.high is not None and found.low is not None
+    assert found.high - found.low == pytest.approx(width, rel=0.12)
+    assert found == bootstrap.estimates(lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600)["mean"]
+
+
+def test_draws_and_halves() -> None:
+    drawn = bootstrap.draws(7, 50)
+    assert (drawn.sum(1) == 7).all() and drawn.max() > 1
+    groups = np.repeat(np.arange(11), 4)
+    half = bootstrap.halves(groups)
+    assert all(len(set(half[groups == group])) == 1 for group in range(11))  # sentences are not torn apart
+    assert len(set(groups[half])) in (5, 6)
+
+
+def test_estimates_without_intervals() -> None:
+    one = bootstrap.estimates(lambda w: {"a": 1.0, "b": float("nan")}, np.zeros(5, int))
+    assert (one["a"].value, one["a"].low, one["b"].value) == (1.0, None, None)
+    mostly_undefined = bootstrap.interval(0.5, np.array([np.nan, np.nan, np.nan, 0.4]))
+    assert (mostly_undefined.value, mostly_undefined.low) == (0.5, None)
+
+
+def test_adjusting_for_what_explains_everything_leaves_nothing() -> None:
+    draw = np.random.default_rng(4)
+    group = draw.integers(0, 2, 6000)
+    hard = draw.normal(group * 1.5, 1.0)  # group 1 is harder, and nothing else
+    event = (draw.random(6000) < sigmoid(hard - 1)).astype(float)
+    ones = np.ones(6000)
+    raw = adjusted.rates(event, group, 2, ones)
+    assert raw == pytest.approx([event[group == 0].mean(), event[group == 1].mean()]) and raw[1] - raw[0] > 0.2
+    model = adjusted.Model(event, group, 2, adjusted.standardise(hard[:, None]))
+    even = model.adjusted(ones)
+    assert abs(even[1] - even[0]) < 0.03 and model.remaining(ones) < 0.02
+
+
+def test_adjusting_for_noise_changes_nothing() -> None:
+    draw = np.random.default_rng(5)
+    group = draw.integers(0, 3, 3000)
+    event = (draw.random(3000) < np.array([0.1, 0.3, 0.5])[group]).astype(float)
+    model = adjusted.Model(event, group, 4, adjusted.standardise(draw.normal(size=(3000, 2))))
+    weights = draw.integers(0, 3, 3000).astype(float)
+    even, raw = model.adjusted(weights), adjusted.rates(event, group, 4, weights)
+    assert even[:3] == pytest.approx(raw[:3], abs=0.01) and np.isnan(even[3])
+    assert model.remaining(weights) == pytest.approx(1, abs=0.03)
+    certain = adjusted.Model(np.zeros(3000), group, 3, model.covariates)
+    assert certain.adjusted(np.ones(3000)).tolist() == [0, 0, 0] and np.isnan(certain.remaining(np.ones(3000)))

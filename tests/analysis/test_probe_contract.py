@@ -1,0 +1,209 @@
+"""What every probe promises, whoever wrote it; and how options, data and models are found."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small
+import torch
+
+from electra import analysis
+from electra.analysis.parts.interface import Estimate, Input, Probe, Report, Table, as_json
+from electra.analysis.parts.models import Model, named_models, require_same_vocabulary
+from electra.errors import ConfigError, ModelError
+from electra.interop.load import Loaded
+
+WRONG = "wrong"
+REPLACES = ("swap", "any token", "frequent", "agreement", "BLiMP")  # kinds of wrong that a detector of one word cannot know
+
+
+@dataclass(frozen=True)
+class Constant(Loaded):
+    """A discriminator that says the same of everything."""
+
+    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.zeros(input_ids.shape)
+
+
+@dataclass(frozen=True)
+class Oracle(Loaded):
+    """A discriminator that knows the one word that is always wrong in these tests."""
+
+    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.where(input_ids == self.tokenizer.token_to_id(WRONG), 8.0, -8.0)
+
+
+def scorer(folder: Path, kind: type[Loaded]) -> Model:
+    """A model whose generator always puts the wrong word, judged by a scorer of this kind."""
+    model = small.model(folder, kind.__name__, extra=WRONG)
+    generator = model.generator
+    wrong = generator.tokenizer.token_to_id(WRONG)
+    with torch.no_grad():
+        assert generator.head is not None and wrong is not None
+        generator.head.get_parameter("bias")[wrong] = 1000.0
+    fields = {field.name: getattr(model.discriminator, field.name) for field in dataclasses.fields(Loaded)}
+    model._loaded["discriminator"] = kind(**fields)
+    return model
+
+
+def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
+    """Learners whose every error is the wrong word, a treebank, running text, an agreement paradigm."""
+    draw = np.random.default_rng(1)
+    for name in ("ged/fce-toy", "ud-toy", "blimp"):
+        (folder / name).mkdir(parents=True)
+    words = [cell.split("/")[0] for row in range(sentences) for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]]
+    spoilt = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
+    labels = ["i" if word == WRONG else "c" for word in spoilt if word != "\n"]
+    if permute:
+        labels = [labels[i] for i in draw.permutation(len(labels))]
+    rest = iter(labels)
+    learners = "".join("\n" if word == "\n" else f"{word}\t{next(rest)}\n" for word in spoilt)
+    (folder / "ged/fce-toy/dev.tsv").write_text(learners)
+    small.write_treebank(folder / "ud-toy/test.conllu", repeats=4)
+    text = " ".join(" ".join(word for word in words if word != "\n").split())
+    (folder / "heldout.txt").write_text("\n".join(text[start : start + 200] for start in range(0, len(text), 200)))
+    pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
+    (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+def ask(name: str, model: Model, data: Path) -> Report:
+    options = {
+        key: value for key, value in {"resamples": 40, "length": 20}.items() if key in analysis.module_of(name).Config.__annotations__
+    }
+    probe = analysis.create(name, options)
+    return probe.run([model], probe.find([data]), lambda *_: None)
+
+
+def scaled() -> list[str]:
+    return [name for name in analysis.names() if analysis.module_of(name).Probe.scales]
+
+
+@pytest.mark.parametrize("name", analysis.names())
+def test_a_probe_says_what_it_is(name: str) -> None:
+    probe = analysis.create(name)
+    assert isinstance(probe, Probe)
+    for text in (probe.title, probe.question, probe.source):
+        assert isinstance(text, str) and text
+    assert probe.question.rstrip().endswith("?") and probe.version >= 1
+    assert dataclasses.fields(probe.config) is not None and type(probe.config).__dataclass_params__.frozen
+    assert all(isinstance(wanted, Input) and wanted.what and wanted.patterns for wanted in probe.inputs())
+    # each option is told: a string stands under it
+    tree = ast.parse(inspect.getsource(analysis.module_of(name)))
+    config = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Config")
+    told = [b for a, b in zip(config.body, config.body[1:], strict=False) if isinstance(a, ast.AnnAssign) and isinstance(b, ast.Expr)]
+    assert len(told) == len(dataclasses.fields(probe.config))
+
+
+@pytest.mark.parametrize("name", scaled())
+def test_a_scorer_that_says_always_the_same_gets_chance(name: str, tmp_path: Path, data: Path) -> None:
+    report = ask(name, scorer(tmp_path, Constant), data)
+    for key, (chance, _) in analysis.module_of(name).Probe.scales.items():
+        if key in report.headline:
+            assert report.headline[key].value == pytest.approx(chance, abs=1e-9), key
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", scaled())
+def test_a_perfect_scorer_gets_the_maximum(name: str, tmp_path: Path, data: Path) -> None:
+    report = ask(name, scorer(tmp_path, Oracle), data)
+    compared = {
+        key: best
+        for key, (_, best) in analysis.module_of(name).Probe.scales.items()
+        if key in report.headline and not any(word in key for word in REPLACES)
+    }
+    assert compared
+    for key, best in compared.items():
+        assert report.headline[key].value == pytest.approx(best, abs=1e-9), key
+
+
+@pytest.mark.parametrize(("name", "key", "chance"), [("errors", "AUC", 0.5), ("generators", "AUC, learners' errors", 0.5)])
+def test_permuted_labels_give_chance(name: str, key: str, chance: float, tmp_path: Path) -> None:
+    permuted = write_data(tmp_path / "data", permute=True, sentences=400)
+    found = ask(name, scorer(tmp_path, Oracle), permuted).headline[key]
+    assert found.low is not None and found.high is not None and found.value is not None
+    assert found.low < chance < found.high and abs(found.value - chance) < 0.08
+
+
+def test_options_reach_the_probes_that_have_them() -> None:
+    given = analysis.options_for(["calibration", "errors"], ["resamples=7", "errors.combine=mean", "rows=3", "surprisal=false"])
+    assert given == {"calibration": {"resamples": 7, "rows": 3}, "errors": {"resamples": 7, "combine": "mean", "surprisal": False}}
+    assert analysis.options_for(["generators"], ["kinds=swaps,pairs"]) == {"generators": {"kinds": ["swaps", "pairs"]}}
+    assert analysis.options_for(["errors"], ["detector=5"]) == {"errors": {"detector": "5"}}
+    assert analysis.create("generators", {"kinds": ["swaps"]}).config.kinds == ("swaps",)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["resample=7"], "no such option.*resamples"),
+        (["resamples"], "not key=value"),
+        (["bias.rows=3"], "not among the chosen probes"),
+        (["resamples=many"], "not of type int"),
+        (["combine=longest"], "not one of"),
+    ],
+)
+def test_wrong_options_are_told(options: list[str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        analysis.options_for(["calibration", "errors"], options)
+
+
+def test_unknown_probes_are_told() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'calibration'"):
+        analysis.create("calibrate")
+    assert analysis.create("minimal-pairs").title == analysis.create("minimal_pairs").title
+
+
+def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_path: Path) -> None:
+    (tmp_path / "a" / "ged" / "fce-x").mkdir(parents=True)
+    for name in ("a/ged/fce-x/dev.tsv.gz", "a/dev.tsv", "a/ged/fce-x/notes.md"):
+        (tmp_path / name).touch()
+    wanted = Input("learners", "sentences", ("ged/fce*/dev.tsv*", "dev.tsv*"))
+    assert wanted.find([tmp_path]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
+    assert wanted.find([tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]  # a file that the user names
+    assert wanted.find([tmp_path / "a/ged/fce-x/notes.md"]) == []
+    assert wanted.find([]) == []
+
+
+def test_reports_become_plain_json() -> None:
+    report = Report({"a": Estimate(float("nan"), 0.1, np.float64(0.2))}, [Table("t", ("x",), [[np.int64(3), Estimate(1.0), None, "s"]])])
+    found = report.to_json()
+    assert found["headline"]["a"] == {"value": None, "low": 0.1, "high": 0.2}
+    assert found["tables"][0]["rows"] == [[3, {"value": 1.0, "low": None, "high": None}, None, "s"]]
+    assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {"x": [1.0, None], "p": "a/b", "t": True}
+
+
+def test_models_get_distinct_names() -> None:
+    assert [model.name for model in named_models(["runs/a", "other/a/", "hub/b"])] == ["runs/a", "other/a", "b"]
+    with pytest.raises(ModelError, match="named twice"):
+        named_models(["runs/a", "runs/a"])
+
+
+def test_different_vocabularies_are_refused_by_name(tmp_path: Path) -> None:
+    one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats")
+    require_same_vocabulary([one, one], "this")
+    with pytest.raises(ModelError, match="one and two have different vocabularies"):
+        require_same_vocabulary([one, two], "this")
+
+
+def test_generators_allows_other_vocabularies_only_where_texts_are_tokenised_anew(tmp_path: Path, data: Path) -> None:
+    one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats")
+    probe = analysis.create("generators", {"resamples": 5, "length": 20})
+    with pytest.raises(ModelError, match=r"one and two have different vocabularies.*kinds=swaps"):
+        probe.run([one, two], probe.find([data]), lambda *_: None)
+    words = analysis.create("generators", {"resamples": 5, "kinds": ["swaps", "pairs", "learners"]})
+    report = words.run([one, two], words.find([data]), lambda *_: None)
+    assert {row[0] for row in report.tables[0].rows} == {"one", "two"}
