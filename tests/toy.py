@@ -57,7 +57,8 @@ def recipe(**sections: Any) -> Recipe:
         "training": {"length": 16, "batch_size": 8, "steps": 6, "learning_rate": 1e-3, "log_every": 1, "precision": "fp32", "threads": 1},
         "evaluation": {"rows": 8},
     }
-    return make_recipe(merge(base, sections))
+    needed = objective(sections["objective"]["name"]).needs if "name" in sections.get("objective", {}) else {}
+    return make_recipe(merge(merge(base, {"model": dict(needed)}), sections))
 
 
 def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:

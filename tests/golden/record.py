@@ -1,6 +1,6 @@
 """Golden loss curves: 100 updates of a toy run for each objective and encoder, kept to the last bit.
 
-    python tests/golden/record.py            records every curve anew, beside this file
+    python tests/golden/record.py [OBJECTIVE ...]            records their curves anew (none given: all), beside this file
 
 A change that moves a curve changes what a recipe means: record it only on purpose, and say so in the commit.
 """
@@ -70,11 +70,13 @@ def file_of(objective: str, encoder: str) -> Path:
     return FOLDER / f"{objective}-{encoder}.json"
 
 
-def record() -> None:
+def record(objectives: list[str]) -> None:
     for objective, encoder in CASES:
+        if objectives and objective not in objectives:
+            continue
         content = {**machine(), **curve(objective, encoder)}
         file_of(objective, encoder).write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    record()
+    record(sys.argv[1:])

@@ -12,6 +12,7 @@ import toy
 
 from electra import objectives
 from electra.errors import ConfigError
+from electra.training.optimizer import own_parameters
 
 NAMES = objectives.names()
 pytestmark = pytest.mark.parametrize("name", NAMES)
@@ -113,6 +114,21 @@ def test_learns_one_batch_by_heart(name: str, architecture: str) -> None:
     assert total < 0.5 * sum(weight * first[key] for key, weight in made.weights.items())
     if made.weights.get("mlm"):  # an adversarial generator's is only watched
         assert losses["mlm"] < 0.3 * first["mlm"]
+
+
+def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(name: str) -> None:
+    made = toy.objective(name)
+    pair = toy.pair_for(made)
+    own = list(own_parameters(pair))
+    if not own:
+        pytest.skip("there is no small network")
+    losses = made.forward(pair, corrupted(made)).losses
+    small = "sampler" if pair.sampler is not None else "mlm"
+    others = [loss for key, loss in losses.items() if key != small and loss.requires_grad]
+    gradients = [torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True) for loss in others]
+    taught = any(gradient is not None and gradient.any() for parts in gradients for gradient in parts)
+    assert taught == made.feedback
+    assert any(part is not None for part in torch.autograd.grad(losses[small], own, allow_unused=True)) or made.feedback
 
 
 def test_padding_changes_nothing(name: str) -> None:

@@ -57,6 +57,7 @@ class Objective(interface.Objective):
 
     networks: interface.Networks = "pair"
     source = "Clark et al. 2020, ELECTRA, section 3.3 and appendix F"
+    feedback = True
     config: Config
 
     def __init__(self, config: Config, **world: Any) -> None:

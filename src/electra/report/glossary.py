@@ -64,6 +64,13 @@ METRICS: dict[str, Metric] = {
     "sample_accuracy": Metric(
         "Sample accuracy", "Share of masked tokens that the generator's random draw restores: these count as original."
     ),
+    "mlm_loss": Metric(
+        "Masked LM loss", "Of the full-size network where every masked token shows [MASK], nats: to compare objectives by. Lower is better."
+    ),
+    "mlm_accuracy": Metric(
+        "Masked LM accuracy", "Share of tokens behind [MASK] that the full-size network guesses right. Higher is better."
+    ),
+    "sampler_loss": Metric("Sampler loss", "Cross-entropy of the small generator beside a full-size one, nats per masked token."),
     "generator_entropy": Metric(
         "Generator entropy",
         "Of its distribution over the vocabulary, nats per masked token. Towards 0: it always says the same (collapse).",

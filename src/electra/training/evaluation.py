@@ -11,6 +11,7 @@ import torch
 
 from electra.data.batches import Batches
 from electra.model.pair import Pair
+from electra.objectives import mlm
 from electra.objectives.parts.interface import Objective
 from electra.training.precision import autocast
 
@@ -33,19 +34,21 @@ def evaluate(
     precision: str,
     stopping: Callable[[], bool] = lambda: False,
 ) -> dict[str, float | None]:
-    """Losses per term and detection metrics over the first `rows` held-out rows, at a fixed mask rate."""
-    objective = objective.for_evaluation(mask_fraction)
-    sums: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    observed: dict[str, list[npt.NDArray[Any]]] = {}
-    rows = min(rows, heldout.num_blocks)
-    training = pair.training
-    pair.eval()
-    try:
-        for number in range(-(-rows // batch_size)):
+    """Losses per term and detection metrics over the first `rows` held-out rows, at a fixed mask rate.
+
+    A full-size masked language model is also asked what every such model can be asked, whatever objective trained it: the tokens
+    behind [MASK].
+    """
+
+    def score(objective: Objective) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
+        sums: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        observed: dict[str, list[npt.NDArray[Any]]] = {}
+        last = min(rows, heldout.num_blocks)
+        for number in range(-(-last // batch_size)):
             if stopping():
                 raise Interrupted
-            batch = heldout.batch(number, batch_size, stop=min(batch_size, rows - number * batch_size))
+            batch = heldout.batch(number, batch_size, stop=min(batch_size, last - number * batch_size))
             corrupted = objective.corrupt(batch, SEED, 1.0)
             with torch.no_grad(), autocast(device, precision):
                 outcome = objective.forward(pair, corrupted.to(device))
@@ -54,9 +57,19 @@ def evaluate(
                 counts[name] = counts.get(name, 0) + corrupted.counts[name]
             for name, values in outcome.observed.items():
                 observed.setdefault(name, []).append(values.cpu().numpy())
+        return {name: sums[name] / max(1, counts[name]) for name in sums}, {k: np.concatenate(v) for k, v in observed.items()}
+
+    training = pair.training
+    pair.eval()
+    try:
+        metrics = summarize(*score(objective.for_evaluation(mask_fraction)))
+        if objective.networks in ("generator", "corrector"):
+            plain = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
+            losses, observed = score(mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials))
+            metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["guessed"])}
     finally:
         pair.train(training)
-    return summarize({name: sums[name] / max(1, counts[name]) for name in sums}, {k: np.concatenate(v) for k, v in observed.items()})
+    return metrics
 
 
 def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
@@ -64,6 +77,8 @@ def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -
     metrics: dict[str, float | None] = {}
     if "mlm" in losses:
         metrics["generator_loss"] = losses["mlm"]
+    if "sampler" in losses:
+        metrics["sampler_loss"] = losses["sampler"]
     if "guessed" in observed:
         metrics["generator_accuracy"] = _mean(observed["guessed"])
     if "sample_correct" in observed:

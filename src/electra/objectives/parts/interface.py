@@ -88,6 +88,7 @@ class Objective(ABC):
 
     networks: Networks
     source: ClassVar[str]
+    feedback: ClassVar[bool] = False  # whether the full-size network's loss teaches the small generator too
     output: ClassVar[Literal["log-odds", "energy"]] = "log-odds"  # what the discriminator's logits are: of "replaced", or Electric's
 
     def __init__(self, config: Any, *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None) -> None:
