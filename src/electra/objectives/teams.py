@@ -1,0 +1,90 @@
+"""Multi-word selection beside replaced token detection: TEAMS (Shen et al. 2021, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from electra.data.batches import Batch
+from electra.errors import ConfigError
+from electra.model.heads import GeneratorHead
+from electra.model.pair import Pair
+from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
+from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+
+
+@dataclass(frozen=True)
+class Config(masking.Options):
+    discriminator_weight: float = 5.0
+    """Weight of the discriminator's loss (that of the released configuration; ELECTRA's is 50)."""
+    selection_weight: float = 2.0
+    """Weight of the selection's loss."""
+    candidates: int = 5
+    """Words to choose from at a masked position, the original among them."""
+
+
+class Objective(interface.Objective):
+    """Loss = MLM + RTD + at each masked position, which of a few candidates is the original? The others are drawn by the generator.
+
+    They are drawn together, at equal distances along the generator's distribution without the original (systematic sampling from the
+    slot's one random number); a likely word comes up more than once and then counts once. Departures: both tasks read the same last
+    layer (TEAMS gives each a layer of its own), and generator and discriminator share what model.sharing says (there: bottom layers).
+    """
+
+    networks: interface.Networks = "pair"
+    source = "Shen et al. 2021, Training ELECTRA Augmented with Multi-word Selection, section 3"
+    config: Config
+
+    def __init__(self, config: Config, **world: object) -> None:
+        super().__init__(config, **world)  # type: ignore[arg-type]
+        if config.candidates < 2:
+            raise ConfigError("a selection takes two candidates at least", where="objective.candidates")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "selection": self.config.selection_weight}
+
+    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
+        return {"selection": GeneratorHead(shapes.full)}
+
+    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+        full = shapes.full
+        per_slot = 2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
+        return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot
+
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+        return masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True})
+
+    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+        generator, discriminator, selection = pair.generator, pair.discriminator, pair.heads["selection"]
+        assert generator is not None and discriminator is not None and isinstance(selection, GeneratorHead)
+        slots, targets, uniforms = corrupted.masked_positions, corrupted.targets, corrupted.uniforms
+
+        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)[slots]
+        mlm, sampled, guesses = vocabulary.loss_and_sample(generator, states, targets, uniforms)
+        judged = judging.judge(discriminator, corrupted, replacing.put(corrupted, sampled))
+
+        with torch.no_grad():
+            words = draw_candidates(generator.logits(states).float().softmax(-1), targets, uniforms, self.config.candidates)
+        query = selection.norm(F.gelu(selection.dense(judged.hidden[slots])))
+        logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(-1) + selection.bias[words]
+        logits = logits.float().masked_fill(repeated(words), -torch.inf)
+        chosen = F.cross_entropy(logits, torch.zeros_like(targets), reduction="sum")  # the original is the first
+        observed = {"guessed": guesses == targets, "sample_correct": sampled == targets, "sampled": sampled}
+        return Outcome({"mlm": mlm, "rtd": judged.loss(), "selection": chosen}, observed | judged.observed())
+
+
+def draw_candidates(probabilities_MV: Tensor, targets_M: Tensor, uniforms_M: Tensor, count: int) -> Tensor:
+    """The original word and `count` - 1 others [M, count], the others along softmax without the original."""
+    others = probabilities_MV.scatter(1, targets_M[:, None], 0.0)
+    steps = [(uniforms_M + number / (count - 1)) % 1.0 for number in range(count - 1)]
+    return torch.stack([targets_M, *(vocabulary.sample(others, uniforms) for uniforms in steps)], dim=1)
+
+
+def repeated(words_MC: Tensor) -> Tensor:
+    """[M, C] True where a word stands further left already."""
+    return (words_MC[:, :, None] == words_MC[:, None, :]).tril(-1).any(-1)
