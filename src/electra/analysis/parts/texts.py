@@ -66,7 +66,7 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
 def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: int) -> list[list[str]]:
     """`count` sentences as words, cut at full stops, few of any one document. A store's ids are first made text again."""
     if paths[0].name == STORE:
-        texts = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
+        texts: Iterator[str] = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
     else:
         texts = _texts(paths)
     found: list[list[str]] = []
