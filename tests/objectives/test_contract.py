@@ -85,12 +85,11 @@ def test_losses_and_gradients_do_not_depend_on_micro_batches(name: str) -> None:
 def test_finite_with_nothing_masked(name: str) -> None:
     made = toy.objective(name)
     part = corrupted(made)
+    tensors = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if isinstance(getattr(part, f.name), torch.Tensor)}
     empty = dataclasses.replace(
         part,
         masked_ids=part.input_ids,
-        masked_positions=part.masked_positions[:0],
-        targets=part.targets[:0],
-        uniforms=part.uniforms[:0],
+        **{name: tensor[:0] for name, tensor in tensors.items() if tensor.shape == part.targets.shape},
         counts={key: 0 if count == len(part.targets) else count for key, count in part.counts.items()},
     )
     losses, gradients = toy.loss_and_gradients(made, toy.pair_for(made), [empty])
