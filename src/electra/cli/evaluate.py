@@ -57,9 +57,7 @@ def run(arguments: Arguments) -> int:
     options = Options(arguments.seeds, arguments.device, settings)
     roots = [Path(name) for name in arguments.data]
     with StopRequest() as stop:
-        record = evaluate(
-            arguments.suite, suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None
-        )
+        record = evaluate(suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None)
     if record is None:
         return stop.exit_code
     failed = [row["title"] for row in record["rows"] if any(score["status"] == "failed" for score in row["scores"].values())]

@@ -16,7 +16,7 @@ from pathlib import Path
 from electra import durable
 from electra.errors import TaskError
 from electra.evaluate.suite import TaskEntry
-from electra.finetune.tables import find_split, read_bytes
+from electra.finetune.tables import find_named, find_split, read_bytes
 from electra.finetune.tasks import Task
 
 DEEPEST = 4  # levels below --data
@@ -30,10 +30,12 @@ class Found:
     train: tuple[Path, ...]
     dev: Path | None
     test: Path | None
+    also: tuple[Path, ...] = ()  # further files to predict and score, such as MNLI's mismatched ones
     notes: tuple[str, ...] = ()
 
     def digests(self) -> dict[str, str]:
         named = {"dev": self.dev, "test": self.test} | {f"train {number}": path for number, path in enumerate(self.train, 1)}
+        named |= {path.name: path for path in self.also}
         return {split: durable.sha256(path) for split, path in named.items() if path is not None}
 
 
@@ -80,14 +82,15 @@ def _walk(root: Path) -> Iterator[Path]:
 def _files(entry: TaskEntry, task: Task, folder: Path) -> Found | None:
     train = _matching(folder, entry.train) if entry.train else _one(find_split(folder, "train", formats=task.formats))
     dev = _matching(folder, entry.dev) if entry.dev else _one(find_split(folder, "dev", task.dev_files, task.formats))
-    test = _matching(folder, entry.test) if entry.test else _one(find_split(folder, "test", formats=task.formats))
+    test = _matching(folder, entry.test) if entry.test else _one(find_split(folder, "test", task.test_files, task.formats))
+    also = tuple(find_named(folder, task.also, task.formats))
     if train:
         joined = (f"trained on {' and '.join(path.name for path in train)} together",) if len(train) > 1 else ()
-        return Found(train, dev[0] if dev else None, test[0] if test else None, joined)
+        return Found(train, dev[0] if dev else None, test[0] if test else None, also, joined)
     if not dev:
         return None
     note = f"no training file here: a tenth of {dev[0].name}, chosen by hash, is scored and the rest trained on"
-    return Found(dev, None, test[0] if test else None, (note,))
+    return Found(dev, None, test[0] if test else None, also, (note,))
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:

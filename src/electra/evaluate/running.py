@@ -66,7 +66,6 @@ def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
 
 
 def evaluate(
-    name: str,
     suite: Suite,
     models: Sequence[Entrant],
     roots: Sequence[Path],
@@ -82,7 +81,7 @@ def evaluate(
     if not jobs and not probes:
         wanted = ", ".join(entry.name for entry in suite.task)
         raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix="Give the folder that holds theirs")
-    plan = make_plan(name, models, jobs, probes)
+    plan = make_plan(suite.title, models, jobs, probes)
     with durable.lock(out):
         refuse_changes(out, plan)
         measured = Measured(Layout(out), suite, models, plan, {job.entry.name: job.found.notes for job in jobs})
@@ -134,7 +133,7 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
     return found
 
 
-def make_plan(name: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]) -> dict[str, Any]:
+def make_plan(title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]) -> dict[str, Any]:
     """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is told at once."""
     described = {}
     for source in dict.fromkeys(model.source for model in models):
@@ -147,7 +146,7 @@ def make_plan(name: str, models: Sequence[Entrant], jobs: Sequence[Job], probes:
             "kind": loaded.kind,
         }
     plan = {
-        "suite": name,
+        "suite": title,
         "models": {model.name: {"source": model.source, "init": model.init, **described[model.source]} for model in models},
         "tasks": {
             job.entry.name: {"task": job.entry.task, "version": job.version, "settings": job.settings, "files": job.found.digests()}
@@ -225,6 +224,7 @@ class Step:
             "data": train,
             "dev": job.found.dev,
             "test": job.found.test,
+            "also": job.found.also,
             "out": folder,
             "seeds": self.options.seeds,
             "device": self.options.device,

@@ -69,6 +69,8 @@ class ProbeEntry:
 class Average:
     title: str
     tasks: tuple[str, ...]
+    published: str = ""
+    """The key of this very average in `published.toml`, where there are such numbers."""
 
 
 @dataclass(frozen=True)

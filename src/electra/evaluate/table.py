@@ -12,8 +12,8 @@ from typing import Any, Literal
 from electra import durable
 from electra.analysis.parts.running import ENDING
 from electra.errors import RunFolderError
-from electra.evaluate.published import columns_for
-from electra.evaluate.suite import ProbeEntry, Suite, TaskEntry
+from electra.evaluate.published import Column, columns_for
+from electra.evaluate.suite import Average, ProbeEntry, Suite, TaskEntry
 from electra.finetune.metrics import summary
 from electra.finetune.runner import RESULTS
 from electra.finetune.tables import format_tsv
@@ -64,8 +64,8 @@ def make_record(measured: Measured) -> dict[str, Any]:
     suite = measured.suite
     rows = [row for entry in suite.probe for row in _probe_rows(measured, entry)]
     rows += [row for entry in suite.task for row in _task_rows(measured, entry)]
-    columns = columns_for([row["task"] for row in rows])
-    averages = [_average(measured, average.title, average.tasks, rows, columns) for average in suite.average]
+    columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
+    averages = [_average(measured, average, rows, columns) for average in suite.average]
     return {
         "format": FORMAT,
         "title": suite.title,
@@ -121,9 +121,9 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
         **summary(values),
         "n": len(values),
         "by_seed": values,
-        **({} if result.get(key) is not None else {"reason": result.get(f"{key}_reason", "the test file holds no answers")}),
+        **({} if result.get(key) is not None else {"reason": result.get(f"{key}_reason", "there is no test file with answers")}),
         "seconds_per_seed": result["seconds"] / len(result["seeds"]),
-        **{name: result[name] for name in ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")},
+        **{name: result.get(name) for name in ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")},
         "notes": result["notes"],
     }
 
@@ -140,7 +140,7 @@ def _sizes(entry: TaskEntry, done: Sequence[Mapping[str, Any]]) -> list[str]:
     """What differs in size from the data behind published numbers."""
     if not entry.full or not done:
         return []
-    train, scored = done[0]["train_samples"], done[0][f"{entry.split}_samples"]
+    train, scored = done[0]["train_samples"], done[0].get(f"{entry.split}_samples", 0)
     remarks = []
     if train < ENOUGH * entry.full[0]:
         remarks.append(f"trained on {train:,} of {entry.full[0]:,} examples")
@@ -195,28 +195,27 @@ def _published(task: str, metric: str, first: bool) -> dict[str, float]:
     return {title: value for title, value in found.items() if value is not None}
 
 
-def _average(
-    measured: Measured, title: str, tasks: Sequence[str], rows: Sequence[Mapping[str, Any]], columns: Sequence[Any]
-) -> dict[str, Any]:
+def _average(measured: Measured, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, Any]:
     """The mean over tasks of the medians over seeds, over the tasks that every model has done; the published ones over the same tasks."""
-    first = {row["task"]: row for row in reversed(rows) if row["task"] in tasks}  # a task's first row is its primary metric
-    shared = [name for name in tasks if all(score.get("median") is not None for score in first[name]["scores"].values())]
-    models = [entrant.name for entrant in measured.entrants]
-    complete = len(shared) == len(tasks)
+    first = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}  # a task's first row: its primary metric
+    shared = [name for name in average.tasks if all(score.get("median") is not None for score in first[name]["scores"].values())]
+    complete = len(shared) == len(average.tasks)
     published = {}
     for column in columns:
         values = [first[name]["published"].get(column.title) for name in shared]
-        if complete and "average" in column.scores:
-            published[column.title] = round(column.scores["average"] / 100, 6)
+        if complete and average.published in column.scores:
+            published[column.title] = round(column.scores[average.published] / 100, 6)
         elif values and None not in values:
             published[column.title] = sum(values) / len(values)
+    scores = {
+        entrant.name: sum(first[task]["scores"][entrant.name]["median"] for task in shared) / len(shared) if shared else None
+        for entrant in measured.entrants
+    }
     return {
-        "title": title,
-        "tasks": list(tasks),
+        "title": average.title,
+        "tasks": list(average.tasks),
         "over": shared,
-        "scores": {
-            name: sum(first[task]["scores"][name]["median"] for task in shared) / len(shared) if shared else None for name in models
-        },
+        "scores": scores,
         "published": published,
         "comparable": complete and all(first[name]["comparable"] for name in shared),
     }

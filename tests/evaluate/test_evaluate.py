@@ -1,0 +1,254 @@
+"""A suite end to end: killed and continued, refused when something changed, its table, its page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.cli.main import main
+
+SUITE = """
+title = "Toys"
+about = "Three small tasks."
+
+[[task]]
+name = "sst2"
+title = "SST-2, accuracy"
+folders = ["sst-2"]
+full = [64, 20]
+
+[[task]]
+name = "again"
+task = "sst2"
+title = "SST-2 once more"
+folders = ["nowhere", "sst-2"]
+metrics = ["accuracy"]
+
+[[task]]
+name = "rte"
+title = "RTE, accuracy"
+full = [2490, 277]
+settings = { epochs = 1 }
+
+[[task]]
+name = "mnli"
+
+[[average]]
+title = "all of them"
+tasks = ["sst2", "rte", "mnli"]
+"""
+QUICK = ("--device", "cpu", "--option", "epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
+
+
+def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
+    return ["evaluate", str(model), "--suite", str(suite), "--data", str(data), "--out", str(out), *QUICK, *more]
+
+
+def read(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
+    return found
+
+
+def statuses(record: dict[str, Any]) -> dict[str, list[str]]:
+    return {row["task"]: [score["status"] for score in row["scores"].values()] for row in record["rows"]}
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_times(inner) for key, inner in value.items() if key != "seconds_per_seed"}
+    return [without_times(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.fixture(scope="module")
+def whole(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished evaluation: two seeds, with a twin."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "toys.toml").write_text(SUITE)
+    assert main(arguments(model, data, folder / "toys.toml", folder / "out", "--seeds", "2", "--random-twin")) == 0
+    return folder / "out"
+
+
+def test_the_record_holds_what_the_fine_tunings_found(whole: Path) -> None:
+    record = read(whole)
+    assert statuses(record) == {"sst2": ["done"] * 2, "again": ["done"] * 2, "rte": ["done"] * 2, "mnli": ["no data"] * 2}
+    for row in record["rows"][:3]:
+        for entrant, score in zip(["toy", "toy--fresh-weights"], row["scores"].values(), strict=True):
+            results = json.loads((whole / "tasks" / entrant / row["task"] / "all_results.json").read_text())
+            assert score["by_seed"] == results["eval_accuracy_by_seed"] and score["n"] == 2
+            assert score["mean"] == results["eval_accuracy"] and score["median"] == results["eval_accuracy_median"]
+            assert score["sd"] == results["eval_accuracy_sd"] and score["seconds_per_seed"] == results["seconds"] / 2
+    twin = json.loads((whole / "tasks" / "toy--fresh-weights" / "sst2" / "finetune.json").read_text())
+    assert twin["settings"]["init"] == "random"
+    assert [model["init"] for model in record["models"]] == ["pretrained", "random"]
+
+
+def test_published_numbers_are_marked_where_they_must_not_be_compared(whole: Path) -> None:
+    rows = {row["task"]: row for row in read(whole)["rows"]}
+    assert rows["sst2"]["comparable"] and rows["sst2"]["published"]["ELECTRA-Small++"] == 0.912
+    assert not rows["rte"]["comparable"] and rows["rte"]["published"]["ELECTRA-Small++"] == 0.667
+    assert rows["rte"]["remarks"][0].startswith("no training file here: a tenth of dev.tsv")
+    assert rows["rte"]["remarks"][1:] == ["trained on 54 of 2,490 examples", "scored on 6 of 277 examples"]
+    lines = [line.split("\t") for line in (whole / "evaluation.tsv").read_text().splitlines()]
+    column = lines[0].index("ELECTRA-Small++")
+    assert {line[0]: line[column] for line in lines}["sst2"] == "91.20"
+    assert {line[0]: line[column] for line in lines}["rte"] == "(66.70)"
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_an_average_is_over_the_tasks_all_models_have_done(whole: Path) -> None:
+    record = read(whole)
+    (average,) = record["averages"]
+    assert average["over"] == ["sst2", "rte"] and average["tasks"] == ["sst2", "rte", "mnli"] and not average["comparable"]
+    rows = {row["task"]: row for row in record["rows"]}
+    for name, value in average["scores"].items():
+        assert value == (rows["sst2"]["scores"][name]["median"] + rows["rte"]["scores"][name]["median"]) / 2
+    assert average["published"]["ELECTRA-Small++"] == pytest.approx((0.912 + 0.667) / 2)
+    assert "BERT-Small (paper)" not in average["published"]  # an average over other tasks
+
+
+def test_the_page_shows_the_records_numbers(whole: Path) -> None:
+    page = (whole / "evaluation.html").read_text()
+    record = read(whole)
+    shown = set(re.findall(r'<data value="([^"]+)">', page))
+    for row in record["rows"][:3]:
+        for score in row["scores"].values():
+            assert repr(score["median"]) in shown and repr(score["mean"]) in shown
+    assert re.search(r'<span class="none">\(<data value="0.667">66.7</data>\)</span>', page)
+    assert re.search(r'(?<!\()<data value="0.912">91.2</data>', page)
+    for said in ("RTE, accuracy", "no data", "trained on 54 of 2,490", "toy, fresh weights", "Mean of 2 of 3 tasks", "google-research"):
+        assert said in page
+    assert "<script" not in page and (whole / "figures" / "evaluation.svg").exists()
+
+
+def test_finished_tasks_are_not_done_again_and_seeds_can_be_added(
+    whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    shutil.copytree(whole, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()}
+    assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")) == 0
+    assert capsys.readouterr().out.count("done before") == 6
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()} == before
+    assert read(tmp_path / "out") == read(whole)
+    shutil.rmtree(tmp_path / "out" / "tasks" / "toy" / "again")
+    assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")) == 0
+    assert without_times(read(tmp_path / "out")) == without_times(read(whole))
+
+
+def test_killed_and_continued_is_never_killed(whole: Path, model: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")
+    process = start(words)
+    seen = until(process, "sst2, toy, fresh weights")
+    process.kill()
+    process.communicate(timeout=60)
+    assert "no data" in seen
+    record = read(tmp_path / "out")
+    assert statuses(record)["sst2"][0] == "done" and statuses(record)["again"] == ["waiting"] * 2
+    assert main(words) == 0
+    assert without_times(read(tmp_path / "out")) == without_times(read(whole))
+
+
+def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    process = start(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "50"))
+    until(process, "seed 1 ")
+    process.send_signal(signal.SIGTERM)
+    rest, _ = process.communicate(timeout=120)
+    assert process.returncode == 143 and "stopped; the same command continues from here" in rest
+    assert statuses(read(tmp_path / "out"))["sst2"] == ["waiting"]
+
+
+def start(words: Sequence[str]) -> subprocess.Popen[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "electra", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+def until(process: subprocess.Popen[str], wanted: str) -> str:
+    """The output up to a line that holds `wanted`."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if wanted in line:
+            return seen
+    raise AssertionError(seen)
+
+
+def test_another_model_settings_or_files_are_refused_by_name(
+    whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    suite = tmp_path / "toys.toml"
+    before = (whole / "evaluation.json").read_bytes()
+    assert main([*arguments(model, data, suite, whole, "--seeds", "2"), "--option", "epochs=3"]) == 2
+    assert "holds another evaluation" in capsys.readouterr().err
+    other = shutil.copytree(data, tmp_path / "data")
+    (other / "glue" / "SST-2" / "dev.tsv").write_text("sentence\tlabel\nfine\t1\ngrim\t0\n")
+    assert main(arguments(model, other, suite, whole)) == 2
+    assert re.search(r"again\.files\.dev was \w+, now \w+; sst2\.files\.dev", capsys.readouterr().err)
+    (tmp_path / "other.toml").write_text(SUITE.replace("Toys", "Others"))
+    assert main(arguments(model, data, tmp_path / "other.toml", whole)) == 2
+    assert "suite was" in capsys.readouterr().err
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("mine")
+    assert main(arguments(model, data, suite, tmp_path / "full")) == 2
+    assert "holds files that are not an evaluation (letter.txt" in capsys.readouterr().err
+    assert (whole / "evaluation.json").read_bytes() == before
+
+
+def test_a_task_that_fails_is_told_and_the_others_go_on(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    broken = shutil.copytree(data, tmp_path / "data")
+    (broken / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\n")
+    assert main(arguments(model, broken, tmp_path / "toys.toml", tmp_path / "out")) == 2
+    said = capsys.readouterr()
+    assert re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out) and "could not be done: RTE" in said.err
+    record = read(tmp_path / "out")
+    assert statuses(record) == {"sst2": ["done"], "again": ["done"], "rte": ["failed"], "mnli": ["no data"]}
+    assert "3 columns instead of 4" in (tmp_path / "out" / "evaluation.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--option", "epoch=1"), "epoch: no such key. Did you mean 'epochs'"),
+        (("--option", "epochs"), "'epochs' is not key=value"),
+        (("--seeds", "0"), "--seeds: must be at least 1"),
+        (("--suite", "gleu"), "no suite named 'gleu'"),
+        (("--data", "nowhere"), "nowhere: no such folder"),
+        (("--data", "EMPTY"), "no data for any task (sst2, again, rte, mnli)"),
+    ],
+)
+def test_wrong_input_is_one_line_and_nothing_is_written(
+    more: tuple[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    (tmp_path / "EMPTY").mkdir()
+    words = arguments(request.getfixturevalue("model"), request.getfixturevalue("data"), tmp_path / "toys.toml", tmp_path / "out")
+    if more[0] == "--data":
+        words[words.index("--data") + 1] = str(tmp_path / "EMPTY") if more[1] == "EMPTY" else more[1]
+    else:
+        words += more
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_a_model_that_cannot_be_used_is_told_before_any_work(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    assert main(arguments(tmp_path / "nothing", data, tmp_path / "toys.toml", tmp_path / "out")) == 2
+    assert "nothing" in capsys.readouterr().err and not (tmp_path / "out").exists()

@@ -1,0 +1,134 @@
+"""Suite files, the search for data, published numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from electra import analysis
+from electra.config import build
+from electra.errors import ConfigError, TaskError
+from electra.evaluate.data import find_data, join_train
+from electra.evaluate.published import columns, columns_for
+from electra.evaluate.suite import ALL, TaskEntry, load_suite, read_suite, suite_names
+from electra.finetune.settings import Settings
+from electra.finetune.tasks import load_task
+
+
+@pytest.mark.parametrize("name", [*suite_names(), ALL])
+def test_our_suites_name_tasks_metrics_and_settings_that_exist(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.task and suite.about
+    for entry in suite.task:
+        task = load_task(entry.task)
+        assert set(entry.metrics) <= set(task.metrics), entry.name
+        build(Settings, {**entry.settings, "task": entry.task, "data": Path(), "out": Path()}, where=entry.name)
+    for probe in suite.probe:
+        analysis.create(probe.name, probe.options)
+    names = [entry.name for entry in suite.task]
+    assert len(set(names)) == len(names)
+
+
+def test_the_papers_average_leaves_wnli_out() -> None:
+    (average,) = load_suite("glue").average
+    assert sorted(average.tasks) == ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb"]
+    for column in columns():  # the numbers as printed agree with the averages as printed
+        if column.title in ("small-OWT, reproduced", "BERT-Base"):
+            assert sum(column.scores[task] for task in average.tasks) / 8 == pytest.approx(column.scores["average"], abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('title = "x"', "holds no task and no probe"),
+        ('title = "x"\n[[task]]\nname = "rte"\n[[task]]\nname = "rte"', "two tasks are named 'rte'"),
+        ('title = "x"\n[[task]]\nname = "rte"\nfolder = "y"', "no such key"),
+        ('title = "x"\n[[task]]\nname = "../rte"', "cannot name a folder"),
+        ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "two numbers are wanted"),
+        ('title = "x"\n[[task]]\nname = "rte"\n[[average]]\ntitle = "a"\ntasks = ["rt"]', "averages 'rt'"),
+        ("title", "not valid TOML"),
+    ],
+)
+def test_a_wrong_suite_file_is_told(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        read_suite(path)
+    assert said in str(caught.value) and "mine.toml" in str(caught.value)
+
+
+def test_unknown_suites_are_told() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'glue'"):
+        load_suite("gleu")
+    with pytest.raises(ConfigError, match="no such suite file"):
+        load_suite("nowhere/mine.toml")
+
+
+def entry(name: str = "sst2", **fields: object) -> TaskEntry:
+    return TaskEntry(name, task=name, **({"folders": (name,)} | fields))  # type: ignore[arg-type]
+
+
+def touch(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x\n")
+
+
+def test_folders_are_known_by_name_however_written_and_laid_out(tmp_path: Path) -> None:
+    task = load_task("sst2")
+    assert find_data(entry(), task, [tmp_path]) is None
+    touch(tmp_path / "a" / "glue" / "SST-2" / "train.tsv", tmp_path / "a" / "glue" / "SST-2" / "dev-872.tsv.gz")
+    found = find_data(entry(), task, [tmp_path / "empty", tmp_path])
+    assert found and found.train[0].name == "train.tsv" and found.dev and found.dev.name == "dev-872.tsv.gz" and not found.notes
+    assert find_data(entry(), task, [tmp_path / "a" / "glue" / "SST-2"]) == found  # the folder itself
+    assert find_data(entry(folders=("glue/sst2",)), task, [tmp_path]) == found
+    assert find_data(entry(folders=("other/sst2",)), task, [tmp_path]) is None
+    touch(tmp_path / "1" / "2" / "3" / "4" / "cola" / "train.tsv")
+    assert find_data(entry("cola"), load_task("cola"), [tmp_path]) is None  # deeper than is looked
+
+
+def test_a_folder_without_training_file_is_split_and_the_table_told(tmp_path: Path) -> None:
+    touch(tmp_path / "qnli" / "dev.tsv", tmp_path / "qnli" / "test.tsv")
+    found = find_data(entry("qnli"), load_task("qnli"), [tmp_path])
+    assert found and [path.name for path in found.train] == ["dev.tsv"] and found.dev is None
+    assert "a tenth of dev.tsv, chosen by hash, is scored" in found.notes[0]
+
+
+def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
+    squad = entry("squad", train=("train-v1.1.json*", "sample.json + a.json"), dev=("b.json",))
+    for name in ("sample", "a", "b"):
+        (tmp_path / "squad").mkdir(exist_ok=True)
+        (tmp_path / "squad" / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": [{"title": name, "paragraphs": []}]}))
+    found = find_data(squad, load_task("squad"), [tmp_path])
+    assert found and [path.name for path in found.train] == ["sample.json", "a.json"] and found.dev and found.dev.name == "b.json"
+    joined = json.loads(join_train(found, tmp_path / "out" / "joined.json").read_text())
+    assert [article["title"] for article in joined["data"]] == ["sample", "a"]
+    assert set(found.digests()) == {"train 1", "train 2", "dev"}
+    (tmp_path / "squad" / "a.json").write_text("[]")
+    with pytest.raises(TaskError, match="not a SQuAD file"):
+        join_train(found, tmp_path / "joined.json")
+    touch(tmp_path / "squad" / "train-v1.1.json.gz")
+    whole = find_data(squad, load_task("squad"), [tmp_path])
+    assert whole and [path.name for path in whole.train] == ["train-v1.1.json.gz"]
+
+
+def test_the_shared_data_are_found_as_they_lie(shared_data: Callable[[str], Path]) -> None:
+    root = shared_data("glue").parent
+    found = {one.name: find_data(one, load_task(one.task), [root]) for one in load_suite(ALL).task}
+    assert {name for name, data in found.items() if data is None} <= {"cb"}
+    mnli, boolq = found["mnli"], found["boolq"]
+    assert mnli and mnli.dev and (mnli.train[0].name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
+    assert boolq and boolq.notes and found["chunking"] and found["chunking"].test
+
+
+def test_published_columns_name_known_tasks_and_their_sources() -> None:
+    known = {one.name for one in load_suite(ALL).task} | {"average", "blimp", "babylm-supplement"}
+    for column in columns():
+        assert {key.split(".")[0] for key in column.scores} <= known and column.source and column.how
+        assert all(0 < points < 100 for points in column.scores.values())
+    small = next(column for column in columns() if column.title == "ELECTRA-Small++")
+    assert small.score("squad", "exact_match", True) == 0.758 and small.score("squad", "f1", False) is None
+    assert [column.title for column in columns_for(["ged"])] == ["ELECTRA-large", "BERT-base, error detection"]
