@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_questions import squad
 
+from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ElectraError, TaskError
 from electra.finetune.context_windows import Arrangement, Context, best_window, cut
 from electra.finetune.dataset import choose_task, read_dataset
 from electra.finetune.features import NO_TARGET, Batch, Tokens, collate, epoch_order
 from electra.finetune.predict import predict
-from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, QuestionAnswering, plain_spans
+from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, Prediction, QuestionAnswering, Span, plain_spans
 from electra.finetune.readers import JointReader
 from electra.finetune.runner import finetune, prepare, resolve
 from electra.finetune.settings import Settings
@@ -482,6 +483,33 @@ def test_own_data_finds_out_whether_questions_may_have_no_answer(squad_folder: P
         task = read_dataset(chosen, choose_task(chosen)).task
         assert isinstance(task, QuestionAnswering) and task.unanswerable is unanswerable
         assert ("no_answer_accuracy" in task.metrics) is unanswerable
+
+
+def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: Path) -> None:
+    lines = [{"question": f"{n} my", "context": f"town {n // 5}", "answers": ["town"]} for n in range(100)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    chosen = toy_task.settings(tmp_path / "out", tmp_path / "train.jsonl", "qa")
+    dataset = read_dataset(chosen, choose_task(chosen))
+    assert len(dataset.dev) == 10 and not {e.texts[1] for e in dataset.dev} & {e.texts[1] for e in dataset.train}
+
+
+def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
+    def prediction(odds: float, **logits: float) -> Prediction:
+        return Prediction(tuple(Span(text, 0, len(text), logit, 0.0) for text, logit in logits.items()), odds)
+
+    first, second = prediction(1.0, red=0.0, old=-float(np.log(3.0))), prediction(-4.0, old=5.0)
+    (together,) = task_named("squad2").average([[first], [second]])
+    assert [span.text for span in together.spans] == ["old", "red"] and together.null_odds == -1.5
+    assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
+
+
+def test_predictions_as_the_official_scorer_reads_them(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    results = finetune(str(electra_folder), toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True), silent)
+    assert results is not None and results["ensemble_eval_f1"] is not None
+    assert main(["predict", str(out), str(squad2_folder / "dev-v1.json"), "--out", str(tmp_path / "said.json")]) == 0
+    kept = out / "seeds" / f"seed-{results['kept_seed']}" / "dev.predictions.json"
+    assert json.loads((tmp_path / "said.json").read_text()) == json.loads(kept.read_text())
 
 
 @pytest.mark.parametrize("name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"])

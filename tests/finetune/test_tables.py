@@ -118,19 +118,19 @@ def example(text: str, gold: object = None, where: str = "f:1") -> Example:
 
 def test_a_split_keeps_equal_texts_together_and_does_not_depend_on_the_order() -> None:
     examples = [example(f"text {i % 150}", i % 2) for i in range(300)]
-    train, dev = split_by_hash(examples, Path("f"))
+    train, dev = split_by_hash(examples, load_task("pair"), Path("f"))
     assert not {e.texts for e in train} & {e.texts for e in dev}
     assert 30 <= len(dev) <= 34 and len(train) + len(dev) == 300
-    assert {e.texts for e in split_by_hash(examples[::-1], Path("f"))[1]} == {e.texts for e in dev}
+    assert {e.texts for e in split_by_hash(examples[::-1], load_task("pair"), Path("f"))[1]} == {e.texts for e in dev}
     with pytest.raises(TaskError, match="too few examples"):
-        split_by_hash(examples[:1], Path("f"))
+        split_by_hash(examples[:1], load_task("pair"), Path("f"))
 
 
 def test_a_limit_takes_the_same_examples_in_any_order() -> None:
     examples = [example(f"text {i}") for i in range(100)]
     chosen = limit_by_hash(examples, 10)
     assert set(chosen) == set(limit_by_hash(examples[::-1], 10)) and set(chosen) < set(limit_by_hash(examples, 20))
-    assert [hash_of(e) for e in chosen] == [hash_of(e) for e in examples if e in chosen]
+    assert [hash_of(e.texts) for e in chosen] == [hash_of(e.texts) for e in examples if e in chosen]
 
 
 def test_predictions_stay_one_row_each() -> None:

@@ -19,7 +19,7 @@ class Arguments:
     file: Positional[Path]
     """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions also SQuAD's JSON."""
     out: Path | None = None
-    """Where to write the predictions, as tsv (none: the terminal)."""
+    """Where to write the predictions: tsv, or JSON where the name ends so; of questions the official scorers' file (none: the terminal)."""
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual names)."""
     columns: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ def run(arguments: Arguments) -> int:
 
     predictions = predict(arguments.model, arguments.file, arguments.text_column, arguments.columns, arguments.device)
     rows = predictions.rows()
-    content = format_tsv(rows)
+    content = predictions.to_json() if arguments.out is not None and arguments.out.suffix == ".json" else format_tsv(rows)
     if arguments.out is None:
         sys.stdout.write(content.decode())
     else:

@@ -44,7 +44,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if "dev" in splits:
         dev = splits["dev"].examples
     else:
-        train, dev = split_by_hash(train, paths["train"])
+        train, dev = split_by_hash(train, task, paths["train"])
         notes.append(f"no dev file: {len(dev)} of the training examples are set aside as dev, by hash of their text")
     if settings.limit_train and settings.limit_train < len(train):
         notes.append(f"train: {settings.limit_train} of {len(train)} examples, chosen by hash")
@@ -97,15 +97,15 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     return paths
 
 
-def hash_of(example: Example) -> float:
+def hash_of(texts: Sequence[str]) -> float:
     """A number in [0, 1) that depends on the texts alone, so that the same texts land on the same side of a split."""
-    digest = hashlib.blake2b("\x1f".join(example.texts).encode(), digest_size=8).digest()
+    digest = hashlib.blake2b("\x1f".join(texts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64
 
 
-def split_by_hash(examples: Sequence[Example], where: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+def split_by_hash(examples: Sequence[Example], task: Task, where: Path) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """(train, dev): the examples with the smallest hashes are dev; equal texts stay together."""
-    hashes = [hash_of(example) for example in examples]
+    hashes = [hash_of(task.side(example)) for example in examples]
     cut = sorted(hashes)[math.ceil(len(hashes) * DEV_SHARE) - 1]
     dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
     train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
@@ -116,5 +116,5 @@ def split_by_hash(examples: Sequence[Example], where: Path) -> tuple[tuple[Examp
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> tuple[Example, ...]:
     """`limit` examples, in the file's order."""
-    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i]), i))
+    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i].texts), i))
     return tuple(examples[i] for i in sorted(order[:limit]))

@@ -7,6 +7,7 @@ Answers that the file may hold are not looked at: predicting is not evaluating.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,12 @@ class Predictions:
     def rows(self) -> list[tuple[str, ...]]:
         """A table, header first."""
         return self.task.table(self.values, self.examples)
+
+    def to_json(self) -> bytes:
+        """Of questions the official scorers' file, id -> answer; otherwise the table's rows as objects."""
+        official = self.task.files("", self.values, self.examples).get(".predictions.json")
+        header, *rows = self.rows()
+        return official or (json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def predict(model: str, file: Path, text_column: Sequence[str] = (), columns: Sequence[str] = (), device: str = "auto") -> Predictions:

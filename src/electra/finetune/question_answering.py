@@ -201,6 +201,14 @@ class QuestionAnswering(Task):
         null = float(min(null_scores))
         return Prediction(best, null if self.joint or not best else null - best[0].score)
 
+    def side(self, example: Example) -> tuple[str, ...]:
+        """Questions about one context stay together."""
+        return (example.texts[1],)
+
+    def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
+        """Each answer's mean probability over the models, and the mean null odds."""
+        return [ensemble(of_one, self.n_best) for of_one in zip(*predictions, strict=True)]
+
     def said(self, prediction: Prediction) -> Span:
         """The answer given, at the fixed threshold."""
         return NOTHING if self.unanswerable and prediction.null_odds > self.threshold else prediction.best
@@ -308,6 +316,19 @@ def probabilities(prediction: Prediction) -> list[float]:
     scores = np.array([span.score for span in prediction.spans] or [0.0])
     shares = np.exp(scores - scores.max())
     return [float(share) for share in shares / shares.sum()]
+
+
+def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
+    """One prediction of several models'. What a model does not list has no probability there."""
+    shares: dict[str, float] = {}
+    spans: dict[str, Span] = {}
+    for prediction in predictions:
+        for span, share in zip(prediction.spans, probabilities(prediction), strict=False):
+            shares[span.text] = shares.get(span.text, 0.0) + share / len(predictions)
+            spans.setdefault(span.text, span)
+    ranked = sorted(spans, key=lambda text: -shares[text])[:count]
+    best = tuple(replace(spans[text], start_logit=float(np.log(max(shares[text], 1e-300))), end_logit=0.0) for text in ranked)
+    return Prediction(best, float(np.mean([prediction.null_odds for prediction in predictions])))
 
 
 def n_best(prediction: Prediction) -> list[dict[str, Any]]:

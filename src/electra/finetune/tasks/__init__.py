@@ -83,8 +83,8 @@ class Task(ABC):
         """The task as the settings want it: the fields of Settings that concern a task, by name (also those of an earlier record)."""
         if options["head"] == "joint" and self.head != "reader":
             raise ConfigError("the joint head finds answers in texts", where="--head", fix="Use it with --task squad, squad2 or qa")
-        if options.get("ensemble") and self.head == "reader":
-            raise ConfigError("answers in texts are not averaged", where="--ensemble", fix="Leave it out")
+        if options.get("class_weights") == "balanced" and (self.head == "reader" or self.num_outputs == 1):
+            raise ConfigError(f"{self.name} has no classes", where="--class-weights", fix="Leave it out")
         if options.get("multi_label") and self.head != "classifier":
             raise ConfigError("only a text can have several labels here", where="--multi-label", fix="Use --task classification or pair")
         changes: dict[str, Any] = {"balanced": options.get("class_weights") == "balanced"}
@@ -141,6 +141,10 @@ class Task(ABC):
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
         """Name -> content: what is written of the predictions of "dev" or "test"."""
         return {f"{split}.tsv": format_tsv(self.table(predictions, examples))}
+
+    def side(self, example: Example) -> tuple[str, ...]:
+        """What decides by its hash on which side of a split the example falls."""
+        return example.texts
 
     def knows(self, example: Example) -> bool:
         """Whether the example's answer is one that the task can score."""
