@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from electra.analysis.parts import by_depth, interface
-from electra.analysis.parts.encoders import TREEBANK, UNTRAINED, Named, Words, common_words, encoders_of, treebank
+from electra.analysis.parts.encoders import TREEBANK, UNTRAINED, Words, common_words, encoders_of, treebank
 from electra.analysis.parts.interface import Cell, Data, Input, ProbeDataError, Progress, Report, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import Sentence
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Vectors = npt.NDArray[Any]
 
 CHANCE = "chance"
 AROUND = 4  # words of context shown on either side
-TIE = 1e-6  # cosines this close are equal
+READINGS = "How often the nearest occurrence of the same form has the same part of speech."
+FORMS = "How often the nearest word of all is the same form: how far the space is ordered by form."
+TIE = 1e-5  # cosines this close are equal
 
 
 @dataclass(frozen=True)
@@ -63,64 +67,48 @@ class Probe(interface.Probe):
         groups = ambiguous_forms(forms, tags)
         if not groups:
             raise ProbeDataError("no word occurs with two parts of speech", where=data["treebank"][0], fix="Give more sentences")
-        unit = {encoder.name: [centred_unit(depth) for depth in words.vectors[i]] for i, encoder in enumerate(encoders)}
-        progress("readings", 0.6)
         asked = np.concatenate(list(groups.values()))
-        same_reading = {
-            name: [
-                np.concatenate([same_tag(depth[items], tags[items], words.sentence[items]) for items in groups.values()])
-                for depth in depths
-            ]
-            for name, depths in unit.items()
-        }
+        queries = np.arange(len(forms))[:: max(1, len(forms) // self.config.queries) if self.config.queries else 1]
+        same_reading: dict[str, list[Floats]] = {}
+        same_form: dict[str, list[Floats]] = {}
+        last: dict[str, Vectors] = {}  # the vectors of the last depth
+        for number, encoder in enumerate(encoders):
+            same_reading[encoder.name], same_form[encoder.name] = [], []
+            for depth, vectors in enumerate(words.vectors[number]):
+                progress(f"neighbours by {encoder.name}", 0.5 + 0.5 * (number + depth / len(words.vectors[number])) / len(encoders))
+                last[encoder.name] = unit = centred_unit(vectors)
+                same = [same_tag(unit[items], tags[items], words.sentence[items]) for items in groups.values()]
+                same_reading[encoder.name].append(np.concatenate(same))
+                near = nearest(unit, queries, words.sentence)
+                same_form[encoder.name].append(((near >= 0) & (forms[near] == forms[queries])).astype(np.float64))
         chance = np.concatenate([expected_at_random(tags[items], words.sentence[items]) for items in groups.values()])
         comparable = np.isfinite(chance)
-        points = {**same_reading, CHANCE: [np.nan_to_num(chance)]}
-        found = by_depth.ratios(points, comparable, words.sentence[asked], self.config.resamples)
+        draws = words.sentence[asked], self.config.resamples
+        found = by_depth.ratios({**same_reading, CHANCE: [np.nan_to_num(chance)]}, comparable, *draws)
         by_chance = found.pop(CHANCE)[0]
-        ahead = (
-            by_depth.ratios(by_depth.ahead(same_reading), comparable, words.sentence[asked], self.config.resamples) if len(unit) > 1 else {}
-        )
-        progress("all words", 0.8)
-        queries = np.arange(len(forms))[:: max(1, len(forms) // self.config.queries) if self.config.queries else 1]
-        same_form = {
-            name: [(forms[nearest(depth, queries, words.sentence)] == forms[queries]).astype(float) for depth in depths]
-            for name, depths in unit.items()
-        }
+        ahead = by_depth.ratios(by_depth.ahead(same_reading), comparable, *draws) if len(encoders) > 1 else {}
         lexical = by_depth.ratios(same_form, 1.0, words.sentence[queries], self.config.resamples)
         first = encoders[0].name
         tables = [
-            by_depth.table("Nearest occurrence of the same form has the same part of speech", found, f"Chance: {by_chance.value:.3f}."),
-            by_depth.table("Nearest word of all is the same form", lexical, "How far the space is ordered by form."),
-            self._examples(encoders, unit, groups, sentences, words),
+            by_depth.table("Readings told apart", found, f"{READINGS} Chance: {by_chance.value:.3f}."),
+            by_depth.table("Neighbours of the same form", lexical, FORMS),
+            self._examples(last, groups, sentences, words),
         ]
         figures = [
             by_depth.figure(
-                "readings",
-                "Readings told apart",
-                note="",
-                y="same part of speech",
-                found=found,
-                references={CHANCE: by_chance.value or 0.0},
+                "readings", "Readings told apart", note=READINGS, y="share", found=found, references={CHANCE: by_chance.value or 0.0}
             ),
-            by_depth.figure("forms", "Neighbours of the same form", note="", y="share of words", found=lexical),
+            by_depth.figure("forms", "Neighbours of the same form", note=FORMS, y="share", found=lexical),
         ]
         notes = [
             f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences, in {len(sentences)} sentences.",
             f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common direction is taken out.",
         ]
         if ahead:
-            tables.insert(1, by_depth.table(f"Same part of speech: how far {first} is ahead", ahead, "Paired over the same occurrences."))
+            tables.insert(1, by_depth.table(f"Readings told apart: how far {first} is ahead", ahead, "Paired over the same occurrences."))
         return Report({"same part of speech, last depth": found[first][-1]}, tables, figures, notes)
 
-    def _examples(
-        self,
-        encoders: Sequence[Named],
-        unit: Mapping[str, list[Floats]],
-        groups: Mapping[str, Ints],
-        sentences: Sequence[Sentence],
-        words: Words,
-    ) -> Table:
+    def _examples(self, last: Mapping[str, Vectors], groups: Mapping[str, Ints], sentences: Sequence[Sentence], words: Words) -> Table:
         """For words with several readings, one occurrence of each of the two commonest, and the nearest by each trained encoder."""
         flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
         tags = words.of(sentence.columns[0] for sentence in sentences)
@@ -128,13 +116,13 @@ class Probe(interface.Probe):
         if missing:
             raise ProbeDataError(f"{missing[0]!r} does not occur with two parts of speech", where="words", fix="Name other words")
         chosen = [word.lower() for word in self.config.words] or list(groups)[: self.config.examples]
-        names = [encoder.name for encoder in encoders if encoder.name != UNTRAINED]
+        names = [name for name in last if name != UNTRAINED]
         rows: list[list[Cell]] = []
         for word in chosen:
             items = groups[word]
             for tag, _ in Counter(tags[items].tolist()).most_common(2):
                 place = int(np.flatnonzero(tags[items] == tag)[0])
-                near = [int(nearest(unit[name][-1][items], np.array([place]), words.sentence[items])[0]) for name in names]
+                near = [int(nearest(last[name][items], np.array([place]), words.sentence[items])[0]) for name in names]
                 shown = [place, *near]
                 rows.append([tag, *(in_context(sentences, flat[words.kept[items[i]]], tags[items[i]]) if i >= 0 else "" for i in shown)])
         return Table("Examples, last depth", ("reading", "word in context", *(f"nearest by {name}" for name in names)), rows)
@@ -150,26 +138,26 @@ def ambiguous_forms(forms: npt.NDArray[np.str_], tags: npt.NDArray[np.str_]) -> 
     return {form: found[form] for form in sorted(kept, key=lambda form: (-second[form][0][1], form))}
 
 
-def centred_unit(vectors: npt.NDArray[np.float32]) -> Floats:
-    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+def centred_unit(vectors: npt.NDArray[Any]) -> Vectors:
+    centred = vectors - vectors.mean(0, dtype=np.float64).astype(vectors.dtype)
     return np.asarray(centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12))
 
 
-def nearest(unit: Floats, queries: Ints, sentence: Ints) -> Ints:
+def nearest(unit: Vectors, queries: Ints, sentence: Ints) -> Ints:
     """For each query, the item of another sentence with the highest cosine; -1 where there is none."""
     cosines = _cosines(unit, queries, sentence)
     best = cosines.argmax(1)
     return np.where(np.isfinite(cosines[np.arange(len(queries)), best]), best, -1)
 
 
-def same_tag(unit: Floats, tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
+def same_tag(unit: Vectors, tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
     """For each item, whether the nearest has its tag. Of equally near ones (all are, where vectors know no context) the share that has."""
     cosines = _cosines(unit, np.arange(len(unit)), sentence)
     near = (cosines >= cosines.max(1, keepdims=True) - TIE) & np.isfinite(cosines)
     return np.asarray((near & (tags[:, None] == tags[None, :])).sum(1) / np.maximum(near.sum(1), 1))
 
 
-def _cosines(unit: Floats, queries: Ints, sentence: Ints) -> Floats:
+def _cosines(unit: Vectors, queries: Ints, sentence: Ints) -> Vectors:
     cosines = np.asarray(unit[queries] @ unit.T)
     cosines[sentence[queries][:, None] == sentence[None, :]] = -np.inf
     return cosines
