@@ -38,4 +38,6 @@ def create(options: dict[str, Any], *, vocab_size: int, specials: dict[str, int]
         if key.endswith(("_fraction", "_share")) and value is not None and not 0 <= value <= 1:
             raise ConfigError(f"must be a share from 0 to 1, not {value}", where=f"objective.{key}")
     objective: Objective = module.Objective(config, vocab_size=vocab_size, specials=specials, statistics=statistics)
+    if statistics is not None and getattr(config, "masking", None) == "whole_word":
+        _ = statistics.continues  # refuses a tokenizer that does not mark them, before anything begins
     return objective

@@ -1,0 +1,161 @@
+"""Where replacements come from: networks of several sizes, frequencies, and how a network's samples are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy
+from torch.nn import functional as F
+
+from electra.model.sizes import SIZES, discriminator_config, generator_config
+from electra.objectives.parts import replacing, vocabulary
+from electra.objectives.parts.statistics import Statistics
+from electra.training.distributed import World
+from electra.training.loop import heldout_metrics
+from electra.training.run import build_run
+from electra.training.signals import StopRequest
+
+DRAWS = 200_000
+
+
+def chi_square(drawn: torch.Tensor, probabilities: torch.Tensor) -> float:
+    """Standardised: around 0, some units of deviation at most, when the draws follow the probabilities."""
+    expected = probabilities.double() * len(drawn)
+    counts = torch.bincount(drawn, minlength=len(probabilities)).double()
+    often = expected > 5
+    assert not counts[probabilities == 0].any()
+    freedom = int(often.sum()) - 1
+    return float((((counts - expected) ** 2) / expected)[often].sum() - freedom) / (2 * freedom) ** 0.5
+
+
+@pytest.mark.parametrize("excluded", [None, 7, 0, 299])
+def test_noise_follows_its_weights_without_the_excluded_token(excluded: int | None) -> None:
+    weights = np.random.default_rng(0).integers(0, 1000, 300)
+    weights[[0, 7, 299]] = (900, 5000, 300)
+    uniforms = torch.rand(DRAWS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    noise = replacing.Noise(weights)
+    drawn = noise.draw(uniforms, None if excluded is None else torch.full((DRAWS,), excluded))
+    probabilities = torch.from_numpy(weights).double()
+    if excluded is not None:
+        probabilities[excluded] = 0
+    assert abs(chi_square(drawn, probabilities / probabilities.sum())) < 4
+
+
+def test_noise_at_the_ends_of_its_range() -> None:
+    noise = replacing.Noise(np.array([0, 3, 0, 10**15, 1, 0]))
+    ends = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+    assert noise.draw(ends).tolist() == [1, 4]
+    assert noise.draw(ends, torch.tensor([3, 3])).tolist() == [1, 4]
+    assert noise.draw(ends, torch.tensor([1, 4])).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("name", ["rtd", "electra_15"])
+@pytest.mark.parametrize("generator", ["unigram", "uniform"])
+def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any) -> None:
+    recipe = toy.recipe(objective={"name": name, "generator": generator})
+    run = build_run(recipe, tmp_path, toy.store(), World())
+    assert run.pair.generator is None and run.pair.discriminator is not None
+    assert list(run.objective.weights) == ["rtd"]
+    with_network = build_run(toy.recipe(objective={"name": name}), tmp_path, toy.store(), World())
+    assert run.flops_per_step < with_network.flops_per_step
+    part = run.objective.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
+    sampled = run.objective.noise.draw(part.uniforms)  # type: ignore[attr-defined]
+    counts = torch.from_numpy(Statistics(toy.store()).counts).double()
+    expected = counts if generator == "unigram" else torch.ones(toy.VOCABULARY, dtype=torch.double)
+    expected[list(toy.SPECIALS)] = 0
+    assert abs(chi_square(sampled, expected / expected.sum())) < 4
+    metrics = heldout_metrics(run, StopRequest())
+    assert metrics["auc"] is not None and "generator_loss" not in metrics
+
+
+def test_counts_are_those_of_the_training_text() -> None:
+    store = toy.store()
+    assert Statistics(store).counts.tolist() == [int((store.train.tokens == token).sum()) for token in range(toy.VOCABULARY)]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_disallowing_the_truth_renormalises_the_rest(temperature: float) -> None:
+    pair = toy.pair_for(toy.objective("rtd"))
+    torch.manual_seed(0)
+    hidden = torch.randn(1, pair.generator.encoder.config.hidden_size) * 3  # type: ignore[union-attr]
+    with torch.no_grad():
+        p = (pair.generator.logits(hidden)[0] / temperature).softmax(-1)  # type: ignore[union-attr]
+        truth = int(p.argmax())
+        uniforms = torch.rand(DRAWS // 4, dtype=torch.float64)
+        rows = (hidden.expand(len(uniforms), -1), torch.full((len(uniforms),), truth), uniforms, temperature)
+        _, drawn, _ = vocabulary.loss_and_sample(pair.generator, *rows, disallow_correct=True)  # type: ignore[arg-type]
+    p[truth] = 0
+    assert abs(chi_square(drawn, p / p.sum())) < 4
+
+
+def test_even_a_certain_generator_can_be_forbidden_the_truth() -> None:
+    pair = toy.pair_for(toy.objective("rtd"))
+    assert pair.generator is not None
+    with torch.no_grad():
+        pair.generator.head.bias[9] = 500.0
+    hidden = torch.randn(3, pair.generator.encoder.config.hidden_size)
+    uniforms = torch.tensor([0.0, 0.5, 0.999], dtype=torch.float64)
+    _, drawn, _ = vocabulary.loss_and_sample(pair.generator, hidden, torch.full((3,), 9), uniforms, disallow_correct=True)
+    assert 9 not in drawn.tolist() and len(set(drawn.tolist())) > 1
+
+
+def test_without_sampling_dropout_samples_are_those_of_evaluation() -> None:
+    for name in ("rtd", "replace_mlm"):
+        plain, still = toy.objective(name), toy.objective(name, sampling_dropout=False)
+        pair = toy.pair_for(plain, dropout=0.5, attention_dropout=0.5)
+        part = plain.corrupt(toy.batches().batch(0, 16), 3, 0.0)
+        expected = plain.forward(pair.eval(), part).observed["sampled"]
+        pair.train()
+        torch.manual_seed(0)
+        outcome = still.forward(pair, part)
+        assert torch.equal(outcome.observed["sampled"], expected)
+        torch.manual_seed(0)
+        noisy = plain.forward(pair, part)
+        small = "sampler" if name == "replace_mlm" else "mlm"
+        assert not torch.equal(noisy.observed["sampled"], expected)
+        assert torch.equal(noisy.losses[small], outcome.losses[small]), "the loss keeps its dropout"
+        assert all(module.training for module in pair.modules())
+        shapes = toy.shapes_for(plain)
+        assert still.sequence_flops(shapes, 16) > plain.sequence_flops(shapes, 16)
+
+
+def test_label_smoothing_and_focal_loss() -> None:
+    made, smooth, focal = (toy.objective("rtd", **options) for options in ({}, {"label_smoothing": 0.2}, {"focal_gamma": 2.0}))
+    pair = toy.pair_for(made)
+    part = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
+    plain = made.forward(pair, part)
+    logits, replaced = plain.observed["replaced_logits"], plain.observed["replaced"].float()
+    expected = 0.9 * F.binary_cross_entropy_with_logits(logits, replaced, reduction="sum")
+    expected += 0.1 * F.binary_cross_entropy_with_logits(logits, 1 - replaced, reduction="sum")
+    assert torch.allclose(smooth.forward(pair, part).losses["rtd"], expected, rtol=1e-5)
+
+    generator = pair.generator
+    assert generator is not None
+    hidden = generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[part.masked_positions]
+    p = generator.logits(hidden).softmax(-1).gather(1, part.targets[:, None])
+    by_hand = (-((1 - p) ** 2) * p.log()).sum()
+    loss = focal.forward(pair, part).losses["mlm"]
+    assert torch.allclose(loss, by_hand, rtol=1e-5)
+    weights = [generator.head.dense.weight, generator.encoder.token_table()]
+    for a, b in zip(torch.autograd.grad(loss, weights), torch.autograd.grad(by_hand, weights), strict=True):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+    fixed = focal.for_evaluation(0.15)
+    assert fixed.config.focal_gamma == 0 and focal.config.focal_gamma == 2, "held-out losses are plain"
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize("size", list(SIZES))
+def test_generators_of_every_width_have_whole_heads(size: str, architecture: Any) -> None:
+    full = discriminator_config(SIZES[size], architecture, vocab_size=100, dropout=0.1, attention_dropout=0.1, pad_id=0)
+    widths = [1 / 8, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0]
+    shapes = [generator_config(full, width, 1.0) for width in widths]
+    for width, shape in zip(widths, shapes, strict=True):
+        assert shape.hidden_size % shape.num_heads == 0 and shape.hidden_size // shape.num_heads % 2 == 0
+        assert shape.num_heads == max(1, shape.hidden_size // 64) and shape.hidden_size // shape.num_heads <= 64
+        assert abs(shape.hidden_size - width * full.hidden_size) <= 32
+    assert [shape.hidden_size for shape in shapes] == sorted(shape.hidden_size for shape in shapes)
+    assert generator_config(full, 1.0, 1.0) == full
+    assert generator_config(full, 0.5, 1 / 2).num_layers == full.num_layers // 2

@@ -1,0 +1,155 @@
+"""Schemes of masking: how many, where never, and what makes each what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import toy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from electra import objectives
+from electra.errors import ConfigError
+from electra.objectives.parts import masking
+from electra.objectives.parts.masking import Options
+from electra.objectives.parts.statistics import Statistics
+
+SCHEMES = ("uniform", "frequency", "whole_word", "span")
+NAMES = [name for name in objectives.names() if issubclass(objectives.module_of(name).Config, Options)]
+
+
+@dataclass
+class Pieces:
+    """Stands in for a tokenizer in which every third token goes on with a word."""
+
+    digest: str = "toy"
+    every: int = 3
+
+    def id_to_token(self, token: int) -> str:
+        return f"##{token}" if self.every and token % self.every == 0 else str(token)
+
+
+def statistics(every: int = 3) -> Statistics:
+    return Statistics(replace(toy.store(), given_tokenizer=Pieces(every=every)))  # type: ignore[arg-type]
+
+
+def objective(name: str, scheme: str, **options: Any) -> Any:
+    return objectives.create(
+        {"name": name, "masking": scheme, **options},
+        vocab_size=toy.VOCABULARY,
+        specials=toy.SPECIALS._asdict(),
+        statistics=statistics(),
+    )
+
+
+rows = st.integers(0, 2**32 - 1).map(np.random.default_rng).map(lambda random: (random, random.random((6, 40)) < random.random()))
+fractions = st.floats(0.0, 1.0)
+
+
+def runs(chosen: npt.NDArray[np.bool_]) -> list[int]:
+    """The lengths of the runs of True in a row."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(int), [0]])))
+    return list(edges[1::2] - edges[::2])
+
+
+@given(rows, fractions)
+def test_the_budget_is_met_and_specials_are_left_alone(drawn: Any, fraction: float) -> None:
+    random, special = drawn
+    scores, lengths, counts = random.random(special.shape), random.random(special.shape), random.integers(0, 99, special.shape)
+    wanted = [0 if free == 0 else min(max(1, round(fraction * free)), free) for free in (~special).sum(1)]
+    for chosen in (
+        masking.choose(special, scores, fraction),
+        masking.choose_rare(special, counts, scores, fraction),
+        masking.choose_spans(special, scores, lengths, fraction),
+    ):
+        assert not (chosen & special).any()
+        assert chosen.sum(1).tolist() == wanted
+
+
+@given(rows, fractions)
+def test_words_are_masked_whole_or_not_at_all(drawn: Any, fraction: float) -> None:
+    random, special = drawn
+    continues = random.random(special.shape) < 0.4
+    chosen = masking.choose_words(special, continues, random.random(special.shape), fraction)
+    assert not (chosen & special).any()
+    for row in range(len(special)):
+        words: list[list[int]] = []
+        for position in np.flatnonzero(~special[row]):
+            if position > 0 and not special[row, position - 1] and continues[row, position]:
+                words[-1].append(position)
+            else:
+                words.append([position])
+        assert all(chosen[row, word].all() or not chosen[row, word].any() for word in words)
+        room = masking.budget(special, fraction)[row]
+        left = room - chosen[row].sum()
+        unmasked = [len(word) for word in words if not chosen[row, word].any()]
+        if left >= 0:
+            assert all(size > left for size in unmasked), "no word that still fits is left out"
+        else:
+            assert min(len(word) for word in words) > room, "only where no word fits"
+
+
+def test_rare_tokens_are_masked_more_often() -> None:
+    """The chance of the first draw is 1 / sqrt(count): three tokens, one masked, 40,000 rows."""
+    counts = np.tile([0, 3, 15], (40_000, 1))
+    scores = np.random.default_rng(0).random(counts.shape)
+    chosen = masking.choose_rare(np.zeros_like(counts, dtype=bool), counts, scores, 1 / 3)
+    weights = np.array([1, 1 / 2, 1 / 4])
+    assert np.allclose(chosen.mean(0), weights / weights.sum(), atol=0.01)
+
+
+def test_spans_have_the_published_lengths() -> None:
+    """A budget of one span in a long row: lengths are geometric, renormalised over 1 to 10, of mean 3.8."""
+    random = np.random.default_rng(0)
+    special = np.zeros((4000, 200), dtype=bool)
+    lengths = random.random(special.shape)
+    chosen = masking.choose_spans(special, random.random(special.shape), lengths, 10 / 200)
+    assert (chosen.sum(1) == 10).all()
+    sizes = np.searchsorted(masking.SPAN_LENGTHS, random.random(200_000), side="right") + 1
+    assert sizes.min() == 1 and sizes.max() == 10
+    assert abs(sizes.mean() - 3.797) < 0.02
+    share = np.bincount(sizes, minlength=11)[1:] / len(sizes)
+    assert np.allclose(share, 0.2 * 0.8 ** np.arange(10) / (1 - 0.8**10), atol=0.004)
+    observed = np.mean([length for row in chosen for length in runs(row)])
+    by_itself = np.mean([length for row in masking.choose(special, random.random(special.shape), 10 / 200) for length in runs(row)])
+    assert observed > 2.5 and by_itself < 1.2
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_objective_can_mask_in_every_way(name: str, scheme: str) -> None:
+    made = objective(name, scheme, mask_fraction=0.3)
+    whole = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
+    parts = [made.corrupt(toy.batches().batch(0, 8, start, start + 4), 3, 0.0) for start in (0, 4)]
+    assert whole.masked_ids.tolist() == [row for part in parts for row in part.masked_ids.tolist()], "whatever the batch layout"
+    assert not set(whole.targets.tolist()) & {toy.SPECIALS.cls, toy.SPECIALS.sep, toy.SPECIALS.pad}
+    other = objective(name, "uniform", mask_fraction=0.3).corrupt(toy.batches().batch(0, 8), 3, 0.0)
+    assert (whole.masked_positions.tolist() == other.masked_positions.tolist()) == (scheme == "uniform")
+    fixed = made.for_evaluation(0.3).corrupt(toy.batches().batch(0, 8), 3, 0.0)
+    assert fixed.masked_positions.tolist() == other.masked_positions.tolist(), "held-out masks are uniform"
+
+
+def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
+    """Told before the run begins."""
+    with pytest.raises(ConfigError, match=r"objective\.masking: whole words cannot be told: no token of this tokenizer begins with"):
+        objectives.create(
+            {"name": "rtd", "masking": "whole_word"},
+            vocab_size=toy.VOCABULARY,
+            specials=toy.SPECIALS._asdict(),
+            statistics=statistics(every=0),
+        )
+
+
+def test_whole_words_of_real_ids() -> None:
+    made = objective("rtd", "whole_word", mask_fraction=0.4)
+    batch = toy.batches().batch(0, 200)
+    part = made.corrupt(batch, 3, 0.0)
+    chosen = np.zeros(batch.input_ids.size, dtype=bool)
+    chosen[part.masked_positions.numpy()] = True
+    chosen = chosen.reshape(batch.input_ids.shape)
+    goes_on = (batch.input_ids % 3 == 0)[:, 1:] & ~batch.special[:, 1:] & ~batch.special[:, :-1]
+    assert goes_on.any() and (chosen[:, 1:] == chosen[:, :-1])[goes_on].all()

@@ -1,0 +1,135 @@
+"""The arms of the paper's Table 5: what each learns from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import toy
+from torch.nn import functional as F
+
+from electra.model import flops
+from electra.objectives.parts import replacing, vocabulary
+
+
+def built(name: str, rows: int = 8, **options: Any) -> tuple[Any, Any, Any]:
+    made = toy.objective(name, **options)
+    return made, toy.pair_for(made), made.corrupt(toy.batches().batch(0, rows), 3, 0.0)
+
+
+def test_electra_15_learns_from_the_masked_positions_alone() -> None:
+    made, pair, part = built("electra_15")
+    outcomes = {}
+
+    def keep(module: Any, inputs: Any, output: torch.Tensor) -> None:
+        outcomes["logits"] = output
+        output.retain_grad()
+
+    pair.discriminator.head.register_forward_hook(keep)
+    outcome = made.forward(pair, part)
+    outcome.losses["rtd"].backward()
+    at = torch.zeros(part.input_ids.numel(), dtype=torch.bool)
+    at[part.masked_positions] = True
+    gradient = outcomes["logits"].grad
+    assert not gradient[~at].any() and gradient[at].all()
+    assert part.counts["rtd"] == part.counts["mlm"] == int(at.sum())
+
+
+def test_electra_15_is_rtd_where_it_looks() -> None:
+    made, pair, part = built("electra_15")
+    whole, some = toy.objective("rtd").forward(pair, part), made.forward(pair, part)
+    chosen = torch.isin(part.real().flatten().nonzero().flatten(), part.masked_positions)
+    assert torch.equal(whole.observed["replaced_logits"][chosen], some.observed["replaced_logits"])
+    assert torch.equal(whole.observed["replaced"][chosen], some.observed["replaced"])
+    assert torch.equal(whole.losses["mlm"], some.losses["mlm"])
+
+
+def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
+    made, pair, part = built("replace_mlm")
+    read = []
+    pair.generator.encoder.register_forward_hook(lambda module, inputs, output: read.append((inputs[0], output)))
+    outcome = made.forward(pair, part)
+    [(ids, hidden)] = read
+    untouched = torch.ones(part.input_ids.numel(), dtype=torch.bool)
+    untouched[part.masked_positions] = False
+    assert torch.equal(ids.flatten()[untouched], part.input_ids.flatten()[untouched])
+    assert torch.equal(ids.flatten()[part.masked_positions], outcome.observed["sampled"])
+    logits = pair.generator.logits(hidden.flatten(0, 1)[part.masked_positions])
+    assert torch.allclose(outcome.losses["mlm"], F.cross_entropy(logits, part.targets, reduction="sum"), rtol=1e-5)
+
+
+def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
+    """The loss of every token of the vocabulary in turn, turned back into probabilities."""
+    _, pair, part = built("all_tokens_mlm", rows=1)
+    hidden = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[:4]
+    gate = pair.heads["copy"](hidden).squeeze(-1) + torch.tensor([-3.0, 0.0, 2.0, 9.0])
+    shown = part.input_ids.flatten()[:4]
+    total = torch.zeros(4)
+    with torch.no_grad():
+        for token in range(toy.VOCABULARY):
+            for slot in range(4):
+                one = slice(slot, slot + 1)
+                loss, _ = vocabulary.copy_loss(pair.generator, hidden[one], torch.tensor([token]), shown[one], gate[one])
+                total[slot] += torch.exp(-loss)
+    assert torch.allclose(total, torch.ones(4), atol=1e-5)
+
+
+def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, pair, _ = built("all_tokens_mlm")
+    generator = pair.generator
+    torch.manual_seed(1)
+    hidden = torch.randn(37, generator.encoder.config.hidden_size, requires_grad=True)
+    gate = torch.randn(37, requires_grad=True)
+    targets = torch.randint(5, toy.VOCABULARY, (37,))
+    shown = torch.where(torch.rand(37) < 0.7, targets, torch.randint(5, toy.VOCABULARY, (37,)))
+    monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)
+    parameters = [hidden, gate, generator.head.dense.weight, generator.encoder.token_table(), generator.head.bias]
+    loss, guesses = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
+    ours = torch.autograd.grad(3 * loss, parameters)
+    logits = generator.logits(hidden)
+    copy = gate.sigmoid()[:, None]
+    p = copy * F.one_hot(shown, toy.VOCABULARY) + (1 - copy) * logits.softmax(-1)
+    plain = -p.gather(1, targets[:, None]).log().sum()
+    theirs = torch.autograd.grad(3 * plain, parameters)
+    assert torch.allclose(loss, plain, rtol=1e-5) and torch.equal(guesses, logits.argmax(-1))
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_sure_gate_is_no_trouble() -> None:
+    """A gate that is certain and wrong leaves a finite loss, and gradients."""
+    _, pair, _ = built("all_tokens_mlm")
+    hidden = torch.randn(4, pair.generator.encoder.config.hidden_size)
+    gate = torch.tensor([80.0, -80.0, 80.0, -80.0], requires_grad=True)
+    targets, shown = torch.tensor([7, 7, 7, 7]), torch.tensor([7, 7, 8, 8])
+    loss, _ = vocabulary.copy_loss(pair.generator, hidden, targets, shown, gate)
+    (gradient,) = torch.autograd.grad(loss, gate)
+    assert torch.isfinite(loss) and torch.isfinite(gradient).all()
+    assert float(gradient[2]) == pytest.approx(1) and float(gradient[0]) == pytest.approx(0, abs=1e-6)
+
+
+def test_all_tokens_mlm_learns_at_every_real_token() -> None:
+    made, pair, part = built("all_tokens_mlm")
+    assert part.counts["mlm"] == int(part.real().sum()) > part.counts["sampler"] == len(part.targets)
+    outcome = made.forward(pair, part)
+    ids = replacing.put(part, outcome.observed["sampled"])
+    hidden = pair.generator.encoder(ids, part.position_ids, part.piece_ids).flatten(0, 1)
+    copy = pair.heads["copy"](hidden).sigmoid()
+    p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.generator.logits(hidden).softmax(-1)
+    plain = -p.gather(1, part.input_ids.flatten()[:, None]).log().squeeze(1)[part.real().flatten()].sum()
+    assert torch.allclose(outcome.losses["mlm"], plain, rtol=1e-5)
+    right = pair.generator.logits(hidden)[part.masked_positions].argmax(-1) == part.targets
+    assert torch.equal(outcome.observed["guessed"], right)
+
+
+def test_flops_of_each_arm() -> None:
+    """Replace MLM is the sum of its two networks; All-Tokens MLM adds the output layer at all other positions, and a gate."""
+    T, full = 16, toy.config()
+    arms = {name: toy.objective(name) for name in ("mlm", "rtd", "electra_15", "replace_mlm", "all_tokens_mlm")}
+    cost = {name: made.sequence_flops(toy.shapes_for(made), T) for name, made in arms.items()}
+    small = toy.shapes_for(arms["replace_mlm"]).sampler
+    assert cost["replace_mlm"] == cost["mlm"] + flops.sequence_flops(small, None, T, masked_fraction=0.15)
+    rest = 2 * (flops.vocabulary_flops(full, T, 0.85) + 2 * full.hidden_size * T)
+    assert cost["all_tokens_mlm"] == pytest.approx(cost["replace_mlm"] + rest)
+    assert cost["electra_15"] == cost["rtd"] > cost["mlm"]
