@@ -269,7 +269,7 @@ def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], st
             series.append(_series(label or metric_title(results, metric), members))
         ends = min(placed.values()), max(placed.values())
         series += [
-            _series(title_of(results, name), [(end, one | {"low": None, "high": None}) for end in ends], "reference")
+            _series(title_of(results, name), [(end, one | {"low": None, "high": None}) for end in ends])
             for name, one in final.items()
             if name not in placed
         ]

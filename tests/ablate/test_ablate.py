@@ -1,0 +1,155 @@
+"""A whole small study through the command line: interrupted, killed, continued, and equal to the bit to one that never stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import STUDY
+from driven import OBJECTS, SUBJECTS, VERBS, environment, fingerprint, launch, steps_done
+
+from electra.ablate import plan, worker
+from electra.cli.main import main
+from electra.data.store import TokenStore
+from electra.training.signals import StopRequest
+
+JOBS = [plan.Job(arm, 1.0, seed) for seed in (1, 2) for arm in ("mlm", "rtd")]
+
+
+def write_panel(folder: Path) -> Path:
+    """Sentences in CoNLL-U: what comes first is tagged NOUN, then VERB, then DET."""
+    for split, shift in (("train", 0), ("dev", 1)):
+        lines = []
+        for index, subject in enumerate(SUBJECTS * 5):
+            verb, thing = VERBS[(index + shift) % 6], OBJECTS[(index * 5 + shift) % 6]
+            words = [(word, tag) for text, tag in ((subject, "NOUN"), (verb, "VERB"), (thing, "DET")) for word in text.split()]
+            lines += [f"{number}\t{word}\t_\t{tag}\t_\t_\t0\troot\t_\t_" for number, (word, tag) in enumerate(words, 1)] + [""]
+        path = folder / "ud-english-ewt" / f"{split}.conllu"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def command(study_file: Callable[[], Path], recipe_file: str, toy_store: Path, tmp_path: Path) -> list[str]:
+    data = write_panel(tmp_path / "data")
+    fixed = ["--store", str(toy_store), "--recipe", recipe_file, "--out", str(tmp_path / "out"), "--threads", "1", "--seeds", "2"]
+    return ["ablate", str(study_file()), *fixed, "--budget", "30steps", "--panel-data", str(data), "--panel", "pos"]
+
+
+def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
+    while steps_done(folder) < step:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+
+
+def score(folder: Path) -> Any:
+    return {key: value for key, value in json.loads((folder / "score.json").read_text()).items() if key != "seconds"}
+
+
+@pytest.mark.timeout(600)
+def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], tmp_path: Path) -> None:
+    out, start = tmp_path / "out", [sys.executable, "-m", "electra", *command]
+
+    process = launch(start)
+    wait_for(out / "arms" / "mlm" / "seed-1", 6, process)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=240)[0]
+    assert process.returncode == 143, said
+    assert "stopped; the same command continues from here" in said
+    assert json.loads((out / "results.json").read_text())["complete"] is False
+
+    process = launch(start)
+    wait_for(out / "arms" / "rtd" / "seed-1", 6, process)
+    process.kill()
+    process.communicate(timeout=60)
+    done_before = (out / "arms" / "mlm" / "seed-1" / "score.json").stat().st_mtime_ns
+
+    process = launch(start)
+    said = process.communicate(timeout=400)[0]
+    assert process.returncode == 0, said
+    assert "4 runs, 1 of them done" in said
+    assert (out / "arms" / "mlm" / "seed-1" / "score.json").stat().st_mtime_ns == done_before
+    results = json.loads((out / "results.json").read_text())
+    assert results["complete"] and results["primary"] == "panel"
+    assert [arm["runs"] for arm in results["budgets"][0]["arms"].values()] == [2, 2]
+    assert "<h2>Result</h2>" in (out / "report.html").read_text()
+
+    calm = tmp_path / "calm"  # the same plan, carried out here without a stop
+    calm.mkdir()
+    (calm / plan.RECORD).write_bytes((out / plan.RECORD).read_bytes())
+    TokenStore.open(plan.read_plan(out)["store"]).tokenizer.save(calm / "tokenizer")
+    with StopRequest() as stop:
+        for job in JOBS:
+            assert worker.run_job(calm, job, 1, stop) == 0
+            assert fingerprint(job.folder(out)) == fingerprint(job.folder(calm))
+            assert score(job.folder(out)) == score(job.folder(calm))
+
+
+def test_a_finished_study_is_not_done_again_and_another_is_refused(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """The worker is replaced by one that leaves a score behind, so that this asks the command alone."""
+    fake = (
+        "import sys, json; from pathlib import Path; out, arm, _, seed, _ = sys.argv[1:]; folder = Path(out, 'arms', arm, 'seed-' + seed); "
+    )
+    fake += "folder.mkdir(parents=True, exist_ok=True); panel = json.loads(Path(out, 'study.json').read_text())['panel']['identity']; "
+    fake += "arm + seed == 'rtd2' and sys.exit('error: no luck'); "
+    fake += "(folder / 'score.json').write_text(json.dumps({'panel': panel, 'scores': {'pos': {'value': 0.5 + int(seed) / 10}}}))"
+    started: list[list[str]] = []
+    popen = subprocess.Popen
+
+    def start(words: list[str], **options: Any) -> Any:
+        started.append(words[3:])
+        return popen([sys.executable, "-c", fake, *words[3:]], **{**options, "env": environment()})
+
+    monkeypatch.setattr("electra.ablate.runner.subprocess.Popen", start)
+    assert main(command) == 1
+    said = capsys.readouterr().out
+    assert "rtd, seed 2 failed: no luck  (4 of 4 runs)" in said and "failed: rtd, seed 2: no luck" in said
+    assert [(words[1], words[3]) for words in started] == [("mlm", "1"), ("rtd", "1"), ("mlm", "2"), ("rtd", "2")]
+    assert "mlm: panel 0.6500" in said
+
+    assert main([*command, "--jobs", "2"]) == 1
+    assert [(words[1], words[3]) for words in started[4:]] == [("rtd", "2")]  # what failed is tried again, the rest is not
+    assert main([*command, "--budget", "40steps"]) == 2
+    assert "holds another study: flops was" in capsys.readouterr().err
+
+
+REFUSED = {
+    ("--seeds", "0"): "--seeds: must be at least 1, not 0",
+    ("--jobs", "0"): "--jobs: must be at least 1, not 0",
+    ("--budget", "3steps"): "too few for the 10 held-out evaluations",
+    ("--budget", "much"): "is no budget",
+    ("--panel", "pox"): "no task named 'pox'",
+    ("--panel-data", "nowhere"): "no train file for the panel",
+    ("--store", "nowhere"): "no such token store",
+    ("--recipe", "tinny"): "no recipe named 'tinny'",
+}
+
+
+@pytest.mark.parametrize("option", REFUSED, ids=" ".join)
+def test_what_is_wrong_ends_as_one_line(option: tuple[str, str], command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, *option]) == 2
+    said = capsys.readouterr().err
+    assert REFUSED[option] in said and said.count("\n") == 1
+
+
+def test_wrong_studies_and_folders_end_as_one_line(command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text(STUDY.replace("mlm", "mln", 1))
+    assert main(["ablate", str(tmp_path / "bad.toml"), *command[2:]]) == 2
+    assert "'mln' is not one of the arms. Did you mean 'mlm'?" in capsys.readouterr().err
+    (tmp_path / "bad.toml").write_text(STUDY.replace('"rtd"', '"rdt"'))
+    assert main(["ablate", str(tmp_path / "bad.toml"), *command[2:]]) == 2
+    assert "toy" not in (said := capsys.readouterr().err) and "arm rtd" in said and "Did you mean 'rtd'?" in said
+    (tmp_path / "out").mkdir(exist_ok=True)
+    (tmp_path / "out" / "thesis.tex").write_text("mine")
+    assert main(command) == 2
+    assert "holds files that are not a study (thesis.tex" in capsys.readouterr().err

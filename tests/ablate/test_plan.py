@@ -1,0 +1,123 @@
+"""The plan: equal FLOPs for every arm, one data order a replicate, and the refusal of another plan in the same folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy
+from conftest import STUDY
+
+from electra import durable
+from electra.ablate.plan import RECORD, Job, all_jobs, job_recipe, make_plan
+from electra.ablate.study import read_study
+from electra.errors import ConfigError, ElectraError, RunFolderError
+from electra.training.distributed import World
+from electra.training.run import build_run
+
+NO_PANEL: dict[str, Any] = {"folder": "", "tasks": {}, "identity": {}}
+
+
+@pytest.fixture
+def plan(study_file: Callable[[str], Path], recipe_file: str, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    def make(text: str = STUDY, budget: str = "50steps", **changes: Any) -> dict[str, Any]:
+        options = {"recipe": recipe_file, "budget_text": budget, "threads": 1, "panel": NO_PANEL} | changes
+        return make_plan(read_study(study_file(text)), toy.store(), tmp_path / "out", **options)
+
+    return make
+
+
+def spent(plan: dict[str, Any]) -> dict[str, float]:
+    return {name: arm["steps"][-1] * arm["flops_per_step"] for name, arm in plan["fixed"]["arms"].items()}
+
+
+@pytest.mark.parametrize("budget", ["50steps", "7ktokens", "3e10flops"])
+def test_every_arm_gets_the_same_flops_to_half_an_update(budget: str, plan: Callable[..., dict[str, Any]]) -> None:
+    made = plan(budget=budget)
+    for name, flops in spent(made).items():
+        assert abs(flops - made["fixed"]["flops"]) <= made["fixed"]["arms"][name]["flops_per_step"] / 2
+    steps = {name: arm["steps"][-1] for name, arm in made["fixed"]["arms"].items()}
+    assert steps["mlm"] > steps["rtd"]  # one network against two
+
+
+def test_no_arm_gets_less_than_the_steps_or_tokens_asked_for(plan: Callable[..., dict[str, Any]]) -> None:
+    assert min(arm["steps"][-1] for arm in plan(budget="50steps")["fixed"]["arms"].values()) == 50
+    tokens = [arm["steps"][-1] * arm["tokens_per_step"] for arm in plan(budget="7ktokens")["fixed"]["arms"].values()]
+    assert min(tokens) == pytest.approx(7000, abs=64)
+
+
+def test_what_an_update_costs_is_what_its_run_says(plan: Callable[..., dict[str, Any]]) -> None:
+    made = plan()
+    for name, arm in made["fixed"]["arms"].items():
+        run = build_run(job_recipe(made, Job(name, 1.0, 1), threads=1), Path("."), toy.store(), World())
+        assert (run.flops_per_step, run.total_steps) == (arm["flops_per_step"], arm["steps"][-1])
+
+
+def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(plan: Callable[..., dict[str, Any]]) -> None:
+    made = plan()
+    runs = {
+        (arm, seed): build_run(job_recipe(made, Job(arm, 1.0, seed), threads=1), Path("."), toy.store(), World())
+        for arm in ("mlm", "rtd")
+        for seed in (1, 2)
+    }
+    digests = {key: [run.batch_digest(step) for step in range(5)] for key, run in runs.items()}
+    assert digests["mlm", 1] == digests["rtd", 1] != digests["mlm", 2] == digests["rtd", 2]
+
+
+def test_smaller_budgets_are_runs_of_their_own(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
+    assert made["fixed"]["arms"]["rtd"]["steps"] == [20, 80]
+    jobs = all_jobs(made, range(1, 3))
+    assert [(job.seed, job.share) for job in jobs[:5]] == [(1, 0.25), (1, 0.25), (1, 1.0), (1, 1.0), (2, 0.25)]
+    assert len({job.folder(tmp_path) for job in jobs}) == len(jobs) == 8
+    assert job_recipe(made, Job("rtd", 0.25, 2), threads=1).training.steps == 20
+
+
+def test_a_budget_of_time_is_turned_into_flops_once(plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("electra.ablate.plan.seconds_per_step", lambda run: 0.5)
+    made = plan(budget="30s")
+    assert made["fixed"]["arms"]["mlm"]["steps"] == [60]
+    durable.commit_json(tmp_path / "out" / RECORD, made)
+    monkeypatch.setattr("electra.ablate.plan.seconds_per_step", lambda run: 0.25)
+    assert plan(budget="30s")["fixed"] == made["fixed"]
+
+
+@pytest.mark.parametrize(("text", "budget"), [(STUDY, "9steps"), ("budgets = [0.1, 1.0]\n" + STUDY, "50steps"), (STUDY, "1e7flops")])
+def test_a_budget_too_small_for_the_evaluations_is_refused(text: str, budget: str, plan: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(ConfigError, match=r"--budget: .* too few for the 10 held-out evaluations"):
+        plan(text, budget)
+
+
+def test_the_budget_that_the_refusal_names_is_enough(plan: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(budget="1e7flops")
+    advice = caught.value.fix.removeprefix("Give at least ")
+    try:
+        plan(budget=advice)
+    except ConfigError as again:  # another arm is dearer: it says so in turn
+        plan(budget=again.fix.removeprefix("Give at least "))
+
+
+def test_an_arm_that_cannot_be_built_is_named(plan: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(ElectraError, match=r"toy, arm rtd: objective\.mask_fraction: must be a share"):
+        plan(STUDY + "objective.mask_fraction = 1.5\n")
+
+
+def test_another_study_in_the_same_folder_is_refused_naming_what_differs(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    durable.commit_json(tmp_path / "out" / RECORD, plan())
+    with pytest.raises(RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was absent, now 7.0"):
+        plan(STUDY + "objective.discriminator_weight = 7.0\n")
+    with pytest.raises(RunFolderError, match=r"flops was .*, now .*steps was \[50\], now \[60\]"):
+        plan(budget="60steps")
+    with pytest.raises(RunFolderError, match=r"arms.rtd was there, now absent"):
+        plan(STUDY.partition("[arms.rtd]")[0], f"{plan()['fixed']['flops']!r}flops")
+
+
+def test_words_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    first = plan(budget="3e10flops")
+    durable.commit_json(tmp_path / "out" / RECORD, first)
+    more = plan(STUDY.replace("Toy", "Other") + "\n[arms.weak]\nobjective.discriminator_weight = 1.0\n", "3e10flops")
+    assert more["study"]["title"] == "Other"
+    assert {name: more["fixed"]["arms"][name] for name in ("mlm", "rtd")} == first["fixed"]["arms"]

@@ -1,0 +1,132 @@
+"""Results from run folders, and the page that is drawn from them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import fake_study
+import pytest
+
+from electra.ablate import runner
+from electra.ablate.plan import Job, all_jobs
+from electra.ablate.results import describe, gather
+from electra.ablate.statistics import compare, summarise
+from electra.ablate.study import find_study, read_study
+from electra.errors import ConfigError
+from electra.report.study import write_report
+
+
+def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
+    found = fake_study.make(tmp_path, "objectives")
+    plan = fake_study.plan_of(read_study(find_study("objectives")))
+    values = {arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)} for arm in plan["fixed"]["arms"]}
+    arms = found["budgets"][-1]["arms"]
+    for arm, by_seed in values.items():
+        panel = arms[arm]["scores"]["panel"]
+        assert panel["by_seed"] == pytest.approx({str(seed): value - 0.015 for seed, value in by_seed.items()})
+        assert panel["mean"] == pytest.approx(summarise([value - 0.015 for value in by_seed.values()]).mean)
+    tested = arms["rtd"]["scores"]["pos"]["against_baseline"]
+    assert tested["p"] == pytest.approx(compare(values["rtd"], values["mlm"]).p)
+    assert tested["p_holm"] >= tested["p"]
+    assert "against_baseline" not in arms["mlm"]["scores"]["pos"]
+    assert "auc" not in arms["mlm"]["scores"] and "auc" in arms["rtd"]["scores"]
+    assert (found["primary"], found["complete"], found["seeds"]) == ("panel", True, [1, 2, 3])
+    assert describe(found)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
+
+
+def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -> None:
+    assert fake_study.make(tmp_path / "a", "objectives", with_panel=False)["primary"] is None  # some arms judge, one does not
+    assert fake_study.make(tmp_path / "b", "lambda", with_panel=False)["primary"] == "auc"
+    assert "give --panel-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
+
+
+def test_a_study_in_the_middle_says_what_is_done(tmp_path: Path) -> None:
+    plan = fake_study.plan_of(read_study(find_study("objectives")))
+    jobs = all_jobs(plan, (1, 2))
+    for job in jobs[:7]:
+        fake_study.write_run(job.folder(tmp_path), plan, job)
+    standing = [runner.stand(tmp_path, job, plan) for job in jobs]
+    assert [progress.state for progress in standing] == ["done"] * 7 + ["waiting"] * 3
+    found = gather(plan, standing)
+    assert not found["complete"]
+    scores = {arm: one["scores"]["panel"] for arm, one in found["budgets"][-1]["arms"].items()}
+    assert [score["n"] for score in scores.values()] == [2, 2, 1, 1, 1]
+    assert scores["rtd"]["sd"] is None and scores["rtd"]["against_baseline"]["n"] == 1
+
+
+def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
+    plan = fake_study.plan_of(read_study(find_study("objectives")))
+    job = Job("rtd", 1.0, 1)
+    fake_study.write_run(job.folder(tmp_path), plan, job)
+    plan["panel"]["identity"] = {"pos": {"train": "other"}}
+    assert runner.stand(tmp_path, job, plan).state == "waiting"
+
+
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take most of the time."""
+    monkeypatch.setattr("electra.report.figures.available", lambda: False)
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
+    found = fake_study.make(tmp_path, "convergence")
+    assert found["reached"]["mlm"] == pytest.approx(fake_study.FLOPS)
+    assert found["reached"]["rtd"] < fake_study.FLOPS
+    html = write_report(tmp_path).read_text()
+    assert f"ELECTRA reaches the final mean of BERT with {100 * found['reached']['rtd'] / fake_study.FLOPS:.0f} % of its compute." in html
+
+
+@pytest.mark.parametrize("name", ["objectives", "generator-size", "convergence"])
+def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(name: str, tmp_path: Path) -> None:
+    found = fake_study.make(tmp_path, name)
+    html = write_report(tmp_path).read_text()
+    for arm in found["budgets"][-1]["arms"].values():
+        for score in arm["scores"].values():
+            assert f'<data value="{score["mean"]!r}">' in html
+        assert f'<data value="{arm["flops"]!r}">' in html
+    assert not re.search(r'(src|href)="(?!#|data:)', html)
+    assert "<script" not in html
+    for part in ("Result", "All scores", "Along the compute", "Compute", "How far to trust this", "What the arms differ in"):
+        assert f"<h2>{part}</h2>" in html
+    drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
+    assert drawn >= {"panel", "pos", "chunking", "differences", "auc", "curve-auc", "curve-generator-loss"}
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_published_numbers_stand_apart_and_are_called_another_scale(tmp_path: Path) -> None:
+    fake_study.make(tmp_path, "objectives")
+    html = write_report(tmp_path).read_text()
+    assert "Paper (another scale)" in html and "never the values" in html
+    assert [f'<data value="{value}">{value}</data>' in html for value in (82.2, 82.4, 84.3, 85.0)] == [True] * 4
+    fake_study.make(tmp_path / "b", "lambda")
+    assert "Paper (another scale)" not in write_report(tmp_path / "b").read_text()
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> None:
+    found = fake_study.make(tmp_path, "training-algorithm", seeds=1, with_panel=False)
+    assert found["budgets"][0]["arms"]["two-stage-fresh"]["collapsed"] == 1
+    found |= {"complete": False, "failed": [{"job": "rtd, seed 1", "problem": "a <b> of trouble"}]}
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    html = write_report(tmp_path).read_text()
+    assert "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html and "Not finished" in html and "pre-training metrics only" in html
+    assert "1 of 1" in html  # the collapse alarm
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "{"])
+def test_damaged_results_are_told(content: str, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"results\.json"):
+        write_report(tmp_path)
+
+
+def test_the_last_row_of_a_run_is_found_in_a_torn_file(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"kind": "train", "step": step} for step in range(2000)]
+    text = "".join(json.dumps(row) + "\n" for row in rows) + json.dumps({"kind": "eval", "step": 1999}) + '\n{"kind": "tra'
+    (tmp_path / "metrics.jsonl").write_text(text)
+    assert runner.last_row(tmp_path) == {"kind": "train", "step": 1999}
+    assert runner.last_row(tmp_path / "absent") is None

@@ -1,0 +1,87 @@
+"""Statistics against scipy, statsmodels' textbook cases by hand, and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from electra.ablate.statistics import Summary, compare, crossing, detectable, holm, pooled, reliability, summarise
+
+ARM = {1: 0.81, 2: 0.79, 3: 0.84, 4: 0.80}
+BASE = {1: 0.78, 2: 0.77, 3: 0.83, 4: 0.75}
+
+
+def test_mean_deviation_and_interval_agree_with_scipy() -> None:
+    values = list(ARM.values())
+    found = summarise(values)
+    low, high = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert found.n == 4
+    assert found.mean == pytest.approx(np.mean(values), rel=1e-12)
+    assert found.sd == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_what_one_seed_or_none_cannot_say_is_left_open() -> None:
+    assert summarise([]) == Summary(0)
+    assert summarise([0.5]) == Summary(1, 0.5)
+    assert compare({1: 0.5}, {1: 0.4}).p is None
+    assert compare({1: 0.5}, {2: 0.4}).n == 0
+
+
+def test_the_paired_test_agrees_with_scipy_whatever_the_order_of_the_seeds() -> None:
+    found = compare(ARM, dict(reversed(BASE.items())))
+    expected = stats.ttest_rel(list(ARM.values()), list(BASE.values()))
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.difference == pytest.approx(0.0275)
+    interval = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-9)
+
+
+def test_only_seeds_that_both_have_are_compared() -> None:
+    assert compare(ARM | {9: 0.1}, BASE) == compare(ARM, BASE | {7: 0.9})
+
+
+def test_differences_that_are_all_the_same_have_no_p_value() -> None:
+    found = compare({1: 2.0, 2: 3.0}, {1: 1.0, 2: 2.0})
+    assert (found.difference, found.sd, found.p) == (1.0, 0.0, None)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_pooling_weighs_by_degrees_of_freedom() -> None:
+    assert pooled([Summary(3, sd=1.0), Summary(2, sd=2.0), Summary(1)]) == pytest.approx(math.sqrt((2 * 1 + 1 * 4) / 3))
+    assert pooled([Summary(1)]) is None
+
+
+def test_the_detectable_difference_is_found_about_four_times_in_five() -> None:
+    random = np.random.default_rng(0)
+    n, size = 4, detectable(1.0, 4)
+    assert size is not None
+    samples = random.normal(size, 1.0, (20_000, n))
+    found = (stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05).mean()
+    assert 0.75 < found < 0.85
+    assert detectable(1.0, 1) is None and detectable(None, 5) is None
+
+
+def test_reliability_pools_over_the_arms() -> None:
+    other = {1: 0.70, 2: 0.75, 3: 0.74, 4: 0.71}
+    found = reliability([BASE, ARM, other], BASE)
+    sds = [np.std(list(arm.values()), ddof=1) for arm in (BASE, ARM, other)]
+    assert found.n == 4
+    assert found.sd == pytest.approx(math.sqrt(np.mean(np.square(sds))))
+    paired = [np.std([arm[seed] - BASE[seed] for seed in BASE], ddof=1) for arm in (ARM, other)]
+    assert found.sd_of_differences == pytest.approx(math.sqrt(np.mean(np.square(paired))))
+
+
+def test_where_a_curve_reaches_a_level() -> None:
+    assert crossing([1e12, 1e14], [0.5, 0.7], 0.6) == pytest.approx(1e13)  # half way, on a logarithmic scale
+    assert crossing([1e12, 1e14], [0.5, 0.7], 0.4) == 1e12
+    assert crossing([1e12, 1e14], [0.5, 0.7], 0.8) is None
+    assert crossing([], [], 0.8) is None
