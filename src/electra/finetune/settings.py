@@ -60,6 +60,8 @@ class Settings:
     """Of the head (none: 1e-3, 3e-4, 1e-4 or 5e-5 by the model's size)."""
     layer_decay: float | None = None
     """Each layer learns this much slower than the one above it (none: 0.8, or 0.9 for large models)."""
+    reference_decay: bool = False
+    """As the published code has it: the top layer, and so each below it, is slowed down once more (its known off-by-one)."""
     weight_decay: float = 0.0
     """Decoupled; never on biases and norms."""
     warmup: float = 0.1

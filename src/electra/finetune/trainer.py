@@ -93,9 +93,11 @@ def build_model(job: Job, seed: int) -> FineTuned:
     return FineTuned(encoder, head).to(job.device)
 
 
-def parameter_groups(model: FineTuned, learning_rate: float, layer_decay: float, weight_decay: float) -> list[dict[str, Any]]:
+def parameter_groups(
+    model: FineTuned, learning_rate: float, layer_decay: float, weight_decay: float, reference_decay: bool = False
+) -> list[dict[str, Any]]:
     """One group for each (depth, decayed or not): the head learns at `learning_rate`, each layer below by `layer_decay` slower."""
-    top = model.encoder.config.num_layers + 1
+    top = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
         part, _, rest = name.partition(".")
@@ -119,7 +121,7 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
     settings = job.settings
     assert settings.learning_rate is not None and settings.layer_decay is not None
     model = build_model(job, seed)
-    groups = parameter_groups(model, settings.learning_rate, settings.layer_decay, settings.weight_decay)
+    groups = parameter_groups(model, settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
     progress = restore(checkpoints, model, optimizer, best, job.say)
