@@ -94,6 +94,7 @@ def test_words_are_found_through_their_pieces_and_do_not_depend_on_company(tmp_p
     assert np.allclose(alone, states[:, 5:7], atol=1e-5)
     with torch.inference_mode():
         direct = hidden.hidden_states(loaded.encoder, torch.from_numpy(rows[0].ids)[None])
+    assert np.allclose(states[2, 0], direct[2][0, 1].numpy(), atol=1e-5)
     assert np.allclose(states[2, 1], direct[2][0, 2:4].mean(0).numpy(), atol=1e-5)
 
 
