@@ -93,11 +93,12 @@ def test_files_of_every_format(tmp_path: Path) -> None:
         ("a.conllu", "1\tAl\n", r"a\.conllu:1: 2 columns instead of 10"),
         ("a.tsv", "\n\n", r"a\.tsv: no sentences"),
         ("a.doc", "x", r"a\.doc: not a file of sentences"),
+        ("a.txt", "Al N O X\n", r"a\.txt:1: 4 columns, and --columns names 3"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
     with pytest.raises(TaskError, match=message):
-        read("ner", tmp_path / name, content)
+        read("ner", tmp_path / name, content, header=("w", "p", "t") if "X" in content else ())
 
 
 def test_a_label_only_in_dev_is_one_line_and_leaves_nothing(
@@ -221,6 +222,7 @@ def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.
     assert results is not None and results["eval_f1"] > 0.7 and results["pooling"] == "cls"
     model, tokenizer = AutoModelForTokenClassification.from_pretrained(out / "model").eval(), AutoTokenizer.from_pretrained(out / "model")
     assert list(model.config.id2label.values()) == ["O", "B-bad", "I-bad", "B-good", "I-good"]
+    assert "pipeline_tag: token-classification" in (out / "model" / "README.md").read_text()
     predictions = predict(str(out), data / "dev.tsv")
     short = [i for i, example in enumerate(predictions.examples) if len(example.texts) < 20]
     assert 20 < len(short) < len(predictions.examples)

@@ -1,9 +1,10 @@
 """The settings of a fine-tuning, and the paper's values for what is left open.
 
 Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise decay 0.8 / 0.8 / 0.9 for
-small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths of 128 and less, which the paper has not, learn at 1e-3. Two departures, on purpose, from the published code: it decays weights
-by 0.01 unless told otherwise (the paper says 0), and its layer-wise decay skips an exponent (the top layer gets decay^2 where the head
-gets decay^0); here the head has exponent 0, the top layer 1, ..., the embeddings layers + 1.
+small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths of 128 and less, which the paper has not, learn at 1e-3. Two
+departures, on purpose, from the published code: it decays weights by 0.01 unless told otherwise (the paper says 0), and its layer-wise
+decay skips an exponent (the top layer gets decay^2 where the head gets decay^0); here the head has exponent 0, the top layer 1, ..., the
+embeddings layers + 1.
 Torch-free, so that `--help` is quick.
 """
 

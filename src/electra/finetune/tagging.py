@@ -88,7 +88,8 @@ class TagTask(Task):
     def gold_class(self, example: Example, place: int) -> int:
         tag = example.gold[place]
         if tag not in self.labels:
-            what = f"unknown label {tag!r} of the word {example.texts[place]!r}: it is not in the training data"
+            what = f"unknown label {tag!r} of the word {example.texts[place]!r}"
+            what += "" if self.scheme == "errors" else ": it is not in the training data"
             raise TaskError(what, where=example.where, fix=nearest(tag, list(self.labels)))
         return self.labels.index(tag)
 
@@ -172,7 +173,6 @@ class Pieces:
     before: Ids  # special tokens
     ids: Ids
     after: Ids
-    types: Ids  # of all three
     words: Ids  # the words that have a piece
     first: Ids  # of each, the first of its pieces
 
@@ -189,7 +189,7 @@ class Pieces:
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
         real = np.flatnonzero((offsets[:, 1] > offsets[:, 0]) & (word_of < len(words)))
         found, place = np.unique(word_of[real], return_index=True)
-        return cls(ids[:start], ids[start:end], ids[end:], np.array(encoding.segments, np.int64), found, real[place])
+        return cls(ids[:start], ids[start:end], ids[end:], found, real[place])
 
     def windows(self, max_length: int, stride: int | None) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
         """(ids, token types, words judged here, the place of each) of each window."""
