@@ -5,6 +5,8 @@ tasks/    one file per task; the contract is in tasks/__init__.py
 sequence  the tasks that read one text or two and answer with a label, several, or a number
 sentences files of labelled words: CoNLL-U, columns, M2, lists
 tagging   the tasks that label the words of a sentence; entities: their F1
+questions files of questions about contexts; context_windows: a long context in windows, tokens back to characters
+question_answering  the tasks that find the answer in a context; readers: the paper's joint head; squad_metrics: the official scores
 features  texts -> token ids; batches of similar length
 heads     what stands on top of the encoder
 losses    cross-entropy with class weights
@@ -14,4 +16,5 @@ dataset   the splits of one fine-tuning, found, read and checked
 trainer   one seed: the loop, its checkpoints, evaluation
 runner    all seeds: the output folder, the table, the saved model
 predict   a fine-tuned folder and a file -> predictions
+prompting the discriminator as a classifier without training or after a few examples; prompts: templates, words, settings
 """
