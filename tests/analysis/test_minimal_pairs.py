@@ -91,7 +91,8 @@ def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pyt
     perfect = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", "generator")
     assert {estimate.value for estimate in perfect.headline.values()} == {1.0}
     assert {name.split(": ")[0] for name in perfect.headline} == {"blimp", "babylm-supplement"}
-    assert {name.split(": ")[1] for name in perfect.headline} == set(minimal_pairs.SCORERS)
+    assert {name.split(": ")[1] for name in perfect.headline} == {"original", "odds", "pll", "pll-word", "unmasked"}
+    assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(minimal_pairs.SCORERS, 1.0)
     opposite = ask(data, monkeypatch, lambda text: -float("eats" in text))
     assert {estimate.value for estimate in opposite.headline.values()} == {0.0}
 

@@ -137,7 +137,7 @@ def report(paradigms: Sequence[Paradigm], columns: Sequence[Column]) -> Report:
     headline = {
         f"{benchmark}: {column.scorer}": estimate
         for column, estimates in zip(columns, overall, strict=True)
-        if column.model == first and column.scorer != SHORTER
+        if column.model == first and _is_sum(column)
         for benchmark, estimate in zip(benchmarks, estimates, strict=True)
     }
     phenomena = list(dict.fromkeys(paradigm.phenomenon for paradigm in sorted(paradigms, key=lambda p: benchmarks.index(p.benchmark))))
@@ -152,6 +152,11 @@ def report(paradigms: Sequence[Paradigm], columns: Sequence[Column]) -> Report:
     ]
     figures = [_figure(model, columns, phenomena, by_phenomenon) for model in dict.fromkeys(column.model for column in columns)]
     return Report(headline, tables, figures, _notes(paradigms, benchmarks))
+
+
+def _is_sum(column: Column) -> bool:
+    """One scorer for each reading: the one that the literature calls a sentence's score."""
+    return column.scorer in SCORERS and SCORERS[column.scorer].reduction == "sum"
 
 
 def _names(columns: Sequence[Column]) -> list[str]:
@@ -195,7 +200,7 @@ def _figure(model: str, columns: Sequence[Column], phenomena: Sequence[str], by_
     """One mark for each reading: its sum."""
     series = [Series("chance", phenomena, [0.5] * len(phenomena), style="reference")]
     for column, estimates in zip(columns, by_phenomenon, strict=True):
-        if column.model == model and column.scorer in SCORERS and SCORERS[column.scorer].reduction == "sum":
+        if column.model == model and _is_sum(column):
             low, high = ([cast(float, getattr(one, end)) for one in estimates] for end in ("low", "high"))
             series.append(Series(column.scorer, phenomena, [one.value for one in estimates], low, high))
     letters = "".join(letter if letter.isalnum() else "-" for letter in model)
