@@ -55,6 +55,13 @@ def test_sigkill_in_bf16_with_accumulation(toy_store: Path, tmp_path: Path) -> N
     assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
 
 
+def test_sigkill_of_a_corrector_with_a_head_and_a_table_of_two_parts(toy_store: Path, tmp_path: Path) -> None:
+    changes = {"objective.name": "all_tokens_mlm", "objective.masking": "whole_word", "model.sharing": "disentangled"}
+    complete(command(toy_store, tmp_path / "whole", **changes))
+    kill_and_continue(command(toy_store, tmp_path / "run", **changes), tmp_path / "run", kills=1, seed=3)
+    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
+
+
 def test_sigterm_saves_the_step_it_stopped_at(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = command(toy_store, out, **{"training.checkpoint-every": "1000"})
