@@ -82,12 +82,12 @@ def test_the_record_holds_what_the_fine_tunings_found(whole: Path) -> None:
     record = read(whole)
     assert statuses(record) == {"sst2": ["done"] * 2, "again": ["done"] * 2, "rte": ["done"] * 2, "mnli": ["no data"] * 2}
     for row in record["rows"][:3]:
-        for entrant, score in zip(["toy", "toy--fresh-weights"], row["scores"].values(), strict=True):
+        for entrant, score in zip(["toy", "toy-fresh-weights"], row["scores"].values(), strict=True):
             results = json.loads((whole / "tasks" / entrant / row["task"] / "all_results.json").read_text())
             assert score["by_seed"] == results["eval_accuracy_by_seed"] and score["n"] == 2
             assert score["mean"] == results["eval_accuracy"] and score["median"] == results["eval_accuracy_median"]
             assert score["sd"] == results["eval_accuracy_sd"] and score["seconds_per_seed"] == results["seconds"] / 2
-    twin = json.loads((whole / "tasks" / "toy--fresh-weights" / "sst2" / "finetune.json").read_text())
+    twin = json.loads((whole / "tasks" / "toy-fresh-weights" / "sst2" / "finetune.json").read_text())
     assert twin["settings"]["init"] == "random"
     assert [model["init"] for model in record["models"]] == ["pretrained", "random"]
 
@@ -125,7 +125,7 @@ def test_the_page_shows_the_records_numbers(whole: Path) -> None:
             assert repr(score["median"]) in shown and repr(score["mean"]) in shown
     assert re.search(r'<span class="none">\(<data value="0.667">66.7</data>\)</span>', page)
     assert re.search(r'(?<!\()<data value="0.912">91.2</data>', page)
-    for said in ("RTE, accuracy", "no data", "trained on 54 of 2,490", "toy, fresh weights", "Mean of 2 of 3 tasks", "google-research"):
+    for said in ("RTE, accuracy", "no data", "trained on 54 of 2,490", "toy (fresh weights)", "Mean of 2 of 3 tasks", "google-research"):
         assert said in page
     assert "<script" not in page and (whole / "figures" / "evaluation.svg").exists()
 
@@ -149,7 +149,7 @@ def test_killed_and_continued_is_never_killed(whole: Path, model: Path, data: Pa
     (tmp_path / "toys.toml").write_text(SUITE)
     words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")
     process = start(words)
-    seen = until(process, "sst2, toy, fresh weights")
+    seen = until(process, "sst2, toy (fresh weights)")
     process.kill()
     process.communicate(timeout=60)
     assert "no data" in seen

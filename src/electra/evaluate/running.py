@@ -62,7 +62,7 @@ Todo = Job | Asked
 def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
     """The models by distinct names; `random_twin` adds the first one's shape with fresh weights."""
     made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
-    return [*made, Entrant(f"{made[0].name}, fresh weights", made[0].source, "random")] if random_twin else made
+    return [*made, Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else made
 
 
 def evaluate(

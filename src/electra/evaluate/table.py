@@ -4,6 +4,7 @@ comparing. Numbers in the record are shares (0.57); the table and the page show 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ class Entrant:
 
     @property
     def folder(self) -> str:
-        return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in self.name)
+        return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
 
 
 @dataclass(frozen=True)

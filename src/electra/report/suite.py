@@ -109,21 +109,28 @@ def _remarks(record: Mapping[str, Any]) -> list[Block]:
 
 
 def _published(record: Mapping[str, Any]) -> list[Block]:
-    """Rows that somebody published a number for; a published column for each source."""
-    models = [model["name"] for model in record["models"]]
-    rows: list[Sequence[object]] = []
-    for row in [*record["rows"], *record["averages"]]:
-        if row["published"]:
-            kind = Points if row["comparable"] else Incomparable
-            average = "over" in row
-            ours = [row["scores"][model] if average else row["scores"][model].get("median") for model in models]
-            theirs = [kind(row["published"].get(column["title"])) for column in record["published"]]
-            rows.append((_average_title(row) if average else row["title"], *map(Points, ours), *theirs))
-    if not rows:
+    """As papers lay it out: a row for each model, ours first; a column for each number that somebody published."""
+    shown = [row for row in [*record["rows"], *record["averages"]] if row["published"]]
+    if not shown:
         return [Text("Nothing published is known for these tasks.", "quiet")]
-    sources = [(column["title"], column["how"], column["source"]) for column in record["published"]]
-    titles = [column["title"] for column in record["published"]]
-    return [Table(("Task", *models, *titles), rows), Table(("Column", "how it was measured", "source"), sources, noted=True)]
+    rows: list[Sequence[object]] = []
+    for model in record["models"]:
+        ours = [row["scores"][model["name"]] for row in shown]
+        values = [score.get("median") if isinstance(score, Mapping) else score for score in ours]
+        rows.append((model["name"], *map(Points, values), "this evaluation"))
+    for column in record["published"]:
+        theirs = [(Points if row["comparable"] else Incomparable)(row["published"].get(column["title"])) for row in shown]
+        rows.append((column["title"], *theirs, f"{column['how']}. {column['source']}"))
+    return [Table(("Model", *_short_names(shown), "how, and where it is printed"), rows, noted=True)]
+
+
+def _short_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The task; of a task's further numbers also the metric."""
+    names: list[str] = []
+    for row in rows:
+        name = row.get("task", "average")
+        names.append(name if name not in names else f"{name} {row['metric']}")
+    return names
 
 
 def _details(record: Mapping[str, Any], model: str) -> Table:
