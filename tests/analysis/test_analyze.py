@@ -170,6 +170,13 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
     assert any("Error types as the file names them" in note for note in report.notes)
 
 
+def test_options_are_told(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze(folders / "pair", "--probe", "generators", "errors", "--probe-option", "help", "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "kinds=generators,uniform,unigram," in said and "surprisal=true  Ask the generator too" in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_repeated_options_are_gathered() -> None:
     given = ["M", "--data", "a", "b", "--out", "o", "--data=c", "--against", "x"]
     assert gather(given, ("--data", "--against")) == ["M", "--out", "o", "--data", "a", "b", "c", "--against", "x"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import json
 import math
 from dataclasses import dataclass
@@ -101,11 +99,9 @@ def test_a_probe_says_what_it_is(name: str) -> None:
     assert probe.question.rstrip().endswith("?") and probe.version >= 1
     assert dataclasses.fields(probe.config) is not None and type(probe.config).__dataclass_params__.frozen
     assert all(isinstance(wanted, Input) and wanted.what and wanted.patterns for wanted in probe.inputs())
-    # each option is told: a string stands under it
-    tree = ast.parse(inspect.getsource(analysis.module_of(name)))
-    config = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Config")
-    told = [b for a, b in zip(config.body, config.body[1:], strict=False) if isinstance(a, ast.AnnAssign) and isinstance(b, ast.Expr)]
-    assert len(told) == len(dataclasses.fields(probe.config))
+    told = analysis.describe_options(name)
+    assert [option for option, _, _ in told] == [field.name for field in dataclasses.fields(probe.config)]
+    assert all(text for _, _, text in told), "each option has a string under it"
 
 
 @pytest.mark.parametrize("name", scaled())

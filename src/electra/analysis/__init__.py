@@ -6,10 +6,14 @@ Dropping a file in gives it a name on the command line, a section of the page an
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import importlib
+import inspect
 import pkgutil
 import tomllib
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from electra.analysis.parts.interface import Probe
@@ -36,6 +40,19 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
     config = build(module.Config, options or {}, where=f"{OPTION} {name}")
     probe: Probe = module.Probe(config)
     return probe
+
+
+def describe_options(name: str) -> list[tuple[str, Any, str]]:
+    """(option, default, what it does) of a probe: the fields of its `Config` and the strings under them."""
+    config = module_of(name).Config
+    body = next(node for node in ast.parse(inspect.getsource(config)).body if isinstance(node, ast.ClassDef)).body
+    told = {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }
+    return [(field.name, getattr(config(), field.name), told.get(field.name, "")) for field in dataclasses.fields(config)]
 
 
 def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:

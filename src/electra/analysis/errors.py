@@ -89,7 +89,8 @@ class Probe(interface.Probe):
         found = answers[first].measures
         headline = {"average precision": found["ap"], "AUC": found["auc"], "F0.5": found["f"], "precision": found["precision"]}
         headline |= {"recall": found["recall"], "chance: average precision": answers["chance"].measures["ap"]}
-        return Report(headline, tables(answers, words, chosen), figures(answers, first), notes)
+        ahead = compare(scores, words, ~chosen, first, config)
+        return Report(headline, [*tables(answers, words, chosen), ahead], figures(answers, first), notes)
 
     def scores(self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress) -> dict[str, Floats]:
         """Scorer -> suspicion of each word."""
@@ -167,6 +168,22 @@ def judge(scores: Floats, words: Words, chosen: Bools, config: Config) -> Answer
         bootstrap.estimates(recall, groups, resamples=config.resamples, seed=config.seed),
         precision_recall(ranking),
     )
+
+
+def compare(scores: Mapping[str, Floats], words: Words, judged: Bools, first: str, config: Config) -> Table:
+    """How far the first scorer is ahead of each other one, on the same resamples of the same sentences."""
+    rankings = {name: Ranking(score[judged], words.wrong[judged]) for name, score in scores.items()}
+    groups = np.unique(words.sentence[judged], return_inverse=True)[1]
+
+    def measure(w: Floats) -> dict[str, float]:
+        own = rankings[first].average_precision(w), rankings[first].auc(w)
+        others = {name: (ranking.average_precision(w), ranking.auc(w)) for name, ranking in rankings.items() if name != first}
+        return {f"{name}\t{i}": own[i] - other[i] for name, other in others.items() for i in (0, 1)}
+
+    found = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
+    rows = [(name, found[f"{name}\t0"], found[f"{name}\t1"]) for name in scores if name != first]
+    note = "Paired: an interval without 0 is a difference that other sentences would show too."
+    return Table(f"How far the {first} is ahead", ("of", "average precision", "AUC"), rows, note)
 
 
 def _share(weight: Floats, called: Bools) -> float:

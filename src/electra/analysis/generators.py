@@ -58,7 +58,7 @@ class Config:
     combine: texts.Combine = "max"
     """How the tokens of a word make the word's score."""
     language: texts.Language = "en"
-    """Whose learners: en (FCE) or de (Falko-MERLIN)."""
+    """Whose learners: en (FCE) or de (Falko-MERLIN). Agreement is edited, and BLiMP read, in English only."""
     resamples: int = 200
     """Bootstrap samples of an interval."""
     seed: int = 0
@@ -128,10 +128,10 @@ class Probe(interface.Probe):
         if "swaps" in config.kinds or "agreement" in config.kinds:
             plain = texts.held_out_sentences(models[0].tokenizer, data["text"], count=config.sentences)
             for kind, edit in (("swaps", corruption.swap_words), ("agreement", corruption.break_agreement)):
-                if kind in config.kinds:
+                if kind in config.kinds and (kind != "agreement" or config.language == "en"):
                     edits = [edit(words, int(key)) for words, key in zip(plain, keys, strict=False)]
                     made[TITLES[kind]] = _of_words([(words, *edited) for words, edited in zip(plain, edits, strict=True)])
-        if "pairs" in config.kinds and "pairs" in data:
+        if "pairs" in config.kinds and "pairs" in data and config.language == "en":
             made[TITLES["pairs"]] = _of_words(agreement_pairs(data["pairs"], config.sentences, config.seed))
         if "learners" in config.kinds and "learners" in data:
             chosen = sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)

@@ -32,7 +32,7 @@ class Arguments:
     against: tuple[str, ...] = ()
     """Other models to compare with (may be repeated)."""
     probe_option: tuple[str, ...] = ()
-    """key=value, or PROBE.key=value (may be repeated)."""
+    """key=value, or PROBE.key=value (may be repeated). help: the chosen probes' options, and nothing else is done."""
     over_training: bool = False
     """Follow the probe over the checkpoints of a run instead of asking the finished model."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -52,6 +52,12 @@ def run(arguments: Arguments) -> int:
 
     every = "all" in arguments.probe
     chosen = analysis.names() if every else [name.replace("-", "_") for name in dict.fromkeys(arguments.probe)]
+    if "help" in arguments.probe_option:
+        for name in chosen:
+            say(f"{name}: {analysis.module_of(name).Probe.question}")
+            for option, default, told in analysis.describe_options(name):
+                say(f"  {option}={_plain(default)}  {told}")
+        return 0
     options = analysis.options_for(chosen, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     missing = next((root for root in roots if not root.exists()), None)
@@ -83,6 +89,11 @@ def run(arguments: Arguments) -> int:
         raise ConfigError("no probe could be run", where="electra analyze", fix="The lines above say what each one needs")
     say(f"page: {pages.write_page(arguments.out)}")
     return 0
+
+
+def _plain(value: object) -> str:
+    """An option's value as it is typed."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _bar() -> Bar:
