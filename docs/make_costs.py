@@ -1,0 +1,40 @@
+"""What one training sequence costs under each objective, beside mlm: the table in objectives.md.
+
+    python docs/make_costs.py [SIZE [LENGTH [VOCABULARY]]]     default: small 128 30522, the paper's ELECTRA-Small
+"""
+
+from __future__ import annotations
+
+import sys
+
+from electra import objectives
+from electra.model.sizes import discriminator_config, generator_config, size_named
+from electra.objectives.parts.interface import Shapes
+
+VARIANTS = [("rtd", {"generator": "uniform"}), ("rtd", {"sampling_dropout": False})]
+
+
+def cost(name: str, options: dict[str, object], size_name: str, length: int, vocabulary: int) -> float:
+    size = size_named(size_name)
+    specials = {"pad": 0, "unk": 100, "cls": 101, "sep": 102, "mask": 103}
+    made = objectives.create({"name": name, **options}, vocab_size=vocabulary, specials=specials)
+    full = discriminator_config(size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0)
+    needed = dict(made.needs)
+    small = generator_config(full, needed.get("generator_width", size.generator_width), needed.get("generator_depth", 1.0))
+    shapes = {
+        "generator": Shapes(generator=full),
+        "discriminator": Shapes(discriminator=full),
+        "corrector": Shapes(generator=full, sampler=small),
+        "pair": Shapes(generator=small, discriminator=full),
+    }
+    return made.sequence_flops(shapes[made.networks], length)
+
+
+if __name__ == "__main__":
+    chosen = [*sys.argv[1:], *("small", "128", "30522")[len(sys.argv) - 1 :]]
+    shape = (chosen[0], int(chosen[1]), int(chosen[2]))
+    baseline = cost("mlm", {}, *shape)
+    cases: list[tuple[str, dict[str, object]]] = [(name, {}) for name in objectives.names()]
+    for name, options in [*cases, *VARIANTS]:
+        label = " ".join([name, *(f"{key} = {value}" for key, value in options.items())])
+        sys.stdout.write(f"{label:36} {cost(name, options, *shape) / baseline:.2f}\n")
