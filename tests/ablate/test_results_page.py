@@ -115,6 +115,8 @@ def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> Non
     html = write_report(tmp_path).read_text()
     assert "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html and "Not finished" in html and "pre-training metrics only" in html
     assert "1 of 1" in html  # the collapse alarm
+    fake_study.make(tmp_path / "b", "lambda", seeds=1)
+    assert "One seed so far" in write_report(tmp_path / "b").read_text()
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "{"])

@@ -23,7 +23,7 @@ from typing import Any
 
 from electra.config import build, find_recipe, merge, read_toml
 from electra.errors import ConfigError, nearest
-from electra.training.recipe import HARMLESS, Recipe, make_recipe
+from electra.training.recipe import Recipe, make_recipe
 
 STUDIES = Path(__file__).parents[1] / "studies"
 DEFAULT_RECIPE = "budget-tiny"
@@ -133,7 +133,7 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
     changes = {key: value for key, value in section.items() if key in sections}
     _refuse_keys(changes, FROM_COMMAND, where)
     for key in _dotted(changes):
-        if key in SHARED | HARMLESS or key.partition(".")[0] in SHARED_SECTIONS:
+        if key in SHARED or key.partition(".")[0] in SHARED_SECTIONS:
             fix = "Set it for all of them, under [base]"
             raise ConfigError("arms are compared on the same rows, so this cannot differ between them", where=f"{where}.{key}", fix=fix)
     head = build(_ArmHead, {key: value for key, value in section.items() if key in heads}, where)

@@ -25,8 +25,8 @@ class Arguments:
     """The study's folder. The same command again continues a study that was stopped; more --seeds, or a panel, add to a finished one."""
     corpus: tuple[str, ...] = ()
     """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's own documentation)."""
-    store: Path | None = None
-    """A token store made by electra prepare, instead of a corpus."""
+    store: str | None = None
+    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address (s3://..., https://...)."""
     budget: str | None = None
     """What each arm gets (none: the recipe's): 2e14flops; 10Mtokens or 5000steps, which no arm gets less of; 30m of the baseline arm."""
     seeds: int = 3
@@ -81,7 +81,7 @@ def _open_store(arguments: Arguments, study: Study) -> TokenStore:
     if arguments.store is not None and arguments.corpus:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
     baseline = arm_recipe(study, study.arms[study.baseline], arguments.recipe or study.recipe)
-    inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=str(arguments.store) if arguments.store else None, workers=arguments.workers)
+    inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=arguments.store, workers=arguments.workers)
     store = open_store(inputs, baseline, leads=True)
     if not (arguments.out / "tokenizer").exists():
         store.tokenizer.save(arguments.out / "tokenizer")  # where the workers find it

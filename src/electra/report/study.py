@@ -157,6 +157,8 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
     baseline = title_of(results, study["baseline"])
     done = max((arm["scores"][metric]["n"] for arm in arms.values() if metric in arm["scores"]), default=0)
     lead = f"Mean over {done} seeds with 95 % intervals; every arm is tested against {baseline}, seed by seed (paired t-test)."
+    if done < 2:
+        lead = "One seed so far: no intervals and no tests, and differences may be nothing but that seed."
     return Section("Result", blocks, lead)
 
 

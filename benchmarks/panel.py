@@ -1,0 +1,38 @@
+"""What the transfer panel's frozen probes say of given models, of their twins with fresh weights, and how long they take.
+
+python benchmarks/panel.py DATA MODEL...
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from electra.ablate import panel
+from electra.interop.load import Loaded, load
+from electra.model.encoder import Encoder
+from electra.model.pair import build_pair
+
+
+def fresh(loaded: Loaded) -> Encoder:
+    network = build_pair(None, loaded.config, seed=1, initialisation="fan_in").discriminator
+    assert network is not None
+    return network.encoder
+
+
+def main(data: Path, models: list[str]) -> None:
+    for model in models:
+        loaded = load(model, "encoder")
+        for kind, encoder in (("trained", loaded.encoder), ("fresh", fresh(loaded))):
+            subject = panel.Subject(encoder, loaded.tokenizer, Path("."), data, 0, lambda line: None, lambda: False)
+            for name in panel.DEFAULT:
+                began = time.process_time()
+                found = panel.TASKS[name].score(subject)
+                assert found is not None
+                seconds = time.process_time() - began
+                print(f"{Path(model).name:24} {kind:8} {name:9} {found['value']:.4f}  {seconds:4.0f} CPU s  mix {found['mix']}", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
