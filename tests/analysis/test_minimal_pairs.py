@@ -17,6 +17,7 @@ from electra.analysis import minimal_pairs
 from electra.analysis.parts.interface import Estimate, ProbeDataError, Report
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.pairs import Accuracy, average, judge, read_paradigm
+from electra.analysis.parts.scoring import SCORERS
 from electra.errors import ConfigError, ModelError
 
 GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
@@ -70,9 +71,10 @@ def ask(data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], floa
         return {name: np.array([score(text) for text in texts]) for name in names}
 
     monkeypatch.setattr(minimal_pairs, "sentence_scores", scores)
+    monkeypatch.setattr(minimal_pairs, "scorers_for", lambda kind: [name for name, one in SCORERS.items() if one.network == kind])
     probe = analysis.create("minimal_pairs", options)
     shares: list[float] = []
-    model = Standing("toy", "toy", _loaded=dict.fromkeys(networks or ("discriminator",), "a network"))  # type: ignore[arg-type]
+    model = Standing("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]
     report = probe.run([model], probe.find([data]), lambda what, share: shares.append(share))
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
     return report
@@ -92,7 +94,7 @@ def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pyt
     assert {estimate.value for estimate in perfect.headline.values()} == {1.0}
     assert {name.split(": ")[0] for name in perfect.headline} == {"blimp", "babylm-supplement"}
     assert {name.split(": ")[1] for name in perfect.headline} == {"original", "odds", "pll", "pll-word", "unmasked"}
-    assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(minimal_pairs.SCORERS, 1.0)
+    assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(SCORERS, 1.0)
     opposite = ask(data, monkeypatch, lambda text: -float("eats" in text))
     assert {estimate.value for estimate in opposite.headline.values()} == {0.0}
 

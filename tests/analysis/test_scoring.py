@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import toy
 from torch.nn import functional as F
 
 from electra.analysis.parts import scoring
-from electra.analysis.parts.scoring import SCORERS, scorers_of, sentence_scores, token_scores
+from electra.analysis.parts.scoring import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ModelError
 from electra.interop.detection import cut
@@ -90,7 +91,7 @@ def test_each_reading_is_the_naive_loop_whatever_the_company(reading: scoring.Re
 
 def test_small_batches_and_parts_of_the_vocabulary_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = network(tmp_path, "generator")
-    texts, names = [*TEXTS, LONG], scorers_of("generator")
+    texts, names = [*TEXTS, LONG], scorers_for(loaded)
     whole = sentence_scores(loaded, texts, names)
     monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 30)
     monkeypatch.setattr(scoring, "LOGITS_AT_ONCE", 50)
@@ -104,8 +105,8 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
     reductions: dict[str, Callable[[list[float]], float]] = {"sum": sum, "mean": lambda v: sum(v) / len(v), "min": min}
     for kind in ("discriminator", "generator"):
         loaded = network(tmp_path, kind)
-        found = sentence_scores(loaded, TEXTS, scorers_of(kind))  # type: ignore[arg-type]
-        assert list(found) == scorers_of(kind)  # type: ignore[arg-type]
+        found = sentence_scores(loaded, TEXTS, scorers_for(loaded))
+        assert list(found) == [name for name, scorer in SCORERS.items() if scorer.network == kind]
         for name, scores in found.items():
             for text, score in zip(TEXTS, scores, strict=True):
                 values = naive(loaded, text, SCORERS[name].reading)
@@ -141,3 +142,13 @@ def test_a_wrong_network_and_a_wrong_name_are_told(tmp_path: Path) -> None:
         token_scores(network(tmp_path, "discriminator"), ["a cat"], "masked")
     with pytest.raises(ConfigError, match=r"no scorer named 'pl'.*Did you mean 'pll'"):
         sentence_scores(network(tmp_path, "generator"), ["a cat"], ["pl"])
+
+
+def test_an_electric_networks_energies_have_odds_but_no_probability(tmp_path: Path) -> None:
+    electric = replace(network(tmp_path, "discriminator"), output="energy")
+    assert scorers_for(electric) == ["odds", "odds-mean", "margin"]
+    row = torch.tensor([electric.tokenizer.encode("a cat ate .").ids])
+    energies = electric.logits(row)[0, 1:-1].detach().double().sum()
+    assert sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"][0] == pytest.approx(-float(energies), abs=1e-5)
+    with pytest.raises(ModelError, match=r"no P\(original\).*Its scorers are odds, odds-mean, margin"):
+        sentence_scores(electric, ["a cat"], ["original"])

@@ -20,7 +20,7 @@ from electra.analysis.parts import interface
 from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Network, Progress, Report, Series, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.pairs import Accuracy, Paradigm, average, judge, read_paradigm
-from electra.analysis.parts.scoring import SCORERS, find_scorer, sentence_scores
+from electra.analysis.parts.scoring import SCORERS, find_scorer, scorers_for, sentence_scores
 from electra.errors import ConfigError
 
 NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
@@ -89,10 +89,11 @@ def columns_of(models: Sequence[Model], paradigms: Sequence[Paradigm], scorers: 
         networks = [network for network in NETWORKS if model.optional(network) is not None]
         if not networks:
             model.network("discriminator")  # raises, saying what the model is instead
-        chosen = [name for name in scorers or SCORERS if find_scorer(name).network in networks]
+        usable = [name for network in networks for name in scorers_for(model.network(network))]
+        chosen = [name for name in scorers or usable if name in usable]
         if not chosen:
             what = f"{model.name} has {' and '.join(networks)} only, and none of these scorers reads that"
-            raise ConfigError(what, where="minimal_pairs.scorers", fix=f"Choose among {', '.join(SCORERS)}")
+            raise ConfigError(what, where="minimal_pairs.scorers", fix=f"Choose among {', '.join(usable)}")
         lengths = [np.array([len(ids) for ids in model.tokenizer.encode_corpus(side)], np.int64) for side in (good, bad)]
         sign = np.sign(lengths[0] - lengths[1])
         for place, network in enumerate(networks):

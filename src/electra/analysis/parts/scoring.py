@@ -10,8 +10,8 @@ What a network says of one token of a sentence x is a *reading*; a *scorer* is a
                                                                   reward that `masked` gives to long words (Kauf and Ivanova 2023)
     unmasked     log p(x_t | x)                                   generator, one pass: cheap, and biased, as the network sees x_t
 
-The output z_t of an Electric network (Clark et al. 2020b) is its energy, so that for such a model the sum of `odds` is the paper's
-one-pass pseudo-log-likelihood up to a constant for each token. A "generator" is any masked language model, whoever trained it.
+The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the rest): for such a model `odds` is
+the paper's pseudo-log-likelihood in one pass, and `original` means nothing and is refused. A "generator" is any masked language model.
 
 [CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in electra.interop.detection.
 Only rows of one length go through a network together, so nothing is padded and a score does not depend on its company.
@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.errors import ConfigError, ModelError, nearest
+from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import cut, split
 
 if TYPE_CHECKING:
@@ -87,9 +88,19 @@ SCORERS: dict[str, Scorer] = {
 }
 
 
-def scorers_of(network: Network) -> list[str]:
-    """The names of all scorers that this kind of network can be asked for."""
-    return [name for name, scorer in SCORERS.items() if scorer.network == network]
+def scorers_for(loaded: Loaded) -> list[str]:
+    """The names of all scorers that this network can be asked for."""
+    return [name for name, scorer in SCORERS.items() if not _complaint(loaded, scorer.reading)]
+
+
+def _complaint(loaded: Loaded, reading: Reading) -> str:
+    """Why a network cannot give a reading; empty when it can."""
+    if loaded.kind != NETWORKS[reading]:
+        needed = "a discriminator" if NETWORKS[reading] == "discriminator" else "a generator (a masked language model)"
+        return f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}"
+    if reading == "original" and loaded.output != LOG_ODDS:
+        return f"the outputs of this model ({loaded.output}) are no log-odds, so that it has no P(original)"
+    return ""
 
 
 def find_scorer(name: str) -> Scorer:
@@ -120,9 +131,9 @@ def token_scores(
 
     `masked`: the same texts' values of that reading, if known. `masked-word` agrees with it wherever a token is its word's last.
     """
-    if loaded.kind != NETWORKS[reading]:
-        needed = "a discriminator" if NETWORKS[reading] == "discriminator" else "a generator (a masked language model)"
-        raise ModelError(f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}", where=loaded.folder)
+    if complaint := _complaint(loaded, reading):
+        fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
+        raise ModelError(complaint, where=loaded.folder, fix=fix)
     tokens, ends = _tokenise(loaded, texts, reading)
     windows = _windows(tokens, loaded.config.max_positions - 2, loaded.tokenizer.specials)
     known = masked if reading == "masked-word" else None
