@@ -73,6 +73,10 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, label=("2",))] == [("NNP", "VBD"), ("NN",)]
     named = {"header": ("w", "p", "c"), "texts": (("w",),), "label": ("p",)}
     assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, **named)] == [("NNP", "VBD"), ("NN",)]
+    titled = read("tagging", tmp_path / "a.tsv", "lemma\ttoken\ttag\nal\tAl\tX\n\nrun\tran\tY\n")
+    assert [(e.id, e.texts, e.gold) for e in titled] == [("0", ("Al",), ("X",)), ("1", ("ran",), ("Y",))]
+    alone = read("tagging", tmp_path / "a.tsv", "token\ttag\n\nran\tY\n")
+    assert [(e.texts, e.gold) for e in alone] == [(("ran",), ("Y",))]
     lists = '{"tokens": ["Al", "ran"], "ner_tags": [1, 0]}\n{"tokens": [], "ner_tags": []}\n'
     assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.jsonl", lists)] == [(("Al", "ran"), ("1", "0"))]
     assert [e.gold for e in read("ner", tmp_path / "a.csv", "tokens,tags\nAl ran,B-PER O\n")] == [("B-PER", "O")]
@@ -86,7 +90,7 @@ def test_files_of_every_format(tmp_path: Path) -> None:
         ("a.tsv", "Al\tO\nran\n", r"a\.tsv:2: 1 columns instead of 2"),
         ("a.txt", "Al\n", r"a\.txt:1: no tags"),
         ("a.jsonl", '{"tokens": ["Al", "ran"], "tags": ["O"]}\n', r"a\.jsonl:1: 1 tags for 2 words"),
-        ("a.jsonl", '{"text": "Al"}\n', r"a\.jsonl: no column word or tokens or words. It has text"),
+        ("a.jsonl", '{"text": "Al"}\n', r"a\.jsonl: no column word or token or tokens or words. It has text"),
         ("a.jsonl", '{"tokens": {"a": 1}, "tags": []}\n', r"a\.jsonl:1: column 'tokens' holds .*, not a list of words"),
         ("a.m2", "S Al ran\nA 1 3|||R|||x|||REQUIRED|||-NONE-|||0\n", r"a\.m2:2: not an edit within its sentence"),
         ("a.m2", "Al ran\n", r"a\.m2:1: neither a sentence"),

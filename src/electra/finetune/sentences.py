@@ -5,7 +5,8 @@
                  are missing, the word after the gap is "i", or the last word (the convention of Rei and Yannakoudakis 2016)
 .jsonl .parquet  a list of words and a list of tags in each row; .csv the same as texts that are split at spaces
 other endings    columns: one word a line, an empty line between sentences, tabs (or else spaces) between columns; the word is the first,
-                 the tag the last unless named; a file of one column has no tags. Lines "-DOCSTART-" are skipped.
+                 the tag the last unless named, here or in a first line with such names (word, tag); a file of one column has no tags.
+                 Lines "-DOCSTART-" are skipped.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ class Names:
     tag: tuple[str, ...]
     header: tuple[str, ...] = ()  # the columns' names, for a file of columns
     absent: str = "O"  # the tag of a word without the key, where the tag is a key of MISC
+
+    def look_like(self, cells: Sequence[str]) -> bool:
+        """Whether a file's first line is a header: it has a name of the words' column and one of the tags'."""
+        return bool({*self.word} & {*cells}) and bool({*self.tag} & {*cells})
 
 
 class Block(NamedTuple):
@@ -92,6 +97,9 @@ def _blocks(path: Path, conllu: bool) -> Iterator[Block]:
 def _columns(path: Path, names: Names, conllu: bool) -> Iterator[Example]:
     blocks = list(_blocks(path, conllu))
     width = len(blocks[0].rows[0]) if blocks else 0
+    if blocks and not conllu and not names.header and names.look_like(blocks[0].rows[0]):
+        names = replace(names, header=tuple(blocks[0].rows.pop(0)))
+        blocks = [block for block in blocks if block.rows]
     if names.header and not conllu and blocks and len(names.header) != width:
         raise TaskError(f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where)
     # columns have names (given, or CoNLL-U's) and numbers from 1; without names the first is "word" and the last "tag"

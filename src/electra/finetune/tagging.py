@@ -45,7 +45,7 @@ class TagTask(Task):
     labels: tuple[str, ...] = ()  # in the order of the classes; () = found in training data
     default: str = ""  # of words that have no piece
     metrics: tuple[str, ...] = ("accuracy",)
-    texts: tuple[tuple[str, ...], ...] = (("word",), ("tokens",), ("words",))
+    texts: tuple[tuple[str, ...], ...] = (("word",), ("token",), ("tokens",), ("words",))
     label: tuple[str, ...] = ("tag", "tags", "labels")
     formats: tuple[str, ...] = FORMATS
 
