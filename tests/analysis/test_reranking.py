@@ -20,7 +20,7 @@ from electra.analysis.parts.bootstrap import halves
 from electra.analysis.parts.interface import ProbeDataError, Report
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.word_errors import word_errors
-from electra.errors import ModelError
+from electra.errors import ConfigError, ModelError
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
 
@@ -170,6 +170,12 @@ def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
     assert row(report, reranking.FIRST)[1].value == row(report, reranking.TOTAL)[1].value
     ours = ask([small.model(tmp_path)], lists, scorers=["original"], lowercase=False)
     assert row(ours, "one: original")[3].value > 0  # capitals are what the stand-in does not know
+
+
+@pytest.mark.parametrize("option", ["sentences", "hypotheses"])
+def test_negative_limits_are_told(tmp_path: Path, lists: Path, option: str) -> None:
+    with pytest.raises(ConfigError, match=f"{option}: -1 is no number"):
+        ask([small.model(tmp_path)], lists, **{option: -1})
 
 
 @pytest.mark.parametrize(

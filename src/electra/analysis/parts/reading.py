@@ -13,7 +13,7 @@ import numpy as np
 from electra.analysis.parts.interface import ProbeDataError
 from electra.data import readers
 from electra.data.sources import COMPRESSIONS, Source
-from electra.errors import CorpusError
+from electra.errors import ConfigError, CorpusError
 from electra.seeds import key, permute
 
 
@@ -92,6 +92,8 @@ def universal_dependencies(path: Path) -> list[Sentence]:
 
 def sample(items: Sequence[Any], limit: int, seed: int = 0) -> list[Any]:
     """At most `limit` of the items (0: all), by a keyed draw that does not depend on the limit; in their order."""
+    if limit < 0:
+        raise ConfigError(f"{limit} is no number of items", where="sentences", fix="Give a number, or 0 for all")
     if not 0 < limit < len(items):
         return list(items)
     chosen = permute(np.arange(limit), len(items), key(seed, "analysis/sample"))
