@@ -77,7 +77,7 @@ def test_nothing_unsafe_and_nothing_heavy_at_import(path: Path) -> None:
 QUICK = """
 import sys
 from electra.cli.main import main
-for verb in ("", "pretrain", "prepare", "finetune", "detect", "report"):
+for verb in ("", "pretrain", "prepare", "finetune", "detect", "report", "ablate"):
     arguments = [verb, "--help"] if verb else ["--help"]
     try:
         code = main(arguments)
