@@ -1,0 +1,105 @@
+"""Sentences a second when a discriminator scores 10,000 sentences of mixed length, beside the usual padded transformers loop.
+
+    python benchmarks/detect.py [MODEL] [--sentences 10000] [--rounds 3]
+
+MODEL is a folder that both sides load (none: ELECTRA-Small's shape with fresh weights, and a vocabulary trained on such sentences). The
+sentences are of Python's own documentation, cut at full stops. Both sides start from text, in fp32, and give P(replaced) of every token;
+the largest difference is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from contest import Contender, hold, options, python
+
+
+def sentences(count: int) -> list[str]:
+    from electra.data.python_docs import documents
+
+    found = [part.strip() for text in documents() for part in re.split(r"(?<=[.?!])\s+|\n\n", text)]
+    kept = [" ".join(part.split()) for part in found if 3 <= len(part.split()) <= 80]
+    return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))[:count]]
+
+
+def fresh_model(folder: Path) -> Path:
+    from electra.data.tokenizer import Tokenizer, TokenizerConfig
+    from electra.interop.card import Card
+    from electra.interop.huggingface import export_network
+    from electra.model.pair import build_pair
+    from electra.model.sizes import discriminator_config, size_named
+
+    tokenizer = Tokenizer.train(sentences(10_000), TokenizerConfig(vocab_size=8192))
+    shape = discriminator_config(
+        size_named("small"), "electra", vocab_size=tokenizer.vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0
+    )
+    network = build_pair(None, shape, seed=1).discriminator
+    assert network is not None
+    export_network(folder, network, tokenizer, Card("benchmark", "discriminator"))
+    return folder
+
+
+def ours(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
+    from electra.interop.detection import detect
+    from electra.interop.load import load
+
+    loaded = load(model, "discriminator")
+    return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
+
+
+def theirs(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
+    import torch
+    from transformers import AutoTokenizer, ElectraForPreTraining
+
+    tokenizer, network = AutoTokenizer.from_pretrained(model), ElectraForPreTraining.from_pretrained(model).eval()
+
+    def score() -> list[list[float]]:
+        scores = []
+        for first in range(0, len(texts), 32):
+            batch = tokenizer(texts[first : first + 32], padding=True, truncation=True, return_tensors="pt")
+            with torch.inference_mode():
+                judged = network(**batch).logits.sigmoid()
+            lengths = batch["attention_mask"].sum(1).tolist()
+            scores += [row[1 : length - 1].tolist() for row, length in zip(judged, lengths, strict=True)]
+        return scores
+
+    return score
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("model", nargs="?", default="")
+    parser.add_argument("--sentences", type=int, default=10_000)
+    parser.add_argument("--side", choices=["electra", "transformers"], help=argparse.SUPPRESS)
+    parser.add_argument("--scores", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    texts = sentences(given.sentences)
+    if given.side:
+        score = (ours if given.side == "electra" else theirs)(given.model, texts)
+        began = time.perf_counter()
+        scores = score()
+        seconds = time.perf_counter() - began
+        np.save(given.scores, np.concatenate([np.array(row) for row in scores]))
+        print(json.dumps({"sentences_per_s": len(texts) / seconds, "tokens": sum(map(len, scores))}))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        model = given.model or fresh_model(Path(folder) / "model")
+        contenders = [
+            Contender(side, python(__file__, model, f"--sentences={len(texts)}", f"--side={side}", f"--scores={folder}/{side}.npy"))
+            for side in ("transformers", "electra")
+        ]
+        hold("detect", contenders, rounds=given.rounds, out=given.out, rate="sentences_per_s", unit="sentences/s", baseline="transformers")
+        one, other = (np.load(f"{folder}/{side}.npy") for side in ("transformers", "electra"))
+        same = one.shape == other.shape
+        print(f"largest difference of a score: {np.abs(one - other).max():.1e}" if same else "NOT THE SAME TOKENS")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The replaced-token-detection step one would write today with transformers: two models with shared embeddings, Gumbel-max sampling.
+
+Prints one line of JSON. Random ids; AdamW (fused), clipping, dropout as given; the head over the vocabulary at every position, as the
+library's ElectraForMaskedLM computes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import time
+
+import torch
+from torch.nn import functional as F
+from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+
+VOCABULARY, MASK = 30522, 103
+SIZES = {"small": (256, 4, 128, 0.25), "base": (768, 12, 768, 1 / 3)}  # hidden, heads, embedding, width of the generator
+
+
+def networks(size: str, dropout: float) -> tuple[ElectraForMaskedLM, ElectraForPreTraining]:
+    hidden, heads, embedding, width = SIZES[size]
+    shape = {"vocab_size": VOCABULARY, "embedding_size": embedding, "num_hidden_layers": 12}
+    shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    narrow = round(hidden * width)
+    large = ElectraForPreTraining(ElectraConfig(hidden_size=hidden, num_attention_heads=heads, intermediate_size=4 * hidden, **shape))
+    small = ElectraForMaskedLM(ElectraConfig(hidden_size=narrow, num_attention_heads=narrow // 64, intermediate_size=4 * narrow, **shape))
+    small.electra.embeddings = large.electra.embeddings
+    small.generator_lm_head.weight = large.electra.embeddings.word_embeddings.weight
+    return small.train(), large.train()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--size", choices=list(SIZES), default="small")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    given = parser.parse_args()
+    generator, discriminator = (network.to(given.device) for network in networks(given.size, given.dropout))
+    parameters = list({id(p): p for network in (generator, discriminator) for p in network.parameters()}.values())
+    optimizer = torch.optim.AdamW(parameters, lr=5e-4, eps=1e-6, weight_decay=0.01, fused=True)
+    if given.compile:
+        generator, discriminator = torch.compile(generator), torch.compile(discriminator)
+
+    def step() -> float:
+        original = torch.randint(1000, VOCABULARY, (given.batch, given.length), device=given.device)
+        masked = torch.rand(original.shape, device=given.device) < 0.15
+        with torch.autocast(given.device, torch.bfloat16, enabled=given.precision == "bf16"):
+            logits = generator(original.masked_fill(masked, MASK)).logits[masked].float()
+            mlm = F.cross_entropy(logits, original[masked])
+            noise = -torch.log(-torch.log(torch.rand_like(logits) + 1e-9) + 1e-9)
+            corrupted = original.clone()
+            corrupted[masked] = (logits.detach() + noise).argmax(-1)
+            judged = discriminator(corrupted).logits.float()
+            loss = mlm + 50 * F.binary_cross_entropy_with_logits(judged, (corrupted != original).float())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    for _ in range(2):
+        step()
+    times: list[float] = []
+    started = time.perf_counter()
+    while time.perf_counter() - started < given.seconds or len(times) < 3:
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    tokens = given.batch * given.length
+    cuda = given.device == "cuda"
+    memory = torch.cuda.max_memory_allocated() >> 20 if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    rates = {"tokens_per_s_median": tokens / statistics.median(times), "tokens_per_s_best": tokens / min(times)}
+    print(json.dumps({**rates, "steps": len(times), "peak_rss_mib": memory}))
+
+
+if __name__ == "__main__":
+    main()
