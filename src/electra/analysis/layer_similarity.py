@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from electra.analysis.parts import interface
+from electra.analysis.parts import by_depth, interface
 from electra.analysis.parts.encoders import TREEBANK, Words, common_words, encoders_of, treebank
 from electra.analysis.parts.halves import half_samples
 from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Progress, Report, Series, Table
@@ -47,18 +47,22 @@ class Probe(interface.Probe):
         tables: list[Table] = []
         figures: list[Figure] = []
         headline: dict[str, Estimate] = {}
+        same_depth: by_depth.Found = {}
         for other in range(len(names)):
             progress(f"{names[0]} and {names[other]}", 0.3 + 0.7 * other / len(names))
             title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
             figures.append(_matrix(words, names, other, title))
             if other:
-                table, last = self._same_depth(words, names, other)
+                table, found, headline[f"CKA with {names[other]}, last depth"] = self._same_depth(words, names, other)
                 tables.append(table)
-                headline[f"CKA with {names[other]}, last depth"] = last
+                same_depth[names[other]] = found
+        if same_depth:
+            note = f"Debiased CKA of {names[0]} and each other encoder."
+            figures.insert(0, by_depth.figure("same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth))
         return Report(headline, tables, figures, self._notes(words, len(sentences), len(models)))
 
-    def _same_depth(self, words: Words, names: list[str], other: int) -> tuple[Table, Estimate]:
-        """CKA at each depth that both have, with intervals; the last row compares the last depths of both."""
+    def _same_depth(self, words: Words, names: list[str], other: int) -> tuple[Table, list[Estimate], Estimate]:
+        """CKA at each depth that both have, with intervals; and that of the last depths of both."""
         mine, theirs = words.vectors[0], words.vectors[other]
         pairs = [(depth, depth) for depth in range(min(len(mine), len(theirs)))]
         if len(mine) != len(theirs):
@@ -73,7 +77,8 @@ class Probe(interface.Probe):
             [str(a) if a == b else f"{a} and {b}", found[i], found[i + len(pairs)].value] for i, (a, b) in enumerate(pairs)
         ]
         note = "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
-        return Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note), found[len(pairs) - 1]
+        table = Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note)
+        return table, found[: min(len(mine), len(theirs))], found[len(pairs) - 1]
 
     def _notes(self, words: Words, sentences: int, models: int) -> list[str]:
         notes = [
