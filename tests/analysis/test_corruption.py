@@ -160,6 +160,9 @@ def test_learner_files_write_quotes_with_a_backslash(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
     found = texts.read_learners(tmp_path / "dev.tsv")
     assert found[0].words == ("He", "say", '"') and found[0].columns[0] == ("c", "i", "c") and len(found) == 2
+    (tmp_path / "dev.tsv").write_text("What\tPRON\nnow\tADV\n")
+    with pytest.raises(ProbeDataError, match='no word is labelled "c"'):
+        texts.read_learners(tmp_path / "dev.tsv")
     (tmp_path / "dev.tsv").write_text("He\n")
     with pytest.raises(ProbeDataError, match=r"dev.tsv:1"):
         texts.read_learners(tmp_path / "dev.tsv")

@@ -96,7 +96,7 @@ class Probe(interface.Probe):
         if "learners" in data:
             chosen = sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
             values = texts.word_values(model.discriminator, [s.words for s in chosen], "odds", texts.suspicion, how=config.combine)
-            found[HUMAN] = gather(values, [np.array(s.columns[0]) != "c" for s in chosen])
+            found[HUMAN] = gather(values, [np.array(s.columns[0]) != texts.CORRECT for s in chosen])
         return found
 
     def notes(self, models: Sequence[Model], judged: Mapping[tuple[str, str], Judged]) -> list[str]:

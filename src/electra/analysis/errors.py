@@ -22,7 +22,7 @@ from electra.analysis.parts.reading import Sentence, sample
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 from electra.analysis.parts.word_kinds import kind_of
 
-CORRECT, UNTYPED = "c", "i"  # labels: correct, incorrect; any other label is an error's type
+UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
 CURVE_POINTS = 60
 FEWEST = 20  # errors of a type, to say anything about it
 
@@ -126,12 +126,12 @@ def describe(sentences: Sequence[Sentence], model: Model, language: str) -> Word
         counts = np.bincount(texts.owners(tokenizer, one.words), minlength=len(one.words))
         for word, label, count in zip(one.words, one.columns[0], counts, strict=True):
             kinds.append(label if typed else kind_of(word, int(count), language))
-    wrong = np.array([label != CORRECT for one in sentences for label in one.columns[0]], bool)
+    wrong = np.array([label != texts.CORRECT for one in sentences for label in one.columns[0]], bool)
     return Words(np.repeat(np.arange(len(sentences)), [len(one) for one in sentences]), wrong, kinds)
 
 
 def has_types(sentences: Sequence[Sentence]) -> bool:
-    return any(label not in (CORRECT, UNTYPED) for one in sentences for label in one.columns[0])
+    return any(label not in (texts.CORRECT, UNTYPED) for one in sentences for label in one.columns[0])
 
 
 def flat(values: Sequence[Floats]) -> Floats:

@@ -135,7 +135,7 @@ class Probe(interface.Probe):
             made[TITLES["pairs"]] = _of_words(agreement_pairs(data["pairs"], config.sentences, config.seed))
         if "learners" in config.kinds and "learners" in data:
             chosen = sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
-            made[TITLES["learners"]] = Wrong([s.words for s in chosen], [np.array(s.columns[0]) != "c" for s in chosen], None)
+            made[TITLES["learners"]] = Wrong([s.words for s in chosen], [np.array(s.columns[0]) != texts.CORRECT for s in chosen], None)
         return {name: wrong for name, wrong in made.items() if any(label.any() for label in wrong.labels)}
 
     def replace_tokens(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, Wrong]:

@@ -132,7 +132,7 @@ class Input:
 
     key: str
     what: str  # in words, for who has to provide it
-    patterns: tuple[str, ...]  # globs, matched from the right: "ged/fce*/dev.tsv*"
+    patterns: tuple[str, ...]  # globs: "ged/fce*/dev.tsv*" anywhere below a folder, "./dev.tsv*" right in it
     required: bool = True
 
     def find(self, roots: Sequence[Path]) -> list[Path]:
@@ -146,7 +146,8 @@ class Input:
 def _matches(root: Path, pattern: str) -> list[Path]:
     if root.is_file():  # the user names the file: its own name decides
         return [root] if PurePath(root.name).match(PurePath(pattern).name) else []
-    return sorted(path for path in root.rglob(pattern) if path.is_file())
+    found = root.glob(pattern.removeprefix("./")) if pattern.startswith("./") else root.rglob(pattern)
+    return sorted(path for path in found if path.is_file())
 
 
 @dataclass(frozen=True)

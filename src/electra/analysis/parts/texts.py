@@ -26,6 +26,7 @@ Combine = Literal["max", "mean", "first"]
 Language = Literal["en", "de"]
 
 STORE = "store.json"
+CORRECT = "c"
 PER_DOCUMENT = 8  # rows or sentences taken from one document at most, so that no document is the whole sample
 SHORTEST = 8  # tokens of a row, words of a sentence: headings and the like are left out
 LONGEST_SENTENCE = 40
@@ -35,15 +36,15 @@ _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 
 def text_input(required: bool = True) -> Input:
-    patterns = (STORE, "heldout*.txt*", "wikitext*test*.txt*", "*.txt", "*.txt.gz", "*.jsonl", "*.jsonl.zst")
+    patterns = (STORE, "heldout*.txt*", "wikitext*test*.txt*", "./*.txt*", "./*.jsonl*", "./*.parquet")
     return Input("text", "held-out text (a token store or text files)", patterns, required)
 
 
 def learner_inputs(language: Language, required: bool = True) -> tuple[Input, Input]:
     """Learners' sentences with labels for each word: "c" correct, anything else an error."""
     corpus = {"en": "fce", "de": "falko"}[language]
-    dev = (f"ged/{corpus}*/dev.tsv*", f"*{corpus}*dev*.tsv*", "dev.tsv*")
-    test = (f"ged/{corpus}*/test.tsv*", f"*{corpus}*test*.tsv*", "test.tsv*")
+    dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
+    test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")
     what = "learners' sentences with a label for each word"
     return Input("learners", f"{what} (dev)", dev, required), Input("learners_test", f"{what} (test)", test, required=False)
 
@@ -100,8 +101,11 @@ def _texts(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def read_learners(path: Path) -> list[Sentence]:
-    """Sentences with one column of labels. Such files write a double quote as \\"."""
-    return [Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns) for one in sentences(path, (1,), separator="\t")]
+    """Sentences with one column of labels, "c" where nothing is wrong. Such files write a double quote as \\"."""
+    found = [Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns) for one in sentences(path, (1,), separator="\t")]
+    if not any(CORRECT in one.columns[0] for one in found):
+        raise ProbeDataError(f'no word is labelled "{CORRECT}" (correct)', where=path, fix="Give a word, a tab and its label on each line")
+    return found
 
 
 def words_of(text: str) -> list[str]:
