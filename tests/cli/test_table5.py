@@ -36,6 +36,8 @@ def test_three_steps_and_what_one_does_with_the_run(case: str, toy_store: Path, 
     assert ("mlm_loss" in metrics) == ("discriminator" not in kept)
     assert ("sampler_loss" in metrics) == (name in ("replace_mlm", "all_tokens_mlm"))
     assert (out / "report.html").is_file()
+    card = (out / kept[0] / "README.md").read_text()
+    assert ("as a masked language model (objective `" in card) == ("discriminator" not in kept)
 
     capsys.readouterr()
     assert main(["show", str(out), "the cat sees the sea"]) == 0

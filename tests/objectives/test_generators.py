@@ -10,6 +10,7 @@ import torch
 import toy
 from torch.nn import functional as F
 
+from electra.errors import ConfigError
 from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.statistics import Statistics
@@ -144,6 +145,21 @@ def test_label_smoothing_and_focal_loss() -> None:
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
     fixed = focal.for_evaluation(0.15)
     assert fixed.config.focal_gamma == 0 and focal.config.focal_gamma == 2, "held-out losses are plain"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("temperature", 0.0), ("focal_gamma", -1.0), ("label_smoothing", 1.0), ("generator", "network2")]
+)
+def test_values_that_make_no_sense_are_named(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"objective\.{option}: "):
+        toy.objective("rtd", **{option: value})
+
+
+@pytest.mark.parametrize("width", [0.0, -0.5])
+def test_a_generator_has_a_width_and_a_depth(width: float) -> None:
+    for name in ("generator_width", "generator_depth"):
+        with pytest.raises(ConfigError, match=rf"model\.{name}: must be above 0"):
+            toy.recipe(model={name: width})
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

@@ -46,6 +46,8 @@ class Card:
     kind: str
     # the transformers class that loads the folder
     architecture: str = ""
+    # of a masked language model of the full size: the objective that trained it
+    objective: str = ""
     # sentences about the model that come before everything else
     summary: str = ""
     # label -> value, in order: steps, tokens, FLOPs, hardware
@@ -79,6 +81,7 @@ def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None =
         name=f"{run.resolve().name}-{kind}",
         kind=kind,
         architecture=architecture,
+        objective=record.get("objective", {}).get("name", "") if "generator" in record and "discriminator" not in record else "",
         training={key: value for key, value in training.items() if value is not None},
         metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
         audit=_read_optional_json(run / "audit.json"),
@@ -107,9 +110,7 @@ def render(card: Card) -> str:
     parts = [
         f"---\n{_front_matter(card)}---",
         f"# {card.name}",
-        f"A text encoder pre-trained by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}"
-        if card.output == LOG_ODDS
-        else ENERGIES,
+        _what(card),
         card.summary,
         _usage(card),
         _section("Training", _table(card.training)),
@@ -119,6 +120,17 @@ def render(card: Card) -> str:
         _section("Before you publish it", "Add licence and language to the header of this file, and say where the text comes from."),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _what(card: Card) -> str:
+    if card.output != LOG_ODDS:
+        return ENERGIES
+    if card.objective:
+        use = "It fills `[MASK]`; without its head it is the encoder to fine-tune."
+        origin = f"as a masked language model (objective `{card.objective}`). {use}"
+    else:
+        origin = f"by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}"
+    return f"A text encoder pre-trained {origin}"
 
 
 def _front_matter(card: Card) -> str:

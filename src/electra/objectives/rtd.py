@@ -25,6 +25,11 @@ class Config(replacing.Options):
     generator: Literal["network", "unigram", "uniform"] = "network"
     """What makes the replacements: a masked language model, the tokens' frequencies in the training text, or all tokens alike."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(f"must be a share from 0 to below 1, not {self.label_smoothing}", where="objective.label_smoothing")
+
 
 class Objective(interface.Objective):
     """Loss = MLM + lambda * RTD; a token the generator happens to guess right is "original".

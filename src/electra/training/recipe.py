@@ -144,6 +144,10 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
             raise ConfigError(f"must be at least 1, not {value}", where=f"training.{name}")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", where="training.length")
+    for name in ("generator_width", "generator_depth"):
+        fraction = getattr(recipe.model, name)
+        if fraction is not None and fraction <= 0:
+            raise ConfigError(f"must be above 0, not {fraction}", where=f"model.{name}")
     if training.budget is not None:
         parse_budget(training.budget)
     if not 0 <= training.warmup < 1:

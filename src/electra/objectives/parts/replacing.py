@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from electra.errors import ConfigError
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import Corrupted
@@ -27,6 +28,12 @@ class Options(masking.Options):
     """The generator samples with its dropout on, as in the published code. False: it samples without, in a second forward pass."""
     focal_gamma: float = 0.0
     """Above 0: the generator's loss is focal, -(1 - p)^gamma log p, so that it is not over-confident (Hao et al. 2021)."""
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0:
+            raise ConfigError(f"must be above 0, not {self.temperature}", where="objective.temperature")
+        if self.focal_gamma < 0:
+            raise ConfigError(f"must not be negative, as {self.focal_gamma} is", where="objective.focal_gamma")
 
 
 class Replaced(NamedTuple):
