@@ -39,6 +39,18 @@ def test_a_generators_replacements_follow_the_papers_rule(tmp_path: Path) -> Non
     assert any((a != b).any() for a, b in zip(made.chosen, other.chosen, strict=True))
 
 
+def test_the_advantage_is_the_replacements(tmp_path: Path) -> None:
+    generator = small.network(tmp_path, "generator")
+    assert generator.head is not None
+    with torch.no_grad():
+        generator.head.get_parameter("bias")[7] = 40.0  # always puts 7, far likelier to it than what stood there
+    made = corruption.by_generator(generator, [np.array([9, 9, 11, 12, 13, 9, 8])] * 5)
+    assert all(
+        (new[replaced] == 7).all() and (advantage[replaced] > 20).all()
+        for new, replaced, advantage in zip(made.rows, made.replaced, made.advantage, strict=True)
+    )
+
+
 def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     row = np.array([7, 9, 11, 8])
