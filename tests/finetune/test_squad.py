@@ -259,6 +259,12 @@ def words() -> Tokenizer:
     return _WORDS[0]
 
 
+def test_an_answer_takes_in_no_neighbour_and_the_whole_of_a_word() -> None:
+    context = Context.of(words(), "fine,dull.")
+    spans = {(0, 4): (0, 0), (4, 5): (1, 1), (5, 9): (2, 2), (0, 5): (0, 1), (1, 3): (0, 0), (3, 6): (0, 2)}
+    assert {span: context.tokens_of(*span) for span in spans} == spans
+
+
 def test_targets_point_at_the_answer_at_cls_or_nowhere(squad2_folder: Path, electra_folder: Path, tmp_path: Path) -> None:
     chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", max_length=9, stride=2)
     job, notes = job_for(electra_folder, chosen)
