@@ -92,8 +92,7 @@ class Probe(interface.Probe):
             for wanted in corpus.properties:
                 progress(wanted.title, len(figures) / count)
                 found, baselines, differences = self._read_off(wanted, encoders, corpus, train, judged)
-                best = max(range(len(found[encoders[0].name])), key=lambda depth, row=found[encoders[0].name]: row[depth].value or 0.0)  # type: ignore[misc]
-                headline[f"{wanted.title}, best depth"] = found[encoders[0].name][best]
+                headline[f"{wanted.title}, best depth"] = max(found[encoders[0].name], key=lambda one: one.value or 0.0)
                 tables += _tables(wanted, found, baselines, differences)
                 known = {name: one.value for name, one in baselines.items() if one.value is not None}
                 figures.append(

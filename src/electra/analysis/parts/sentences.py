@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,12 @@ def scores_of(
         jobs += [(model, network, names) for network, names in wanted]
     found: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
     for number, (model, network, names) in enumerate(jobs):
-        what = f"{model.name}, {network}"
-        told = lambda done, total, what=what, number=number: progress(what, (number + done / max(1, total)) / len(jobs))  # noqa: E731
+        told = _teller(progress, f"{model.name}, {network}", number, len(jobs))
         for name, values in sentence_scores(model.network(network), distinct, names, told).items():
             found[model.name, name] = values[order]
     return found
+
+
+def _teller(progress: Progress, what: str, number: int, count: int) -> Callable[[int, int], None]:
+    """Progress of job `number` of `count`, told as how many rows of how many are done."""
+    return lambda done, total: progress(what, (number + done / max(1, total)) / count)
