@@ -18,8 +18,8 @@ from electra.training.telemetry import read_rows
 FORMAT = 1
 RESULTS = "results.json"
 PANEL = "panel"  # the mean of the panel's tasks
-LOWER_IS_BETTER = ("generator_loss", "discriminator_loss")
-PRETRAINING = ("generator_loss", "generator_accuracy", "discriminator_loss", "auc", "average_precision", "gain")
+LOWER_IS_BETTER = ("generator_loss", "discriminator_loss", "mlm_loss")
+PRETRAINING = ("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss", "auc", "average_precision", "gain")
 
 Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 

@@ -16,7 +16,7 @@ _SCALE = (
     ("identity.tokenizer", "their tokenizer"),
     ("evaluation.mask_fraction", "the held-out mask rate"),
 )
-_COMPARED = ("gain", "auc", "average_precision", "discriminator_loss", "generator_loss", "generator_accuracy")
+_COMPARED = ("gain", "auc", "average_precision", "discriminator_loss", "generator_loss", "generator_accuracy", "mlm_loss")
 
 
 def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:

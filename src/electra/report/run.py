@@ -77,7 +77,7 @@ def verdict(run: RunRecord) -> str:
         if auc >= _RANKS_SOMETHING:
             return f"The discriminator ranks replaced tokens above chance (AUC {auc:.2f}), but gains only {gain:z.3f} nats per token."
         return f"The discriminator has not left the base rate: gain {gain:z.3f} nats per token, AUC {auc:.2f} (chance is 0.50)."
-    loss, accuracy = metrics.get("generator_loss"), metrics.get("generator_accuracy")
+    loss, accuracy = (metrics.get(f"mlm_{what}", metrics.get(f"generator_{what}")) for what in ("loss", "accuracy"))
     if "gain" in metrics or "auc" in metrics:
         return "The discriminator cannot be judged: its held-out metrics are undefined, as when no token was replaced."
     if loss is not None and accuracy is not None:
@@ -151,6 +151,7 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
         ),
         plot("generator_loss", "Nats per masked token. A long flat stretch is the plateau of word frequencies."),
         plot("generator_accuracy", "Share of masked tokens guessed right."),
+        plot("mlm_loss", "Nats per token behind [MASK]: to compare full-size masked language models by."),
     ]
 
 

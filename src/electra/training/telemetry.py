@@ -101,7 +101,8 @@ class Telemetry:
 
     def evaluation(self, row: dict[str, Any]) -> None:
         self.row(row)
-        shown = ("generator_loss", "generator_accuracy", "discriminator_loss", "gain", "auc", "average_precision", "base_rate", "recall")
+        generator, discriminator = ("generator_loss", "generator_accuracy", "mlm_loss"), ("discriminator_loss", "gain", "auc")
+        shown = (*generator, *discriminator, "average_precision", "base_rate", "recall")
         metrics = row["metrics"]
         values = "  ".join(f"{name.replace('_', ' ')} {metrics[name]:.4f}" for name in shown if metrics.get(name) is not None)
         self.say(f"held-out at step {row['step']}: {values}")
