@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import STUDY
-from driven import OBJECTS, SUBJECTS, VERBS, environment, fingerprint, launch, steps_done
+from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, launch, steps_done
 
 from electra.ablate import plan, worker
 from electra.cli.main import main
@@ -54,7 +55,38 @@ def score(folder: Path) -> Any:
     return {key: value for key, value in json.loads((folder / "score.json").read_text()).items() if key != "seconds"}
 
 
-@pytest.mark.timeout(600)
+class Inline:
+    """A worker process that is none: the job is done here, when it is started."""
+
+    def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
+        out, arm, share, seed, _ = arguments
+        with StopRequest() as stop:
+            self.code = worker.run_job(Path(out), plan.Job(arm, float(share), int(seed)), threads, stop)
+        self.stdin = io.BytesIO()
+
+    def poll(self) -> int:
+        return self.code
+
+
+def test_a_whole_study(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("electra.ablate.runner.open_worker", Inline)
+    assert main([*command, "--budget", "12steps"]) == 0
+    out, said = tmp_path / "out", capfd.readouterr().out
+    results = json.loads((out / "results.json").read_text())
+    arms = results["budgets"][0]["arms"]
+    assert results["complete"] and results["primary"] == "panel" and results["seeds"] == [1, 2]
+    assert arms["rtd"]["steps"] == 12 < arms["mlm"]["steps"]
+    assert abs(arms["rtd"]["flops"] - arms["mlm"]["flops"]) <= arms["mlm"]["flops_per_step"]
+    assert set(arms["rtd"]["scores"]) > {"panel", "pos", "auc", "gain", "generator_loss"}
+    assert all(0.3 < value <= 1 for arm in arms.values() for value in arm["scores"]["pos"]["by_seed"].values())
+    assert arms["rtd"]["scores"]["pos"]["against_baseline"]["n"] == 2
+    assert "detection" in (html := (out / "report.html").read_text()) and ">85.0</data>" in html
+    assert "4 runs, 0 of them done" in said and "rtd, seed 2 done  (4 of 4 runs)" in said and f"page: {out / 'report.html'}" in said
+    assert main(["detect", str(out / "arms" / "rtd" / "seed-1"), "the cat sees the sea ."]) == 0  # a run like any other
+
+
+@pytest.mark.reliability
+@pytest.mark.timeout(1200)
 def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], tmp_path: Path) -> None:
     out, start = tmp_path / "out", [sys.executable, "-m", "electra", *command]
 
@@ -104,21 +136,21 @@ def test_a_finished_study_is_not_done_again_and_another_is_refused(
     fake += "arm + seed == 'rtd2' and sys.exit('error: no luck'); "
     fake += "(folder / 'score.json').write_text(json.dumps({'panel': panel, 'scores': {'pos': {'value': 0.5 + int(seed) / 10}}}))"
     started: list[list[str]] = []
-    popen = subprocess.Popen
 
-    def start(words: list[str], **options: Any) -> Any:
-        started.append(words[3:])
-        return popen([sys.executable, "-c", fake, *words[3:]], **{**options, "env": environment()})
+    def start(arguments: list[str], threads: int, said: Path) -> Any:
+        started.append(arguments)
+        with open(said, "wb") as file:
+            return subprocess.Popen([sys.executable, "-c", fake, *arguments], stdin=subprocess.PIPE, stdout=file, stderr=file)
 
-    monkeypatch.setattr("electra.ablate.runner.subprocess.Popen", start)
+    monkeypatch.setattr("electra.ablate.runner.open_worker", start)
     assert main(command) == 1
     said = capsys.readouterr().out
     assert "rtd, seed 2 failed: no luck  (4 of 4 runs)" in said and "failed: rtd, seed 2: no luck" in said
-    assert [(words[1], words[3]) for words in started] == [("mlm", "1"), ("rtd", "1"), ("mlm", "2"), ("rtd", "2")]
+    assert [(arm, seed) for _, arm, _, seed, _ in started] == [("mlm", "1"), ("rtd", "1"), ("mlm", "2"), ("rtd", "2")]
     assert "mlm: panel 0.6500" in said
 
     assert main([*command, "--jobs", "2"]) == 1
-    assert [(words[1], words[3]) for words in started[4:]] == [("rtd", "2")]  # what failed is tried again, the rest is not
+    assert [(arm, seed) for _, arm, _, seed, _ in started[4:]] == [("rtd", "2")]  # what failed is tried again, the rest is not
     assert main([*command, "--budget", "40steps"]) == 2
     assert "holds another study: flops was" in capsys.readouterr().err
 

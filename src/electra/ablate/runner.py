@@ -97,20 +97,24 @@ def carry_out(
 
 def _start(crew: Crew, progress: Progress) -> Progress:
     job = progress.job
-    said = said_by(progress)
-    said.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "electra.ablate.worker", str(crew.out), job.arm, str(job.share), str(job.seed), str(crew.threads)]
+    with durable.explain_disk_errors(progress.folder):
+        progress.folder.parent.mkdir(parents=True, exist_ok=True)
+    arguments = [str(crew.out), job.arm, str(job.share), str(job.seed), str(crew.threads)]
+    progress.process = open_worker(arguments, crew.threads, said_by(progress))
+    progress.state = "running"
+    return progress
+
+
+def open_worker(arguments: Sequence[str], threads: int, said: Path) -> subprocess.Popen[bytes]:
     with durable.explain_disk_errors(said), open(said, "wb") as file:
-        progress.process = subprocess.Popen(
-            command,
-            env={**os.environ, "OMP_NUM_THREADS": str(crew.threads)},
+        return subprocess.Popen(
+            [sys.executable, "-m", "electra.ablate.worker", *arguments],
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
             process_group=0,  # so that Ctrl-C reaches the study alone, which passes it on once
         )
-    progress.state = "running"
-    return progress
 
 
 def _ended(progress: Progress, asked: bool) -> bool:
