@@ -66,7 +66,7 @@ class Towers(nn.Module):
 
     def cross_entropy(self, context_ND: Tensor, targets_N: Tensor) -> Tensor:
         """-log q of each target [N]. The log-probabilities are never all alive: chunk by chunk, made again in the backward pass."""
-        size = max(1, vocabulary.CHUNK_ELEMENTS // self.config.vocab_size)
+        size = vocabulary.rows_at_once(self.config.vocab_size, context_ND.device.type)
 
         def of_chunk(context: Tensor, targets: Tensor) -> Tensor:
             return -self.log_p(context).gather(1, targets[:, None]).squeeze(1)

@@ -18,8 +18,13 @@ from torch.nn import functional as F
 
 from electra.model.pair import Generator
 
-CHUNK_ELEMENTS = 1 << 23  # logits alive at once: 32 MiB in float32
+CHUNK_ELEMENTS = 1 << 21  # logits alive at once: 8 MiB in float32, which the caches of a CPU hold
 BLOCK = 128  # tokens in a block of the two-level inverse CDF
+
+
+def rows_at_once(vocab_size: int, device_type: str) -> int:
+    """Slots in a chunk. A GPU, which waits for each kernel to be launched, gets larger ones."""
+    return max(1, CHUNK_ELEMENTS * (32 if device_type == "cuda" else 1) // vocab_size)
 
 
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor) -> Tensor:
@@ -82,7 +87,7 @@ class _LossAndSample(torch.autograd.Function):
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
         grad_extras = [torch.zeros_like(extra, dtype=torch.float32) for extra in extras_M]
         with torch.autocast(device, enabled=False):
-            num_rows = max(1, CHUNK_ELEMENTS // V)
+            num_rows = rows_at_once(V, device)
             for start in range(0, M, num_rows):
                 part = slice(start, start + num_rows)
                 logits = F.linear(hidden[part], table).float().add_(bias_V)
