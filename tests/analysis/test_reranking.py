@@ -86,6 +86,11 @@ def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
     spoilt = nbest.Lists(np.where(first[:, None], lists.errors, 7 - lists.errors), lists.words, lists.reference_words, lists.present)
     assert nbest.tune(spoilt, acoustic, np.where(first[:, None], score, -score), first) == weights
     assert 20 <= first.sum() <= 40
+    # Each utterance is judged by the weights of the half it is not in.
+    judged, tuned = nbest.judge_both_ways(lists, acoustic, score)
+    by_first, by_second = (lists.chosen_errors(acoustic + one.score * score + one.word * lists.words) for one in tuned)
+    assert tuned[0] == weights
+    assert judged.tolist() == np.where(first, by_second, by_first).tolist()
 
 
 def test_the_recognisers_mix_is_found() -> None:
