@@ -226,6 +226,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     ("more", "said"),
     [
         (("--option", "epoch=1"), "epoch: no such key. Did you mean 'epochs'"),
+        (("--option", "seed=3"), "sst2.settings.seed: the evaluation itself decides this setting"),
         (("--option", "epochs"), "'epochs' is not key=value"),
         (("--seeds", "0"), "--seeds: must be at least 1"),
         (("--suite", "gleu"), "no suite named 'gleu'"),

@@ -110,6 +110,9 @@ def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
     (tmp_path / "squad" / "a.json").write_text("[]")
     with pytest.raises(TaskError, match="not a SQuAD file"):
         join_train(found, tmp_path / "joined.json")
+    partly = entry("squad", train=("sample.json + absent.json", "a.json"), dev=("b.json",))
+    first = find_data(partly, load_task("squad"), [tmp_path])
+    assert first and [path.name for path in first.train] == ["a.json"], "all parts of a pattern, or the next pattern"
     touch(tmp_path / "squad" / "train-v1.1.json.gz")
     whole = find_data(squad, load_task("squad"), [tmp_path])
     assert whole and [path.name for path in whole.train] == ["train-v1.1.json.gz"]

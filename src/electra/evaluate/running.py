@@ -23,7 +23,7 @@ from electra.analysis.parts.interface import ProbeDataError
 from electra.analysis.parts.models import Model, named_models
 from electra.analysis.parts.running import ENDING, run_probe
 from electra.config import build, differences
-from electra.errors import DiskError, ElectraError, RunFolderError, TaskError
+from electra.errors import ConfigError, DiskError, ElectraError, RunFolderError, TaskError
 from electra.evaluate.data import Found, find_data, join_train
 from electra.evaluate.suite import ProbeEntry, Suite, TaskEntry
 from electra.evaluate.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, make_record
@@ -35,6 +35,7 @@ from electra.interop.load import load
 from electra.training.precision import pick_device
 
 Say = Callable[[str], None]
+OWN = {"task", "data", "dev", "test", "also", "out", "seeds", "seed", "init", "device"}  # settings of a fine-tuning that are made here
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,11 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
     for entry in suite.task:
         task = load_task(entry.task)
         settings = {**entry.settings, **options.settings}
+        reserved = sorted(OWN & settings.keys())
+        if reserved:
+            raise ConfigError(
+                "the evaluation itself decides this setting", where=f"{entry.name}.settings.{reserved[0]}", fix="Leave it out"
+            )
         build(Settings, {**settings, "task": entry.task, "data": Path(), "out": Path()}, where=f"{entry.name}.settings")
         unknown = [metric for metric in entry.metrics if metric not in task.metrics]
         if unknown:
