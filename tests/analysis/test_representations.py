@@ -207,10 +207,13 @@ def test_neighbours_of_known_vectors() -> None:
     assert (tags[near] == tags).all() and (near != sentence).all()
     assert neighbours.expected_at_random(tags, sentence).tolist() == [0.4] * 6
     assert neighbours.nearest(vectors, sentence, np.zeros(6, int)).tolist() == [-1] * 6
-    assert neighbours.same_tag(neighbours.centred_unit(vectors), tags, sentence).tolist() == [1.0] * 6
+    assert neighbours.nearest_alike(neighbours.centred_unit(vectors), sentence, tags, sentence).tolist() == [1.0] * 6
     # Vectors without context are all equally near: chance, not the file's order.
-    assert neighbours.same_tag(np.ones((6, 3)), tags, sentence).tolist() == neighbours.expected_at_random(tags, sentence).tolist()
-    assert neighbours.same_tag(np.ones((6, 3)), tags, np.zeros(6, int)).tolist() == [0.0] * 6
+    assert (
+        neighbours.nearest_alike(np.ones((6, 3)), sentence, tags, sentence).tolist()
+        == neighbours.expected_at_random(tags, sentence).tolist()
+    )
+    assert neighbours.nearest_alike(np.ones((6, 3)), sentence, tags, np.zeros(6, int)).tolist() == [0.0] * 6
     groups = neighbours.ambiguous_forms(np.array(["like"] * 5 + ["cat"] * 4), np.array(["V", "P", "V", "P", "V", "N", "N", "N", "V"]))
     assert {form: items.tolist() for form, items in groups.items()} == {"like": [0, 1, 2, 3, 4]}
 

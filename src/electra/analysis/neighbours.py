@@ -77,10 +77,9 @@ class Probe(interface.Probe):
             for depth, vectors in enumerate(words.vectors[number]):
                 progress(f"neighbours by {encoder.name}", 0.5 + 0.5 * (number + depth / len(words.vectors[number])) / len(encoders))
                 last[encoder.name] = unit = centred_unit(vectors)
-                same = [same_tag(unit[items], tags[items], words.sentence[items]) for items in groups.values()]
+                same = [nearest_alike(unit[items], np.arange(len(items)), tags[items], words.sentence[items]) for items in groups.values()]
                 same_reading[encoder.name].append(np.concatenate(same))
-                near = nearest(unit, queries, words.sentence)
-                same_form[encoder.name].append(((near >= 0) & (forms[near] == forms[queries])).astype(np.float64))
+                same_form[encoder.name].append(nearest_alike(unit, queries, forms, words.sentence))
         chance = np.concatenate([expected_at_random(tags[items], words.sentence[items]) for items in groups.values()])
         comparable = np.isfinite(chance)
         draws = words.sentence[asked], self.config.resamples
@@ -150,11 +149,12 @@ def nearest(unit: Vectors, queries: Ints, sentence: Ints) -> Ints:
     return np.where(np.isfinite(cosines[np.arange(len(queries)), best]), best, -1)
 
 
-def same_tag(unit: Vectors, tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-    """For each item, whether the nearest has its tag. Of equally near ones (all are, where vectors know no context) the share that has."""
-    cosines = _cosines(unit, np.arange(len(unit)), sentence)
+def nearest_alike(unit: Vectors, queries: Ints, labels: npt.NDArray[np.str_], sentence: Ints) -> Floats:
+    """For each query, whether the nearest item has its label. Of equally near ones (all are, where vectors know no context) the share that
+    has it; 0 where there is none."""
+    cosines = _cosines(unit, queries, sentence)
     near = (cosines >= cosines.max(1, keepdims=True) - TIE) & np.isfinite(cosines)
-    return np.asarray((near & (tags[:, None] == tags[None, :])).sum(1) / np.maximum(near.sum(1), 1))
+    return np.asarray((near & (labels[queries][:, None] == labels[None, :])).sum(1) / np.maximum(near.sum(1), 1))
 
 
 def _cosines(unit: Vectors, queries: Ints, sentence: Ints) -> Vectors:
