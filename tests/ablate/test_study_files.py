@@ -39,11 +39,15 @@ def test_options_carry_over_to_another_objective_as_far_as_it_has_them() -> None
 
 
 def test_base_sections_lie_between_recipe_and_arms(study_file: Callable[[str], Path]) -> None:
-    text = STUDY + "model.size = 'mini'\n[base]\nmodel.size = 'small'\nobjective.mask_fraction = 0.3\ntraining.length = 64\n"
+    text = (
+        STUDY
+        + "model.size = 'mini'\n[base]\nmodel.size = 'small'\nobjective.mask_fraction = 0.3\nobjective.discriminator_weight = 7.0\ntraining.length = 64\n"
+    )
     study = read_study(study_file(text))
     mlm, rtd = (arm_recipe(study, study.arms[name], "budget-tiny") for name in ("mlm", "rtd"))
     assert (mlm.model.size, rtd.model.size) == ("small", "mini")
     assert mlm.objective["mask_fraction"] == rtd.objective["mask_fraction"] == 0.3
+    assert (rtd.objective["discriminator_weight"], "discriminator_weight" in mlm.objective) == (7.0, False)
     assert mlm.training.length == 64
 
 

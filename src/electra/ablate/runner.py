@@ -75,13 +75,13 @@ def carry_out(
     asked = False
     try:
         while running or (waiting and not asked):
-            while waiting and len(running) < crew.jobs and not asked:
-                running.append(_start(crew, waiting.pop(0)))
             if stopping() and not asked:
                 asked = True
                 for progress in running:
                     assert progress.process is not None
                     progress.process.terminate()
+            while waiting and len(running) < crew.jobs and not asked:
+                running.append(_start(crew, waiting.pop(0)))
             for progress in list(running):
                 progress.row = last_row(progress.folder) or progress.row
                 if _ended(progress, asked):
