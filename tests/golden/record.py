@@ -43,7 +43,7 @@ class Rows(list[dict[str, Any]]):
 def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[float]]:
     """The losses and gradient norms of a run that is taken through the real loop: fp32, one thread, dropout on."""
     recipe = toy.recipe(
-        model={"size": "golden", "encoder": encoder, "initialisation": "fan_in", **toy.objective(objective).needs},
+        model={"size": "golden", "encoder": encoder, "initialisation": "fan_in"},
         objective={"name": objective},
         training={"steps": STEPS, "learning_rate": 3e-3, "warmup": 0.1, "device": "cpu", "micro_batch": 5},
     )

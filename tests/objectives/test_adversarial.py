@@ -12,7 +12,7 @@ import toy
 from electra.errors import ConfigError
 from electra.model.pair import build_pair
 from electra.objectives.adversarial import Objective, gumbel_given, reinforce, with_gradient
-from electra.objectives.parts import vocabulary
+from electra.objectives.parts import judging, vocabulary
 from electra.training import evaluation
 
 
@@ -108,28 +108,42 @@ def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alon
         assert any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)
 
 
-def test_gumbel_gradient_is_reversed_and_does_not_touch_the_discriminators_table() -> None:
-    """A step along the generator's gradient raises the discriminator's loss in the mixture; the table gets what lookups give it."""
-    table_gradients = {}
-    for name, weight in (("with", 1.0), ("without", 0.0)):
-        made = toy.objective("adversarial", gradient="gumbel", adversarial_weight=weight)
-        shapes = toy.shapes_for(made)
-        pair = build_pair(*shapes, sharing="none", initialisation="fan_in")
-        part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
-        torch.manual_seed(0)
-        table = pair.discriminator.encoder.embeddings.words.weight  # type: ignore[union-attr]
-        table_gradients[name] = torch.autograd.grad(made.forward(pair, part).losses["rtd"], table)[0]
-    assert torch.allclose(table_gradients["with"], table_gradients["without"], atol=1e-6)
-
+def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
+    """By hand: the loss's gradient at the sampled embeddings, through the mixtures, times -weight / (lambda * mask share)."""
+    made, pair, part, _ = passed("gumbel", mask_fraction=0.25, temperature=2.0, adversarial_weight=3.0)
     torch.manual_seed(0)
-    vectors, sampled = torch.randn(5, 3), torch.tensor([2])
-    logits = torch.randn(1, 5, requires_grad=True)
-    mixture = logits.softmax(-1) @ vectors
-    reversed_ = vectors[sampled] + (mixture.detach() - mixture)
-    assert torch.equal(reversed_.detach(), vectors[sampled])
-    up = torch.autograd.grad(reversed_.sum(), logits, retain_graph=True)[0]
-    down = torch.autograd.grad(mixture.sum(), logits)[0]
-    assert torch.allclose(up, -down)
+    outcome = made.forward(pair, part)
+    found = own_gradients(pair, outcome.losses["rtd"])
+
+    sampled, slots = outcome.observed["sampled"], part.masked_positions
+    states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
+    log_p = pair.generator.logits(states).log_softmax(-1)
+    table = pair.discriminator.encoder.token_table().detach()
+    torch.manual_seed(0)
+    mixtures = ((log_p + gumbel_given(log_p.detach(), sampled)) / 2.0).softmax(-1) @ table
+    ids = part.input_ids.flatten().index_copy(0, slots, sampled).view_as(part.input_ids)
+    vectors = table[ids].requires_grad_()
+    loss = judging.judge(pair.discriminator, part, ids, vectors).loss()
+    at_slots = torch.autograd.grad(loss, vectors)[0].flatten(0, 1)[slots]
+    shared = {id(p) for p in pair.discriminator.parameters()}
+    own = [p for p in pair.generator.parameters() if id(p) not in shared]
+    through = torch.autograd.grad(mixtures, own, at_slots, allow_unused=True)
+    for mine, theirs in zip(found, through, strict=True):
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            assert torch.allclose(mine, -3.0 / (50.0 * 0.25) * theirs, rtol=1e-3, atol=1e-6)
+    assert any(mine is not None and bool((mine.abs() > 1e-4).any()) for mine in found)
+
+
+def test_the_gumbel_gradient_does_not_train_the_discriminators_table_to_fool_it() -> None:
+    gradients = []
+    for weight in (0.0, 1.0):
+        made = toy.objective("adversarial", gradient="gumbel", adversarial_weight=weight)
+        pair = build_pair(*toy.shapes_for(made), sharing="none", initialisation="fan_in")
+        part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
+        table = pair.discriminator.encoder.token_table()  # type: ignore[union-attr]
+        gradients.append(torch.autograd.grad(made.forward(pair, part).losses["rtd"], table)[0])
+    assert torch.allclose(*gradients, atol=1e-6)
 
 
 def test_noise_given_the_sample_is_gumbel_noise_whose_winner_is_the_sample() -> None:

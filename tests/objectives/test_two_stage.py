@@ -151,13 +151,13 @@ def test_flops_are_averaged_over_the_stages() -> None:
 
 
 def test_other_networks_are_refused_in_one_line(tmp_path: Path) -> None:
-    shared = toy.recipe(objective={"name": "two_stage"})
+    shared = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "embeddings"})
     with pytest.raises(ConfigError, match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model"):
         build_run(shared, tmp_path, toy.store(), World())
-    narrow = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "none"})
+    narrow = toy.recipe(objective={"name": "two_stage"}, model={"generator_width": 0.25})
     with pytest.raises(ConfigError, match=r"model\.generator_width: 0\.25 does not go .* --model.generator-width 1\.0"):
         build_run(narrow, tmp_path, toy.store(), World())
-    free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"sharing": "none"})
+    free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"generator_width": 0.25})
     build_run(free, tmp_path, toy.store(), World())
     with pytest.raises(ConfigError, match="needs a generator to train"):
         toy.objective("two_stage", generator="uniform")
