@@ -86,7 +86,10 @@ class Probe(interface.Probe):
         tables: list[Table] = []
         figures: list[Figure] = []
         headline: dict[str, Estimate] = {}
-        notes = ["A word's vector is the mean of its tokens'. Differences are paired: all answer for the same words."]
+        notes = [
+            "A word's vector is the mean of its tokens'. Differences are paired: all answer for the same words.",
+            "The best depth is chosen on the words it is judged on, which flatters it a little.",
+        ]
         for corpus in corpora:
             train, judged = (common_words(encoders, part, progress) for part in (corpus.train, corpus.judged))
             for wanted in corpus.properties:
@@ -94,9 +97,9 @@ class Probe(interface.Probe):
                 found, baselines, differences = self._read_off(wanted, encoders, corpus, train, judged)
                 headline[f"{wanted.title}, best depth"] = max(found[encoders[0].name], key=lambda one: one.value or 0.0)
                 tables += _tables(wanted, found, baselines, differences)
-                known = {name: one.value for name, one in baselines.items() if one.value is not None}
+                usual = {USUAL: baselines[USUAL].value or 0.0}
                 figures.append(
-                    by_depth.figure(wanted.key, wanted.title, note="Read by a linear model.", y=wanted.unit, found=found, references=known)
+                    by_depth.figure(wanted.key, wanted.title, note="Read by a linear model.", y=wanted.unit, found=found, references=usual)
                 )
                 notes.append(f"{wanted.title}: {len(train.kept)} words to train on, {len(judged.kept)} words judged.")
         return Report(headline, tables, figures, notes)
