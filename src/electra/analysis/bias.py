@@ -38,7 +38,7 @@ class Config:
     threshold: float = 0.0
     """P(replaced) from which a token is called replaced. 0: the one that raises as many alarms as there are replaced tokens."""
     resamples: int = 200
-    """Bootstrap samples of an interval; the adjusted rates take a fifth of them."""
+    """Bootstrap samples of an interval; the adjusted rates take half of them."""
     seed: int = 0
     """Seed of samples, masks and bootstrap."""
 
@@ -222,7 +222,7 @@ def adjust(
         def measure(w: Floats, model: adjusted.Model = model) -> dict[str, float]:
             return {**dict(zip(names, model.adjusted(w).tolist(), strict=True)), "\tremaining": model.remaining(w)}
 
-        found = bootstrap.estimates(measure, judged.sentence[among], resamples=config.resamples // 5, seed=config.seed)
+        found = bootstrap.estimates(measure, judged.sentence[among], resamples=config.resamples // 2, seed=config.seed)
         remaining[kind] = found["\tremaining"]
         for name in names:
             even[name][kind] = found[name]
