@@ -266,6 +266,15 @@ def test_a_model_is_like_itself_and_unlike_chance(tmp_path: Path, data: Path) ->
     assert report.headline["CKA with twin, last depth"].value == pytest.approx(1)
 
 
+def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> None:
+    first, second = np.array([[1.0, 0], [0, 2], [0, 0]]), np.array([[3.0, 0], [4, 0], [1, 1]])
+    assert sentence_similarity.cosines(np.concatenate([first, second]).astype(np.float32)).tolist() == [1, 0, 0]
+    assert sentence_similarity.word_overlap("The cat ate", "the cat sat") == 0.5
+    raw, centred = (ask("sentence_similarity", [small.model(tmp_path)], data).tables[i] for i in (0, 2))
+    values = [[cell for row in table.rows for cell in row[1:]] for table in (raw, centred)]
+    assert values[0] != values[1]  # the two tables measure different things
+
+
 def test_wrong_data_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("a\tb\tc\n")
