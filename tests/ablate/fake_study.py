@@ -1,4 +1,4 @@
-"""The run folders of a study as its workers leave them, made from a formula: what results and page are tested on, and looked at with.
+"""A toy study, and the run folders of ours as the workers leave them, made from a formula: what results and page are tested on.
 
 python tests/ablate/fake_study.py FOLDER      writes one study of each shape under FOLDER, with its page
 """
@@ -19,6 +19,31 @@ from electra.ablate.study import Study, find_study, read_study
 
 TASKS = {"pos": {"title": "Part of speech", "metric": "accuracy"}, "chunking": {"title": "Chunking", "metric": "accuracy"}}
 FLOPS = 2e14
+STUDY = """
+title = "Toy"
+question = "Does it work?"
+baseline = "mlm"
+[arms.mlm]
+objective.name = "mlm"
+[arms.rtd]
+title = "detection"
+paper = 85.0
+objective.name = "rtd"
+"""
+RECIPE = """
+[model]
+size = "tiny"
+dropout = 0.1
+[training]
+length = 16
+batch_size = 8
+learning_rate = 1e-3
+precision = "fp32"
+log_every = 1
+checkpoint_every = 4
+[evaluation]
+rows = 8
+"""
 
 
 def plan_of(study: Study, *, with_panel: bool = True) -> dict[str, Any]:

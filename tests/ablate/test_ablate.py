@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import STUDY
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, launch, steps_done
+from fake_study import STUDY
 
 from electra.ablate import plan, worker
 from electra.cli.main import main

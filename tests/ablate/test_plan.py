@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import toy
-from conftest import STUDY
+from fake_study import STUDY
 
 from electra import durable
 from electra.ablate.plan import RECORD, Job, all_jobs, job_recipe, make_plan

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import STUDY
+from fake_study import STUDY
 
 from electra.ablate.study import Study, arm_recipe, find_study, read_study, study_names
 from electra.errors import ConfigError
@@ -39,10 +39,8 @@ def test_options_carry_over_to_another_objective_as_far_as_it_has_them() -> None
 
 
 def test_base_sections_lie_between_recipe_and_arms(study_file: Callable[[str], Path]) -> None:
-    text = (
-        STUDY
-        + "model.size = 'mini'\n[base]\nmodel.size = 'small'\nobjective.mask_fraction = 0.3\nobjective.discriminator_weight = 7.0\ntraining.length = 64\n"
-    )
+    base = "model.size = 'small'\nobjective.mask_fraction = 0.3\nobjective.discriminator_weight = 7.0\ntraining.length = 64\n"
+    text = f"{STUDY}model.size = 'mini'\n[base]\n{base}"
     study = read_study(study_file(text))
     mlm, rtd = (arm_recipe(study, study.arms[name], "budget-tiny") for name in ("mlm", "rtd"))
     assert (mlm.model.size, rtd.model.size) == ("small", "mini")
