@@ -298,6 +298,18 @@ def test_the_best_spans_are_those_of_looking_at_all() -> None:
     assert found == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
 
 
+def test_the_lowest_belief_in_no_answer_of_all_windows_counts() -> None:
+    text = "fine dull " * 5
+    windows = cut(np.array([5]), Context.of(words(), text), Arrangement.of(words()), 8, 4)
+    assert len(windows) > 2
+    outputs = [np.zeros((len(window.ids), 2)) for window in windows]
+    for output, null in zip(outputs, (3.0, -1.0, 2.0), strict=False):
+        output[0] = null / 2
+    outputs[0][windows[0].first] = 2.0  # the best answer: the first token, with a score of 4
+    prediction = task_named("squad2")._predict_one(text, list(zip(windows, outputs, strict=True)))
+    assert (prediction.best.text, prediction.best.score, prediction.null_odds) == ("fine", 4.0, -1.0 - 4.0)
+
+
 # --- training
 
 
