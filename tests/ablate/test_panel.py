@@ -100,7 +100,7 @@ def test_a_probe_reads_what_words_decide_and_is_the_same_every_time(tokenizer: T
 
 
 def test_a_tag_that_training_never_showed_is_wrong(tokenizer: Tokenizer) -> None:
-    test = Tagged([["cat", "dog"]], [["NOUN", "UNSEEN"]])
+    test = Tagged([["cat", "greenish"]], [["NOUN", "UNSEEN"]])  # "ADJ" is the first of the tags
     assert probe(encoder_for(tokenizer, "modern"), tokenizer, tagged(60, 1), test).accuracy == 0.5
 
 
