@@ -10,7 +10,7 @@ import small
 import torch
 
 from electra import analysis
-from electra.analysis import attention, neighbours, sentence_similarity
+from electra.analysis import attention, linear_probes, neighbours, sentence_similarity
 from electra.analysis.parts import by_depth, hidden, linear
 from electra.analysis.parts.encoders import common_words, encoders_of, treebank
 from electra.analysis.parts.halves import half_samples
@@ -273,6 +273,24 @@ def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> Non
     raw, centred = (ask("sentence_similarity", [small.model(tmp_path)], data).tables[i] for i in (0, 2))
     values = [[cell for row in table.rows for cell in row[1:]] for table in (raw, centred)]
     assert values[0] != values[1]  # the two tables measure different things
+
+
+def test_explained_variance_and_accuracy_of_readings() -> None:
+    x = np.random.default_rng(6).normal(size=(200, 3))
+    depth = linear_probes.Scored(linear_probes.TREE_DEPTH, x[:, 0], x[:, 0])
+    assert depth.by_vectors(x, x).sum() / depth.scale.sum() > 0.95
+    assert depth.by_words([""] * 200, [""] * 200).sum() / depth.scale.sum() == pytest.approx(0, abs=1e-9)
+    tags = linear_probes.Scored(linear_probes.PART_OF_SPEECH, np.array(["N", "N", "V"]), np.array(["N", "V", "V", "V"]))
+    assert tags.by_words(["cat", "chef", "ate"], ["cat", "ate", "ate", "new"]).tolist() == [1, 1, 1, 0]
+
+
+def test_a_word_that_one_model_lacks_is_left_out_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    present = iter([np.arange(40) != 3, np.arange(40) != 5])
+    monkeypatch.setattr(hidden, "word_vectors", lambda *_: (np.zeros((3, 40, 4), np.float32), next(present)))
+    path = small.write_treebank(tmp_path / "x.dev.conllu")
+    words = common_words(encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False), treebank([path], 0), quiet)
+    assert words.kept.tolist() == [i for i in range(40) if i not in (3, 5)]
+    assert [states.shape for states in words.vectors] == [(3, 38, 4)] * 2
 
 
 def test_wrong_data_is_told(tmp_path: Path) -> None:
