@@ -291,7 +291,12 @@ TABLES = [
     Case("one class only", TaskError, r"train\.csv: every example has the label '1'", lambda p: p.finetune(TABLE.replace(",0\n", ",1\n"))),
     Case("unknown task", TaskError, r"no task named 'sst3'. Did you mean 'sst2'", lambda p: p.finetune(TABLE, "--task", "sst3")),
     Case("too long a text", ConfigError, r"--max-length: 513.*at most 512", lambda p: p.finetune(TABLE, "--max-length", "513")),
-    Case("not a classifier", ModelError, r"fine-tuned classifier, tagger or reader is needed", lambda p: ["predict", str(p.run), p.file("t.csv", TABLE)]),
+    Case(
+        "not a classifier",
+        ModelError,
+        "fine-tuned classifier, tagger or reader is needed",
+        lambda p: ["predict", str(p.run), p.file("t.csv", TABLE)],
+    ),
 ]
 
 CASES = [*TEXT, *RECIPES, *STORES, *MODELS, *TABLES]

@@ -57,8 +57,10 @@ def read_paradigm(path: Path, limit: int | None = None) -> Paradigm:
     """The pairs of a file, or its first `limit` that are not of equal sentences."""
     good, bad, equal, phenomenon = [], [], 0, ""
     for where, row in objects(path):
-        pair = (row.get("sentence_good"), row.get("sentence_bad"))
-        if not all(isinstance(sentence, str) and sentence.strip() for sentence in pair):
+        pair = [
+            sentence for sentence in (row.get("sentence_good"), row.get("sentence_bad")) if isinstance(sentence, str) and sentence.strip()
+        ]
+        if len(pair) < 2:
             raise ProbeDataError("no minimal pair", where=where, fix="Wanted: an object with texts as sentence_good and sentence_bad")
         phenomenon = phenomenon or str(row.get("linguistics_term", ""))
         if pair[0] == pair[1]:
