@@ -65,7 +65,7 @@ def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
     said = str(caught.value)
     assert (
         "training.learning_rate was 0.001, now 0.002" in said
-        and "objective.temperature was None, now 2.0" in said
+        and "objective.temperature was 1.0, now 2.0" in said
         and "another --out" in said
     )
     train(tmp_path / "run", training={"log_every": 5, "checkpoint_every": 2, "evaluate_every": 2})  # harmless
@@ -244,3 +244,21 @@ def test_leftovers_of_a_kill_before_the_first_step_are_no_stranger(tmp_path: Pat
     (tmp_path / "run" / "log.txt").write_text("")
     train(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
+
+
+def test_a_run_of_a_version_with_fewer_options_goes_on(tmp_path: Path) -> None:
+    """What run.toml does not name was the default."""
+    recipe = toy.recipe()
+    with start(recipe, tmp_path, toy.store(), World()):
+        pass
+    recorded = (tmp_path / "run.toml").read_text()
+    older = "\n".join(line for line in recorded.splitlines() if not line.startswith(("label_smoothing", "masking", "clip_separately")))
+    assert older != recorded
+    (tmp_path / "run.toml").write_text(older)
+    with start(recipe, tmp_path, toy.store(), World()) as run:
+        assert run.step == 0
+    with (
+        pytest.raises(RunFolderError, match=r"objective\.masking was uniform, now span"),
+        start(toy.recipe(objective={"name": "rtd", "masking": "span"}), tmp_path, toy.store(), World()),
+    ):
+        pass
