@@ -116,26 +116,34 @@ def fingerprint_without(out: Path, foreign: Path) -> object:
 
 
 def test_two_processes_killed_and_continued(toy_store: Path, tmp_path: Path) -> None:
-    """Under torchrun with two processes, to the same bits; and those are the bits of our own launcher.
-
-    Our launcher saves when it is told to stop or is killed: either way the same command continues.
-    """
+    """Killed under torchrun, told to stop under our own launcher: both continue to the bits of the run that was left alone."""
     whole = tmp_path / "whole"
     complete(command(toy_store, whole, processes=2))
-    for name, number, torchrun in (("torchrun", signal.SIGKILL, True), ("told", signal.SIGTERM, False), ("killed", signal.SIGKILL, False)):
-        out = tmp_path / name
-        process = launch(command(toy_store, out, processes=2, torchrun=torchrun))
-        while process.poll() is None and steps_done(out) < 22:
-            time.sleep(0.002)
-        (os.killpg if torchrun else os.kill)(process.pid, number)
-        process.communicate(timeout=60)  # returns when every process that holds the pipe has ended
-        if not torchrun:
-            assert process.returncode == (143 if number == signal.SIGTERM else -number)
-            assert "stopped at step" in (out / "log.txt").read_text()
-        complete(command(toy_store, out, processes=2))
-        assert fingerprint(out)["model.safetensors"] == fingerprint(whole)["model.safetensors"]
-        assert [row["batch_digest"] for row in rows(out)] == [row["batch_digest"] for row in rows(whole)]
-    assert fingerprint(tmp_path / "torchrun") == fingerprint(whole)
+    stop_two_processes(toy_store, whole, tmp_path / "torchrun", signal.SIGKILL, torchrun=True)
+    stop_two_processes(toy_store, whole, tmp_path / "told", signal.SIGTERM)
+
+
+@pytest.mark.reliability
+def test_a_killed_launcher_s_processes_save_and_end(toy_store: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    complete(command(toy_store, whole, processes=2))
+    stop_two_processes(toy_store, whole, tmp_path / "killed", signal.SIGKILL)
+
+
+def stop_two_processes(toy_store: Path, whole: Path, out: Path, number: signal.Signals, torchrun: bool = False) -> None:
+    process = launch(command(toy_store, out, processes=2, torchrun=torchrun))
+    while process.poll() is None and steps_done(out) < 22:
+        time.sleep(0.002)
+    (os.killpg if torchrun else os.kill)(process.pid, number)
+    process.communicate(timeout=60)  # returns when every process that holds the pipe has ended
+    if not torchrun:
+        assert process.returncode == (143 if number == signal.SIGTERM else -number)
+        assert "stopped at step" in (out / "log.txt").read_text()
+    complete(command(toy_store, out, processes=2))
+    assert fingerprint(out)["model.safetensors"] == fingerprint(whole)["model.safetensors"]
+    assert [row["batch_digest"] for row in rows(out)] == [row["batch_digest"] for row in rows(whole)]
+    if torchrun:  # without the checkpoint of the stop, the whole ledger is the same
+        assert fingerprint(out) == fingerprint(whole)
 
 
 def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:

@@ -8,18 +8,16 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from electra.cli.arguments import parse as parse_arguments
 from electra.config import find_recipe, read_toml
 from electra.errors import ConfigError, RunFailed
 from electra.training.recipe import Recipe, make_recipe
 
 
 @dataclass(frozen=True)
-class Options:
+class Arguments:
     recipe: str = "budget-tiny"
     """A recipe's name or a TOML file."""
     size: str | None = None
@@ -47,18 +45,8 @@ class Options:
     """One line of JSON for each setting, and nothing else."""
 
 
-@dataclass(frozen=True)
-class Arguments:
-    options: Options
-    argv: tuple[str, ...]
-
-
-def parse(argv: Sequence[str]) -> Arguments:
-    return Arguments(parse_arguments(Options, argv, verb="bench", description=__doc__ or ""), tuple(argv))
-
-
 def run(arguments: Arguments) -> int:
-    options = arguments.options
+    options = arguments
     if options.seconds <= 0 or options.rounds < 1 or options.vocab_size < 100:
         raise ConfigError("needs seconds above 0, at least 1 round, a vocabulary of at least 100", where="electra bench")
     settings: list[Setting] = list(
@@ -67,7 +55,7 @@ def run(arguments: Arguments) -> int:
     for setting in settings:
         recipe_for(options, setting)  # wrong ones are told before anything is measured
     if len(settings) == 1:
-        return one(options, settings[0], arguments.argv)
+        return one(options, settings[0])
     found: dict[Setting, list[dict[str, Any]]] = {setting: [] for setting in settings}
     for _ in range(options.rounds):
         for setting in settings:
@@ -83,7 +71,7 @@ def run(arguments: Arguments) -> int:
 Setting = tuple[int, int, str, int, int]  # batch, length, precision, threads, processes; 0: the recipe's
 
 
-def recipe_for(options: Options, setting: Setting) -> Recipe:
+def recipe_for(options: Arguments, setting: Setting) -> Recipe:
     batch, length, precision, threads, processes = setting
     recipe = make_recipe(read_toml(find_recipe(options.recipe)), where=options.recipe)
     training, model = recipe.training, recipe.model
@@ -109,12 +97,12 @@ def recipe_for(options: Options, setting: Setting) -> Recipe:
     return make_recipe(sections)
 
 
-def one(options: Options, setting: Setting, argv: Sequence[str]) -> int:
+def one(options: Arguments, setting: Setting) -> int:
     """Measure here, in this process and those that share its batch."""
     if setting[-1] > 1 and "WORLD_SIZE" not in os.environ:
         from electra.training.launch import launch
 
-        return launch(["bench", *argv], setting[-1])
+        return launch(["bench", *flags(options, setting), *(["--json"] if options.json else [])], setting[-1])
     from electra.training.bench import measure
     from electra.training.distributed import join_world, leave_world
 
@@ -132,8 +120,18 @@ def one(options: Options, setting: Setting, argv: Sequence[str]) -> int:
     return 0
 
 
-def in_a_process(options: Options, setting: Setting) -> dict[str, Any]:
+def in_a_process(options: Arguments, setting: Setting) -> dict[str, Any]:
     """A setting's turn has a process of its own: peak memory and thread pools are not shared."""
+    command = ["bench", *flags(options, setting), "--json"]
+    ended = subprocess.run([sys.executable, "-m", "electra", *command], capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RunFailed(ended.stderr.strip().removeprefix("error: ") or "a measurement failed", where=" ".join(command))
+    row: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return row
+
+
+def flags(options: Arguments, setting: Setting) -> list[str]:
+    """What asks for this one setting."""
     batch, length, precision, threads, processes = setting
     chosen: dict[str, Any] = {
         "recipe": options.recipe,
@@ -144,14 +142,9 @@ def in_a_process(options: Options, setting: Setting) -> dict[str, Any]:
         "threads": threads,
     }
     chosen |= {"processes": processes, "dropout": options.dropout, "vocab-size": options.vocab_size, "device": options.device}
+    chosen |= {"seconds": options.seconds}
     given = {name: value for name, value in chosen.items() if value is not None and (value != 0 or name == "dropout")}
-    flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    flags += ["--seconds", str(options.seconds), "--json"]
-    ended = subprocess.run([sys.executable, "-m", "electra", "bench", *flags], capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise RunFailed(ended.stderr.strip().removeprefix("error: ") or "a measurement failed", where=" ".join(flags))
-    row: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return row
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
 
 
 def middle(turns: list[dict[str, Any]]) -> dict[str, Any]:
