@@ -6,11 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import toy
 
 from electra.analysis.parts.scoring import token_scores
+from electra.analysis.parts.tokens import log_odds
 from electra.cli.main import main
 from electra.cli.pretrain import finish
 from electra.data.store import TokenStore
@@ -68,3 +70,9 @@ def test_any_other_discriminator_needs_no_mark(run_folder: Path, tmp_path: Path)
     (folder / "config.json").write_text(json.dumps(settings))
     assert load(folder, "discriminator").output == "log-odds"
     assert len(next(detect(load(folder, "discriminator"), ["the cat"])).words) == 2
+
+
+def test_probes_that_read_odds_of_replacement_refuse_it(run_folder: Path) -> None:
+    loaded = load(run_folder, "discriminator")
+    with pytest.raises(ModelError, match=r"another kind \(energy\)"):
+        log_odds(loaded, [np.array([7, 8, 9])])

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from electra import seeds
 from electra.analysis.parts.interface import Progress
+from electra.interop.detection import refuse_energies
 
 if TYPE_CHECKING:
     from electra.interop.load import Loaded
@@ -40,6 +41,7 @@ class Predictions:
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints], progress: Progress | None = None) -> list[Floats]:
     """For each token of each row, the log-odds that it was replaced."""
+    refuse_energies(discriminator)
     import torch
 
     found: list[Floats] = [np.zeros(0)] * len(rows)
