@@ -170,7 +170,8 @@ def test_finetuned_classifier(architecture: str, labels: tuple[str, ...], tmp_pa
     with torch.no_grad():
         for parameter in head.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())) * 0.1)
-    save_finetuned(tmp_path, encoder, head, kind="classifier", labels=labels, tokenizer=uncased, card=Card("x", "classifier"))
+    first = {"classifier_pooling": "cls"} if architecture == "modern" else {}
+    save_finetuned(tmp_path, encoder, head, kind="classifier", labels=labels, tokenizer=uncased, card=Card("x", "classifier"), values=first)
     model = from_pretrained(transformers.AutoModelForSequenceClassification, tmp_path)
     assert model.config.id2label == dict(enumerate(labels))
     assert model.config.problem_type == ("regression" if len(labels) == 1 else "single_label_classification")

@@ -116,7 +116,7 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
         "global_rope_theta": config.rope_theta,
         "local_rope_theta": config.rope_theta,
         "decoder_bias": True,
-        "classifier_pooling": "cls",
+        "classifier_pooling": "mean",  # what a classifier on top should read: pre-training asks little of [CLS], or nothing
         "classifier_dropout": config.dropout,
         "classifier_bias": False,
         "classifier_activation": "gelu",
