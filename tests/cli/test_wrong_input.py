@@ -168,7 +168,7 @@ def test_a_full_disk(place: Place, refused: Callable[..., str], monkeypatch: pyt
 def test_a_run_folder_of_another_run_lists_every_difference(place: Place, refused: Callable[..., str], tmp_path: Path) -> None:
     run = place.copy(place.run)
     line = refused(place.pretrain("--training.seed", "2", "--objective.mask-fraction", "0.2", out=run), RunFolderError, "holds another run")
-    assert "training.seed was 1, now 2; objective.mask_fraction was 0.15, now 0.2. Use the same settings, or another --out" in line
+    assert "objective.mask_fraction was 0.15, now 0.2; training.seed was 1, now 2. Use the same settings, or another --out" in line
 
     other_text = place.folder / "other text"
     corpus = str(driven.write_corpus(place.folder / "other.txt", documents=60))
