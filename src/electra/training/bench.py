@@ -56,6 +56,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         began = now()
         update(run)
         times.append(now() - began)
+    memory = peak_memory(run.device)  # before the ceilings take some of their own
     tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
     peak = ceiling(run.device, run.precision)
     return {
@@ -77,7 +78,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         "matmul_gflops": round(peak / 1e9, 1),
         "mfu": round(flops / statistics.median(times) / (peak * world.size), 4),
         "copy_gb_per_s": round(copy_rate(run.device) / 1e9, 1),
-        "peak_rss_mib": peak_memory(run.device) >> 20,
+        "peak_rss_mib": memory >> 20,
         "parts": parts(run, max(3, steps // 4)),
     }
 
