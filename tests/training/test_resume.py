@@ -20,7 +20,7 @@ def kill_and_continue(arguments: list[str], out: Path, kills: int, seed: int, si
     draw = random.Random(seed)
     for _ in range(kills):
         begun = steps_done(out)
-        target = draw.randint(max(0, begun), 39)
+        target = draw.randint(min(max(0, begun), 39), 39)
         process = launch(arguments)
         while process.poll() is None and steps_done(out) < target:
             time.sleep(0.002)
@@ -181,7 +181,7 @@ def test_sigterm_at_random_moments(toy_store: Path, unbroken: Path, tmp_path: Pa
     arguments = command(toy_store, out)
     for _ in range(3):
         process = launch(arguments)
-        target = draw.randint(max(0, steps_done(out)), 39)
+        target = draw.randint(min(max(0, steps_done(out)), 39), 39)
         while process.poll() is None and steps_done(out) < target:
             time.sleep(0.002)
         time.sleep(draw.random() * 0.05)
