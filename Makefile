@@ -37,7 +37,8 @@ test-reliability: setup
 
 bench: setup
 	$(BIN)/python benchmarks/encode.py
-	$(BIN)/python benchmarks/pretrain.py
+	$(BIN)/python benchmarks/pretrain.py --rounds 3 --seconds 3 --batch 8
+	$(BIN)/python benchmarks/detect.py --sentences 3000
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -2,6 +2,8 @@
 
     python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--examples 2000] [--epochs 1] [--rounds 3] [--precision bf16|fp32]
 
+The Trainer needs the package accelerate.
+
 MODEL is an exported folder that both sides load. Same data, batch of 32, epochs, learning rate, at most 128 tokens; the Trainer pads each
 batch to its longest row. Its dev accuracy is told beside ours: a comparison of speeds holds only while they agree within noise.
 """
