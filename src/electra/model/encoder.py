@@ -6,6 +6,8 @@ Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, V vocabu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,7 +17,7 @@ from electra.model.sizes import EncoderConfig
 from electra.model.tables import DisentangledTable
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """What both encoders offer.
 
     forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] | None) -> [B, T, D].
@@ -26,9 +28,9 @@ class Encoder(nn.Module):
     config: EncoderConfig
     direction: Direction | None = None  # None: tokens see both sides; set by an objective that wants a causal encoder
 
+    @abstractmethod
     def token_table(self) -> Tensor:
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
-        raise NotImplementedError
 
     def depth_of(self, name: str) -> int:
         """The layer a parameter of this encoder belongs to: 0 embeddings, 1 ... num_layers, num_layers for what follows them."""
