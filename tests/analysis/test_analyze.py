@@ -16,7 +16,6 @@ from test_probe_contract import write_data
 
 from electra.analysis import errors
 from electra.analysis.parts import running
-from electra.cli.arguments import gather
 from electra.cli.main import main
 from electra.config import write_toml
 from electra.interop.card import Card
@@ -28,7 +27,7 @@ from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
 
-QUICK = ["--probe-option", "resamples=20", "rows=8", "length=20"]
+QUICK = ["--probe-option", "resamples=20", "--probe-option", "rows=8", "--probe-option", "length=20"]
 
 
 def make_pair(vocab_size: int, seed: int) -> Pair:
@@ -73,9 +72,9 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(folders: Path, t
     out = tmp_path / "out"
     names = ("calibration", "errors", "generators", "bias")
     assert analyze(folders / "pair", "--probe", names[0], "--data", folders / "data", "--out", out, *QUICK) == 0
-    told = analyze(
-        folders / "pair", "--against", folders / "twin", "--probe", *names[1:], "--data", folders / "data", "--out", out, *QUICK, "draws=1"
-    )
+    asked = [word for name in names[1:] for word in ("--probe", name)]
+    draws = ("--probe-option", "draws=1")
+    told = analyze("--data", folders / "data", *asked, "--against", folders / "twin", folders / "pair", "--out", out, *QUICK, *draws)
     assert told == 0 and "page: " in capsys.readouterr().out
     records = {name: json.loads((out / f"{name}.probe.json").read_text()) for name in names}
     assert records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv" and records["calibration"]["options"]["resamples"] == 20
@@ -171,15 +170,10 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
 
 
 def test_options_are_told(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert analyze(folders / "pair", "--probe", "generators", "errors", "--probe-option", "help", "--out", tmp_path / "out") == 0
+    assert analyze(folders / "pair", "--probe", "generators", "--probe", "errors", "--probe-option", "help", "--out", tmp_path / "out") == 0
     said = capsys.readouterr().out
     assert "kinds=generators,uniform,unigram," in said and "surprisal=true  Ask the generator too" in said
     assert not (tmp_path / "out").exists()
-
-
-def test_repeated_options_are_gathered() -> None:
-    given = ["M", "--data", "a", "b", "--out", "o", "--data=c", "--against", "x"]
-    assert gather(given, ("--data", "--against")) == ["M", "--out", "o", "--data", "a", "b", "c", "--against", "x"]
 
 
 def series(label: str = "s", style: str = "line", **more: Any) -> dict[str, Any]:

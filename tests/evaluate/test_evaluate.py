@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from electra.cli.arguments import parse
+from electra.cli.evaluate import Arguments
 from electra.cli.main import main
 
 SUITE = """
@@ -47,7 +49,8 @@ name = "mnli"
 title = "all of them"
 tasks = ["sst2", "rte", "mnli"]
 """
-QUICK = ("--device", "cpu", "--option", "epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
+OPTIONS = ("epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
+QUICK = ("--device", "cpu", *(word for option in OPTIONS for word in ("--option", option)))
 
 
 def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
@@ -232,6 +235,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
         (("--option", "epochs"), "'epochs' is not key=value"),
         (("--seeds", "0"), "--seeds: must be at least 1"),
         (("--suite", "gleu"), "no suite named 'gleu'"),
+        (("--data", ""), "--data: no data given"),
         (("--data", "nowhere"), "nowhere: no such folder"),
         (("--data", "EMPTY"), "no data for any task (sst2, again, rte, mnli)"),
     ],
@@ -242,13 +246,25 @@ def test_wrong_input_is_one_line_and_nothing_is_written(
     (tmp_path / "toys.toml").write_text(SUITE)
     (tmp_path / "EMPTY").mkdir()
     words = arguments(request.getfixturevalue("model"), request.getfixturevalue("data"), tmp_path / "toys.toml", tmp_path / "out")
-    if more[0] == "--data":
+    if more == ("--data", ""):
+        at = words.index("--data")
+        del words[at : at + 2]
+    elif more[0] == "--data":
         words[words.index("--data") + 1] = str(tmp_path / "EMPTY") if more[1] == "EMPTY" else more[1]
     else:
         words += more
     assert main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
+    def models(*words: str) -> tuple[str, ...]:
+        return parse(Arguments, [*words, "--out", "o"], verb="evaluate", description="").models
+
+    assert models("--data", "d", "A") == models("--option", "epochs=1", "A", "--data", "d", "--data", "e") == ("A",)
+    assert models("A", "B", "--data", "d") == models("--data", "d", "A", "B") == ("A", "B")
+    assert parse(Arguments, ["A", "--data", "d", "--data", "e", "--out", "o"], verb="evaluate", description="").data == ("d", "e")
 
 
 def test_a_model_that_cannot_be_used_is_told_before_any_work(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from electra.cli import arguments as command_line
-from electra.cli.arguments import Positional, gather
+from electra.cli.arguments import Positional, Repeated
 from electra.errors import ConfigError, ElectraError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-REPEATED = ("--data", "--against", "--probe", "--probe-option")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     model: Positional[str]
     """A run folder, an exported or published folder, or a name on the hub."""
-    probe: tuple[str, ...] = ("all",)
-    """Which probes, by name (may be repeated); all: every one whose data and networks are there."""
-    data: tuple[str, ...] = ()
+    probe: Repeated[tuple[str, ...]] = ()
+    """Which probe, by name (may be repeated; none, or all: every one whose data and networks are there)."""
+    data: Repeated[tuple[str, ...]] = ()
     """Files and folders that hold the probes' data, found by name (may be repeated)."""
     out: Path
     """The folder for the JSON files, the figures and the page. Probes run earlier stay on the page."""
-    against: tuple[str, ...] = ()
+    against: Repeated[tuple[str, ...]] = ()
     """Other models to compare with (may be repeated)."""
-    probe_option: tuple[str, ...] = ()
+    probe_option: Repeated[tuple[str, ...]] = ()
     """key=value, or PROBE.key=value (may be repeated). help: the chosen probes' options, and nothing else is done."""
     over_training: bool = False
     """Follow the probe over the checkpoints of a run instead of asking the finished model."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
-
-
-def parse(argv: Sequence[str]) -> Arguments:
-    return command_line.parse(Arguments, gather(argv, REPEATED), verb="analyze", description=__doc__ or "")
 
 
 def run(arguments: Arguments) -> int:
@@ -50,7 +42,7 @@ def run(arguments: Arguments) -> int:
     from electra.report import probes as pages
     from electra.training.precision import pick_device
 
-    every = "all" in arguments.probe
+    every = not arguments.probe or "all" in arguments.probe
     chosen = analysis.names() if every else [name.replace("-", "_") for name in dict.fromkeys(arguments.probe)]
     if "help" in arguments.probe_option:
         for name in chosen:

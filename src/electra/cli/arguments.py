@@ -15,7 +15,7 @@ from tyro.conf import UseAppendAction as Repeated  # Repeated[tuple[str, ...]]: 
 
 from electra.errors import ConfigError
 
-__all__ = ["Positional", "Repeated", "gather", "parse"]
+__all__ = ["Positional", "Repeated", "parse"]
 
 T = TypeVar("T")
 
@@ -40,22 +40,6 @@ def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: st
             raise
         said, near = _complaint(caught.getvalue())
         raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
-
-
-def gather(argv: Sequence[str], options: Sequence[str]) -> list[str]:
-    """Let options with several values be repeated: `--x a --x b` becomes `--x a b`, at the end."""
-    values: dict[str, list[str]] = {}
-    rest: list[str] = []
-    taking = ""
-    for word in argv:
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            taking = name if name in options else ""
-            if taking:
-                values.setdefault(taking, []).extend([value] if equals else [])
-                continue
-        (values[taking] if taking else rest).append(word)
-    return [*rest, *(word for name, several in values.items() for word in (name, *several))]
 
 
 def _complaint(box: str) -> tuple[str, str]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.cli import arguments as command_line
-from electra.cli.arguments import Positional, gather
+from electra.cli.arguments import Positional, Repeated
 from electra.errors import ConfigError
-
-REPEATED = ("--data", "--option")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,27 +18,25 @@ class Arguments:
     """Run folders, exported or published folders, or names on the hub: one, or several to compare."""
     suite: str = "glue"
     """glue, superglue-mini, tagging, squad, babylm, all; or a TOML file of your own."""
-    data: tuple[str, ...]
-    """Folders below which the tasks' data lie, each in a folder named after its task (may be repeated)."""
+    data: Repeated[tuple[str, ...]]
+    """The folder below which the tasks' data lie, each in a folder named after its task (may be repeated)."""
     out: Path
     """Where results go. The same command again continues an interrupted evaluation."""
     seeds: int = 1
     """How many times to fine-tune each task. The published numbers are medians of many."""
     random_twin: bool = False
     """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach."""
-    option: tuple[str, ...] = ()
+    option: Repeated[tuple[str, ...]] = ()
     """key=value: a setting of electra finetune for all tasks, such as learning_rate=1e-3 or limit_train=1000 (may be repeated)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
 
 
-def parse(argv: Sequence[str]) -> Arguments:
-    return command_line.parse(Arguments, gather(argv, REPEATED), verb="evaluate", description=__doc__ or "")
-
-
 def run(arguments: Arguments) -> int:
     if not arguments.models:
         raise ConfigError("no model given", where="electra evaluate", fix="Such as: electra evaluate MODEL --data glue/ --out results/")
+    if not arguments.data:
+        raise ConfigError("no data given", where="--data", fix="Name the folder that holds the tasks' folders")
     if arguments.seeds < 1:
         raise ConfigError(f"must be at least 1, not {arguments.seeds}", where="--seeds")
     settings = dict(map(setting, arguments.option))
