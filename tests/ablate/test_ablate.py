@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, launch, steps_done
@@ -125,34 +125,112 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
             assert score(job.folder(out)) == score(job.folder(calm))
 
 
+class Scorer:
+    """A worker that only leaves a score behind, or fails, so that a test asks the command alone."""
+
+    started: ClassVar[list[str]]
+    unlucky: ClassVar[set[str]]
+
+    def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
+        self.stdin, self.code = io.BytesIO(), 0
+        out, arm, _, seed, _ = arguments
+        self.started.append(f"{arm}{seed}")
+        if f"{arm}{seed}" in self.unlucky:
+            self.code = 2
+            said.write_text("error: no luck\n")
+            return
+        folder = plan.Job(arm, 1.0, int(seed)).folder(Path(out))
+        folder.mkdir(exist_ok=True)
+        chosen = plan.read_plan(Path(out))["panel"]
+        scores = {task: {"value": 0.5 + int(seed) / 10} for task in chosen["tasks"]}
+        (folder / "score.json").write_text(json.dumps({"panel": chosen["identity"], "scores": scores}))
+
+    def poll(self) -> int:
+        return self.code
+
+
+@pytest.fixture
+def scorer(monkeypatch: pytest.MonkeyPatch) -> type[Scorer]:
+    monkeypatch.setattr("electra.ablate.runner.open_worker", Scorer)
+    monkeypatch.setattr("electra.ablate.runner.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("electra.report.figures.available", lambda: False)
+    Scorer.started, Scorer.unlucky = [], set()
+    return Scorer
+
+
+def results_of(out: Path) -> Any:
+    return json.loads((out / "results.json").read_text())
+
+
 def test_a_finished_study_is_not_done_again_and_another_is_refused(
-    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    command: list[str], capsys: pytest.CaptureFixture[str], scorer: type[Scorer]
 ) -> None:
-    """The worker is replaced by one that leaves a score behind, so that this asks the command alone."""
-    fake = (
-        "import sys, json; from pathlib import Path; out, arm, _, seed, _ = sys.argv[1:]; folder = Path(out, 'arms', arm, 'seed-' + seed); "
-    )
-    fake += "folder.mkdir(parents=True, exist_ok=True); panel = json.loads(Path(out, 'study.json').read_text())['panel']['identity']; "
-    fake += "arm + seed == 'rtd2' and sys.exit('error: no luck'); "
-    fake += "(folder / 'score.json').write_text(json.dumps({'panel': panel, 'scores': {'pos': {'value': 0.5 + int(seed) / 10}}}))"
-    started: list[list[str]] = []
-
-    def start(arguments: list[str], threads: int, said: Path) -> Any:
-        started.append(arguments)
-        with open(said, "wb") as file:
-            return subprocess.Popen([sys.executable, "-c", fake, *arguments], stdin=subprocess.PIPE, stdout=file, stderr=file)
-
-    monkeypatch.setattr("electra.ablate.runner.open_worker", start)
+    scorer.unlucky = {"rtd2"}
     assert main(command) == 1
     said = capsys.readouterr().out
     assert "rtd, seed 2 failed: no luck  (4 of 4 runs)" in said and "failed: rtd, seed 2: no luck" in said
-    assert [(arm, seed) for _, arm, _, seed, _ in started] == [("mlm", "1"), ("rtd", "1"), ("mlm", "2"), ("rtd", "2")]
+    assert scorer.started == ["mlm1", "rtd1", "mlm2", "rtd2"]
     assert "mlm: panel 0.6500" in said
 
     assert main([*command, "--jobs", "2"]) == 1
-    assert [(arm, seed) for _, arm, _, seed, _ in started[4:]] == [("rtd", "2")]  # what failed is tried again, the rest is not
+    assert scorer.started[4:] == ["rtd2"]  # what failed is tried again, the rest is not
     assert main([*command, "--budget", "40steps"]) == 2
     assert "holds another study: flops was" in capsys.readouterr().err
+
+
+def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: type[Scorer]
+) -> None:
+    out, page = tmp_path / "out", tmp_path / "out" / "report.html"
+    assert main([*command, "--arm", "rtd"]) == 0
+    assert scorer.started == ["rtd1", "rtd2"]
+    assert "(2 of 2 runs)" in capsys.readouterr().out
+    assert not results_of(out)["complete"] and "Missing: mlm, seeds 1, 2." in page.read_text()
+
+    assert main(command) == 0
+    assert scorer.started[2:] == ["mlm1", "mlm2"]
+    assert results_of(out)["complete"] and "Missing" not in page.read_text()
+
+    assert main([*command, "--seed", "3", "--seeds", "1", "--arm", "mlm"]) == 0  # another day
+    assert scorer.started[4:] == ["mlm3"]
+    found = results_of(out)
+    assert found["seeds"] == [1, 2, 3] and list(found["budgets"][0]["arms"]["mlm"]["scores"]["pos"]["by_seed"]) == ["1", "2", "3"]
+    assert "Missing: detection, seed 3." in page.read_text()
+    assert main([*command, "--seeds", "3"]) == 0
+    assert scorer.started[5:] == ["rtd3"] and results_of(out)["complete"]
+
+
+def test_a_study_keeps_its_panel_when_a_later_command_names_none(command: list[str], tmp_path: Path, scorer: type[Scorer]) -> None:
+    assert main(command) == 0
+    bare = command[: command.index("--panel-data")]
+    assert main(bare) == 0
+    assert len(scorer.started) == 4
+    assert list(results_of(tmp_path / "out")["panel"]) == ["pos"]
+
+
+def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    at = command.index("--panel-data")
+    assert main([*command[:at], *command[at + 2 :]]) == 2
+    assert "--panel: is of no use without --panel-data" in capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+) -> None:
+    monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 36.0)
+    assert main([*command, "--dry-run", "--jobs", "2"]) == 0
+    said = capsys.readouterr().out
+    steps = {arm: int(said.partition(f"  {arm}: ")[2].partition(" updates")[0]) for arm in ("mlm", "rtd")}
+    assert steps["rtd"] == 30 < steps["mlm"]
+    hours = {arm: 2 * count / 100 for arm, count in steps.items()}  # two seeds
+    assert f"rtd: 36000 ms an update, 60 updates left, {hours['rtd']:.2f} h" in said
+    assert f"{sum(hours.values()):.2f} h one after the other, {sum(hours.values()) / 2:.2f} h in 2 lanes" in said
+    assert not scorer.started and not (tmp_path / "out" / "study.json").exists()
+    assert main([*command, "--arm", "mlm"]) == 0
+    capsys.readouterr()
+    assert main([*command, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "4 runs, 2 of them done" in said and "mlm: 36000 ms an update, 0 updates left" in said
 
 
 REFUSED = {
@@ -164,6 +242,7 @@ REFUSED = {
     ("--panel-data", "nowhere"): "no train file for the panel",
     ("--store", "nowhere"): "no such token store",
     ("--recipe", "tinny"): "no recipe named 'tinny'",
+    ("--arm", "rdt"): "no arm named 'rdt'. Did you mean 'rtd'?",
 }
 
 

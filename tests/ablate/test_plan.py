@@ -11,7 +11,7 @@ import toy
 from fake_study import STUDY
 
 from electra import durable
-from electra.ablate.plan import RECORD, Job, all_jobs, job_recipe, make_plan
+from electra.ablate.plan import RECORD, Job, all_jobs, job_recipe, make_plan, seeds_begun
 from electra.ablate.study import read_study
 from electra.errors import ConfigError, ElectraError, RunFolderError
 from electra.training.distributed import World
@@ -107,12 +107,30 @@ def test_an_arm_that_cannot_be_built_is_named(plan: Callable[..., dict[str, Any]
 
 def test_another_study_in_the_same_folder_is_refused_naming_what_differs(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     durable.commit_json(tmp_path / "out" / RECORD, plan())
-    with pytest.raises(RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was absent, now 7.0"):
+    with pytest.raises(RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was 50.0, now 7.0"):
         plan(STUDY + "objective.discriminator_weight = 7.0\n")
     with pytest.raises(RunFolderError, match=r"flops was .*, now .*steps was \[50\], now \[60\]"):
         plan(budget="60steps")
     with pytest.raises(RunFolderError, match=r"arms.rtd was there, now absent"):
         plan(STUDY.partition("[arms.rtd]")[0], f"{plan()['fixed']['flops']!r}flops")
+
+
+def test_a_study_planned_by_a_version_with_fewer_options_goes_on(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    older = plan()
+    for arm in older["fixed"]["arms"].values():
+        del arm["recipe"]["training"]["clip_separately"], arm["recipe"]["model"]["generator_width"]
+    durable.commit_json(tmp_path / "out" / RECORD, older)
+    assert plan() != older
+    with pytest.raises(RunFolderError, match=r"arms.mlm.recipe.training.clip_separately was False, now True"):
+        plan(STUDY.replace("[arms.mlm]", "[base]\ntraining.clip_separately = true\n[arms.mlm]"))
+
+
+def test_seeds_begun_are_those_of_the_run_folders(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
+    for job in (Job("rtd", 1.0, 3), Job("mlm", 0.25, 12)):
+        job.folder(tmp_path).mkdir(parents=True)
+    (tmp_path / "arms" / "rtd" / "seed-7.out").write_text("what a worker said")
+    assert seeds_begun(tmp_path, made) == {3, 12}
 
 
 def test_words_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from electra.ablate import runner
 from electra.ablate.plan import Job, all_jobs
-from electra.ablate.results import describe, gather
+from electra.ablate.results import describe, gather, write
 from electra.ablate.statistics import compare, summarise
 from electra.ablate.study import find_study, read_study
 from electra.errors import ConfigError
+from electra.report.figures import PALETTE
 from electra.report.study import write_report
 
 
@@ -55,6 +56,28 @@ def test_a_study_in_the_middle_says_what_is_done(tmp_path: Path) -> None:
     scores = {arm: one["scores"]["panel"] for arm, one in found["budgets"][-1]["arms"].items()}
     assert [score["n"] for score in scores.values()] == [2, 2, 1, 1, 1]
     assert scores["rtd"]["sd"] is None and scores["rtd"]["against_baseline"]["n"] == 1
+
+
+def test_an_unfinished_study_has_a_page_that_names_what_is_missing(tmp_path: Path) -> None:
+    plan = fake_study.plan_of(read_study(find_study("objectives")))
+    jobs = all_jobs(plan, (1, 2))
+    for job in jobs:
+        if job.arm in ("rtd", "electra_15") or (job.arm, job.seed) == ("replace_mlm", 1):
+            fake_study.write_run(job.folder(tmp_path), plan, job)
+    write(tmp_path, gather(plan, [runner.stand(tmp_path, job, plan) for job in jobs]))
+    html = write_report(tmp_path).read_text()
+    assert "Missing: BERT, seeds 1, 2; All-tokens MLM, seeds 1, 2; Replace MLM, seed 2." in html
+    assert "Not finished" in html and "tested against BERT" in html  # though BERT is among what is missing
+
+
+def test_an_arm_keeps_its_colour_where_another_lacks_the_metric(tmp_path: Path) -> None:
+    fake_study.make(tmp_path, "objectives")
+    write_report(tmp_path)
+    order = list(fake_study.plan_of(read_study(find_study("objectives")))["fixed"]["arms"])
+    for metric, arms in (("generator-loss", order), ("auc", order[1:])):  # the masked LM has no AUC
+        drawn = (tmp_path / "figures" / f"curve-{metric}.svg").read_text()
+        colours = dict.fromkeys(re.findall("|".join(PALETTE), drawn))
+        assert set(colours) == {PALETTE[order.index(arm)] for arm in arms}
 
 
 def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from electra.errors import ConfigError, ElectraError, RunFolderError
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
-from electra.training.run import build_run, seconds_per_step
+from electra.training.run import build_run, seconds_per_step, with_defaults
 
 FORMAT = 1
 RECORD = "study.json"
@@ -147,13 +147,18 @@ def read_plan(out: Path) -> dict[str, Any]:
 
 
 def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
-    changed = differences(recorded["fixed"], plan["fixed"])
+    old, now = ({**side["fixed"], "arms": _with_defaults(side["fixed"]["arms"])} for side in (recorded, plan))
+    changed = differences(old, now)
     new = {f"arms.{name}" for name in plan["fixed"]["arms"] if name not in recorded["fixed"]["arms"]}
     changed = [entry for entry in changed if entry[0] not in new]
     if changed:
         listed = "; ".join(f"{name} was {_short(a)}, now {_short(b)}" for name, a, b in changed[:4])
         more = f"; and {len(changed) - 4} more" if len(changed) > 4 else ""
         raise RunFolderError(f"holds another study: {listed}{more}", where=out, fix="Use the same settings, or another --out")
+
+
+def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
 
 
 def _short(value: Any) -> str:
@@ -164,6 +169,12 @@ def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
     """Seed by seed, so that a study that is stopped has whole comparisons; the small budgets first."""
     shares, arms = plan["fixed"]["budgets"], plan["fixed"]["arms"]
     return [Job(arm, share, seed) for seed in seeds for share in shares for arm in arms]
+
+
+def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
+    """The seeds that the study's folder holds runs of, finished or not."""
+    folders = [path for arm in plan["fixed"]["arms"] for under in ("", "budget-*/") for path in (out / "arms" / arm).glob(f"{under}seed-*")]
+    return {int(path.name.removeprefix("seed-")) for path in folders if path.is_dir()}
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:

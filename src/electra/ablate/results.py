@@ -15,7 +15,7 @@ from electra.ablate.worker import SCORE
 from electra.errors import RunFolderError
 from electra.training.telemetry import read_rows
 
-FORMAT = 1
+FORMAT = 2
 RESULTS = "results.json"
 PANEL = "panel"  # the mean of the panel's tasks
 LOWER_IS_BETTER = ("generator_loss", "discriminator_loss", "mlm_loss")
@@ -50,6 +50,7 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[Progress]) -> dict[str, Any]:
         "budgets": budgets,
         "reached": reached(budgets, study["baseline"], PANEL) if panel_metrics else {},
         "curves": {arm: _curves([p for p in jobs if p.job.arm == arm and p.job.share == fixed["budgets"][-1]]) for arm in fixed["arms"]},
+        "missing": [progress.job._asdict() for progress in jobs if progress.state != "done"],
         "failed": [{"job": str(progress.job), "problem": progress.problem} for progress in jobs if progress.state == "failed"],
         "arms": {name: one["recipe"] for name, one in fixed["arms"].items()},
     }

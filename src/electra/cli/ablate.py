@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electra.cli.arguments import Positional
-from electra.errors import ConfigError, RunFolderError
+from electra.cli.arguments import Positional, Repeated
+from electra.errors import ConfigError, RunFolderError, nearest
 
 if TYPE_CHECKING:
     from electra.ablate.study import Study
@@ -22,7 +22,9 @@ class Arguments:
     study: Positional[str]
     """objectives, generator-size, training-algorithm, tying, masking, convergence, model-size, lambda, temperature, ...; or a TOML file."""
     out: Path
-    """The study's folder. The same command again continues a study that was stopped; more --seeds, or a panel, add to a finished one."""
+    """The study's folder. The same command again continues a study that was stopped; another --arm, more --seeds, or a panel add to it."""
+    arm: Repeated[tuple[str, ...]] = ()
+    """An arm to train now (may be repeated; none: all). Others can follow another day; the page names what is missing."""
     corpus: tuple[str, ...] = ()
     """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's own documentation)."""
     store: str | None = None
@@ -37,14 +39,16 @@ class Arguments:
     """What the arms change: a recipe's name or a TOML file (none: the study's, budget-tiny in all of ours)."""
     panel_data: Path | None = None
     """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training metrics only."""
-    panel: tuple[str, ...] = ("pos", "chunking")
-    """Tasks that score each arm's encoder: pos, chunking (frozen); sst2, cola, mnli (tuned, and slower)."""
+    panel: Repeated[tuple[str, ...]] = ()
+    """A task that scores each encoder (may be repeated; none: pos and chunking, both frozen): sst2, cola, mnli are tuned, and slower."""
     jobs: int = 1
     """Arms trained at the same time."""
     threads: int | None = None
     """CPU threads of each (none: the cores, divided by --jobs)."""
     workers: int | None = None
     """Processes that encode the corpus (none: all cores)."""
+    dry_run: bool = False
+    """Say what the study costs, in FLOPs and in hours at the speed measured here and now, and train nothing."""
 
 
 def run(arguments: Arguments) -> int:
@@ -57,6 +61,9 @@ def run(arguments: Arguments) -> int:
         if value is not None and value < 1:
             raise ConfigError(f"must be at least 1, not {value}", where=f"--{name}")
     study = read_study(find_study(arguments.study))
+    for name in arguments.arm:
+        if name not in study.arms:
+            raise ConfigError(f"no arm named {name!r}", where="--arm", fix=nearest(name, list(study.arms)))
     _refuse_strangers(arguments.out)
     with durable.lock(arguments.out):
         store = _open_store(arguments, study)
@@ -90,7 +97,7 @@ def _open_store(arguments: Arguments, study: Study) -> TokenStore:
 
 def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: StopRequest) -> int:
     from electra import durable
-    from electra.ablate import panel, plan, results, runner
+    from electra.ablate import plan, results, runner
     from electra.ablate.overview import Overview
     from electra.report.study import write_report
 
@@ -103,14 +110,19 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
         recipe=arguments.recipe or study.recipe,
         budget_text=arguments.budget,
         threads=threads,
-        panel=panel.describe(arguments.panel_data, arguments.panel),
+        panel=_panel(arguments),
     )
-    durable.commit_json(out / plan.RECORD, planned)
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-    jobs = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, seeds)]
+    whole = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, sorted({*seeds, *plan.seeds_begun(out, planned)}))]
+    jobs = [progress for progress in whole if progress.job.seed in seeds and progress.job.arm in (arguments.arm or study.arms)]
+    if arguments.dry_run:
+        lines = [*_opening(planned, jobs, threads, arguments.jobs), *_hours(planned, jobs, store, threads, arguments.jobs)]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return 0
+    durable.commit_json(out / plan.RECORD, planned)
 
     def record() -> dict[str, Any]:
-        found = results.gather(planned, jobs)
+        found = results.gather(planned, whole)
         results.write(out, found)
         return found
 
@@ -128,12 +140,25 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
         for line in results.describe(found):
             overview.say(line)
         overview.say(f"page: {write_report(out)}")
-        if stop.received is not None and not found["complete"]:
+        if stop.received is not None and any(progress.state != "done" for progress in jobs):
             overview.say("stopped; the same command continues from here")
             return stop.exit_code
         for failure in found["failed"]:
             overview.say(f"failed: {failure['job']}: {failure['problem']}")
     return 1 if found["failed"] else 0
+
+
+def _panel(arguments: Arguments) -> dict[str, Any]:
+    """The panel asked for, or the one that the study has been scored by so far."""
+    from electra.ablate import panel, plan
+
+    recorded = plan.read_plan(arguments.out)["panel"] if (arguments.out / plan.RECORD).exists() else {"tasks": {}}
+    data, tasks = arguments.panel_data, arguments.panel or tuple(recorded["tasks"]) or panel.DEFAULT
+    if data is None and recorded["tasks"]:
+        data = Path(recorded["folder"])
+    if data is None and arguments.panel:
+        raise ConfigError("is of no use without --panel-data", where="--panel", fix="Name the folder with the panel's data")
+    return panel.describe(data, tasks)
 
 
 def _opening(planned: dict[str, Any], jobs: list[Any], threads: int, at_once: int) -> list[str]:
@@ -148,6 +173,22 @@ def _opening(planned: dict[str, Any], jobs: list[Any], threads: int, at_once: in
         tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
         lines.append(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
     return lines
+
+
+def _hours(planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads: int, at_once: int) -> list[str]:
+    """What is left to train, in time: each arm is trained for some seconds, one after the other."""
+    from electra.ablate.plan import Job, job_recipe
+    from electra.training.distributed import World
+    from electra.training.run import build_run, seconds_per_step
+
+    share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
+    for arm in dict.fromkeys(progress.job.arm for progress in jobs):
+        run = build_run(job_recipe(planned, Job(arm, share, 1), threads), Path("."), store, World())
+        each, left = seconds_per_step(run), sum(progress.steps - progress.step for progress in jobs if progress.job.arm == arm)
+        lines.append(f"  {arm}: {1000 * each:.0f} ms an update, {left:,} updates left, {each * left / 3600:.2f} h")
+        total += each * left
+    together = f"{total / 3600:.2f} h one after the other" + (f", {total / 3600 / at_once:.2f} h in {at_once} lanes" if at_once > 1 else "")
+    return ["time at the speed measured now:", *lines, f"  {together}; evaluations and the panel come on top; nothing was trained"]
 
 
 def _cores() -> int:

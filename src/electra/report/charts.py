@@ -23,7 +23,8 @@ _BAND = 0.18  # opacity
 
 def draw(name: str, figure: Mapping[str, Any]) -> str | None:
     """A figure as standalone SVG, or None when it holds nothing to draw. `name` keeps its ids apart from other figures'."""
-    series = [one for one in figure["series"] if any(y is not None for y in one["y"])]
+    # Its place among all series is what a series looks like, so that one without values does not change the others' colours.
+    series = [{**one, "place": place} for place, one in enumerate(figure["series"]) if any(y is not None for y in one["y"])]
     if not series:
         return None
     from matplotlib import style
@@ -57,17 +58,23 @@ def _names(series: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(str(x) for one in series for x in one["x"]))
 
 
+def _look(place: int) -> tuple[str, Any, str]:
+    """Colour, dashes and marker. The colours come again from the seventh on, with other dashes and markers."""
+    other = place + place // len(PALETTE)
+    return PALETTE[place % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
+
+
 def _lines(axes: Axes, series: Sequence[Mapping[str, Any]], _: Mapping[str, Any]) -> None:
     axes.margins(x=0.02)
-    for index, one in enumerate(series):
+    for one in series:
         x, y, low, high = _known(one)
-        color, label = PALETTE[index % len(PALETTE)], plain_text(one["label"])
+        (color, dashes, symbol), label = _look(one["place"]), plain_text(one["label"])
         if one["style"] == "reference":
             axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
             continue
         few = one["style"] == "points" or len(x) <= 2
-        marker = MARKERS[index % len(MARKERS)] if few or len(x) <= 12 else ""
-        line = "none" if one["style"] == "points" else DASHES[index % len(DASHES)]
+        marker = symbol if few or len(x) <= 12 else ""
+        line = "none" if one["style"] == "points" else dashes
         axes.plot(x, y, color=color, linestyle=line, linewidth=1.6, marker=marker, markersize=3.6, label=label)
         if low and few:
             axes.vlines(x, low, high, color=color, linewidth=1.0)
@@ -80,7 +87,7 @@ def _categories(axes: Axes, series: Sequence[Mapping[str, Any]], _: Mapping[str,
     spread = min(0.7, 0.22 * (len(series) - 1))
     for index, one in enumerate(series):
         x, y, low, high = _known(one)
-        color, label = PALETTE[index % len(PALETTE)], plain_text(one["label"])
+        (color, _dashes, marker), label = _look(one["place"]), plain_text(one["label"])
         shift = spread * (index / (len(series) - 1) - 0.5) if len(series) > 1 else 0.0
         places = [names.index(str(name)) + shift for name in x]
         if one["style"] == "reference" and len(set(y)) == 1:
@@ -88,7 +95,7 @@ def _categories(axes: Axes, series: Sequence[Mapping[str, Any]], _: Mapping[str,
             continue
         if low:
             axes.hlines(places, low, high, color=color, linewidth=1.2)
-        axes.plot(y, places, color=color, linestyle="none", marker=MARKERS[index % len(MARKERS)], markersize=4.2, label=label)
+        axes.plot(y, places, color=color, linestyle="none", marker=marker, markersize=4.2, label=label)
     axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis="x")

@@ -19,7 +19,7 @@ from electra.report.glossary import METRICS
 from electra.report.page import Block, Facts, Fold, Number, Panel, Panels, Section, Table, Text, render, write
 
 RESULTS, PAGE = "results.json", "report.html"
-FORMAT = 1
+FORMAT = 2
 SCALE = "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never the values."
 PAPER_COLUMN = "Paper (another scale)"
 
@@ -83,7 +83,7 @@ def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
     study = results["study"]
     opening: list[Block] = [_facts(results)]
     if not results["complete"]:
-        opening.append(Text("Not finished: the numbers below are of the runs that are done.", "warning"))
+        opening.append(Text(f"Not finished: the numbers below are of the runs that are done. {_missing(results)}", "warning"))
     opening += [Text(f"Failed: {one['job']}: {one['problem']}", "warning") for one in results["failed"]]
     if not results["panel"]:
         opening.append(
@@ -101,6 +101,15 @@ def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
     )
     sections = [part for part in parts if part is not None]
     return render(study["title"], sections, kicker="electra ablate", summary=study["question"], opening=opening)
+
+
+def _missing(results: Mapping[str, Any]) -> str:
+    """The runs that are still to be done, by arm."""
+    seeds: dict[str, list[str]] = {}
+    for job in results["missing"]:
+        at = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
+        seeds.setdefault(f"{title_of(results, job['arm'])}{at}", []).append(str(job["seed"]))
+    return "Missing: " + "; ".join(f"{arm}, seed{'s' if several[1:] else ''} {', '.join(several)}" for arm, several in seeds.items()) + "."
 
 
 def title_of(results: Mapping[str, Any], arm: str) -> str:
@@ -258,22 +267,22 @@ def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], st
     if len(budgets) > 1:
         divisor, axis = _flops_axis(results)
         series = []
-        for name in final:
+        for name in study["arms"]:
             points = [(one["flops"] / divisor, one["arms"][name]["scores"].get(metric, {})) for one in budgets]
             series.append(_series(title_of(results, name), points))
         return _drawing("lines", axis, metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
     placed = {name: arm["at"] for name, arm in study["arms"].items() if arm["at"] is not None and name in final}
     if placed:
-        labels = dict.fromkeys(study["arms"][name]["series"] for name in placed)
+        labels = dict.fromkeys(arm["series"] for arm in study["arms"].values() if arm["at"] is not None)
         series = []
         for label in labels:
             members = sorted((at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label)
             series.append(_series(label or metric_title(results, metric), members))
         ends = min(placed.values()), max(placed.values())
         series += [
-            _series(title_of(results, name), [(end, one | {"low": None, "high": None}) for end in ends])
-            for name, one in final.items()
-            if name not in placed
+            _series(arm["title"], [(end, final.get(name, {}) | {"low": None, "high": None}) for end in ends])
+            for name, arm in study["arms"].items()
+            if arm["at"] is None
         ]
         return _drawing("lines", study["axis"], metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
     rows = [(title_of(results, name), one) for name, one in final.items()]
@@ -310,12 +319,9 @@ def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section
     for metric in metrics:
         series = []
         for name, arm in curves.items():
-            if metric in arm:
-                one = arm[metric]
-                points = [
-                    (x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in zip(*one.values(), strict=True)
-                ]
-                series.append(_series(title_of(results, name), points))
+            rows = zip(*arm.get(metric, {}).values(), strict=True)
+            points = [(x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in rows]
+            series.append(_series(title_of(results, name), points))
         svg = charts.draw(f"curve-{metric.replace('_', '-')}", _drawing("lines", axis, METRICS[metric].title, series))
         if svg is not None:
             drawn[f"curve-{metric.replace('_', '-')}"] = svg

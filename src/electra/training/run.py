@@ -309,19 +309,19 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
     old = {key: dict(value) for key, value in recorded.items() if key not in ("environment", "generator", "discriminator", "sampler")}
-    defaults = make_recipe({}).to_sections()
     now = {**run.recipe.to_sections(), "identity": run.identity}
-    # A version that knew fewer options trained with what are their defaults.
-    old, now = (merge({**defaults, "objective": _objective_defaults(sections)}, sections) for sections in (old, now))
-    changed = [(name, a, b) for name, a, b in differences(_plain(old), _plain(now)) if name not in HARMLESS]
+    changed = [(name, a, b) for name, a, b in differences(with_defaults(old), with_defaults(now)) if name not in HARMLESS]
     changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
     if changed:
         listed = "; ".join(f"{name} was {_short(a)}, now {_short(b)}" for name, a, b in changed)
         raise RunFolderError(f"holds another run: {listed}", where=run.folder, fix="Use the same settings, or another --out")
 
 
-def _objective_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
-    return asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
+def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded recipe with every option of today: a version that knew fewer of them trained with what are their defaults."""
+    objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
+    plain: dict[str, Any] = _plain(merge({**make_recipe({}).to_sections(), "objective": objective}, sections))
+    return plain
 
 
 def _plain(value: Any) -> Any:
