@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binomtest
 
 from electra import analysis
-from electra.analysis import minimal_pairs
+from electra.analysis.parts import sentences
 from electra.analysis.parts.interface import Estimate, ProbeDataError, Report
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.pairs import Accuracy, average, judge, read_paradigm
@@ -70,8 +70,8 @@ def ask(data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], floa
         told(1, 1)
         return {name: np.array([score(text) for text in texts]) for name in names}
 
-    monkeypatch.setattr(minimal_pairs, "sentence_scores", scores)
-    monkeypatch.setattr(minimal_pairs, "scorers_for", lambda kind: [name for name, one in SCORERS.items() if one.network == kind])
+    monkeypatch.setattr(sentences, "sentence_scores", scores)
+    monkeypatch.setattr(sentences, "scorers_for", lambda kind: [name for name, one in SCORERS.items() if one.network == kind])
     probe = analysis.create("minimal_pairs", options)
     shares: list[float] = []
     model = Standing("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]

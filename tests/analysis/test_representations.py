@@ -11,13 +11,16 @@ import torch
 
 from electra import analysis
 from electra.analysis import attention, linear_probes, neighbours, sentence_similarity
-from electra.analysis.parts import by_depth, hidden, linear
-from electra.analysis.parts.encoders import common_words, encoders_of, treebank
+from electra.analysis.parts import by_depth, linear
+from electra.analysis.parts.encoders import common_words, encoders_of, rows_of_words
 from electra.analysis.parts.halves import half_samples
 from electra.analysis.parts.interface import ProbeDataError, Report
 from electra.analysis.parts.reading import sentences, universal_dependencies
 from electra.analysis.parts.shape import effective_rank, mean_cosine
 from electra.analysis.parts.similarity import Features, cka
+from electra.analysis.parts.treebank import treebank
+from electra.interop.load import Loaded
+from electra.model import hidden
 from electra.model.sizes import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
@@ -26,9 +29,9 @@ ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
 def quiet(*_: object) -> None: ...
 
 
-def padded(loaded: hidden.Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[name-defined]
-    rows = hidden.rows_of_words(loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24)
-    _, ids, pieces = next(iter(hidden.passes(loaded, rows, quiet)))
+def padded(loaded: Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    rows = rows_of_words(loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24)
+    _, ids, pieces = next(iter(hidden.passes(loaded.encoder, rows, quiet)))
     assert pieces is not None and (pieces < 0).any()
     return ids, pieces
 
@@ -83,14 +86,14 @@ def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, archite
 def test_words_are_found_through_their_pieces_and_do_not_depend_on_company(tmp_path: Path) -> None:
     loaded = small.network(tmp_path)
     words = [["the", "unhappy", "cats", "\u200b", "ate"], ["a", "chef"], ["cats"] * 40]
-    rows = hidden.rows_of_words(loaded.tokenizer, words, 24)
+    rows = rows_of_words(loaded.tokenizer, words, 24)
     assert rows[0].words.tolist() == [-1, 0, 1, 1, 2, 2, 4, -1]  # the zero-width space leaves no token
     assert rows[2].words.tolist() == [-1, *sorted([*range(11)] * 2), -1]  # cut at the model's positions
     counts = [len(sentence) for sentence in words]
-    states, present = hidden.word_vectors(loaded, rows, counts, quiet)
+    states, present = hidden.word_vectors(loaded.encoder, rows, counts, quiet)
     assert states.shape == (3, 47, 32)
     assert np.flatnonzero(~present).tolist() == [3, *range(18, 47)]
-    alone, _ = hidden.word_vectors(loaded, rows[1:2], [2], quiet)
+    alone, _ = hidden.word_vectors(loaded.encoder, rows[1:2], [2], quiet)
     assert np.allclose(alone, states[:, 5:7], atol=1e-5)
     with torch.inference_mode():
         direct = hidden.hidden_states(loaded.encoder, torch.from_numpy(rows[0].ids)[None])

@@ -152,7 +152,7 @@ def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path
     assert {"one: original", "one: pll", "masked: pll"} <= names
     assert "masked: original" not in names
     assert report.to_json() == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).to_json()
-    with pytest.raises(ModelError, match="no discriminator"):
+    with pytest.raises(ConfigError, match=r"masked has generator only, and none of these scorers reads that.*pll"):
         ask([Masked("masked", "masked")], lists, scorers=["original"])
 
 

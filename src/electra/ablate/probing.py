@@ -8,23 +8,19 @@ mixed, so that layers of different scale start level, and there is no overall sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.data.specials import Specials
 from electra.data.tokenizer import Tokenizer
 from electra.model.encoder import Encoder
+from electra.model.hidden import Row, word_vectors
 
 MAX_TOKENS = 128  # of a sentence, [CLS] and [SEP] included: the words behind them are left out
-TOKENS_AT_ONCE = 4096  # in a batch, padding included
 ITERATIONS, PENALTY = 60, 1e-4  # of the fit; the penalty is on the squared weights
 
 
@@ -84,67 +80,27 @@ def _logits(layers: Tensor, weights: Sequence[Tensor]) -> Tensor:
 
 
 def read_words(encoder: Encoder, tokenizer: Tokenizer, data: Tagged) -> Features:
-    """Run the sentences through the frozen encoder, those of similar length together."""
+    """Run the sentences through the frozen encoder."""
     limit = min(MAX_TOKENS, encoder.config.max_positions) - 2
+    specials = tokenizer.specials
     ids_of_words = iter(tokenizer.encode_corpus([word for words in data.words for word in words]))
-    sentences: list[list[int]] = []
-    owners: list[list[int]] = []  # the number of the word that each token is a part of
+    rows, counts = [], []
     tags: list[str] = []
     for names in data.tags:
         ids: list[int] = []
-        owner: list[int] = []
-        for name, word in zip(names, list(islice(ids_of_words, len(names))), strict=True):
-            pieces = word.tolist() or [tokenizer.specials.unk]
+        owners: list[int] = []  # the word of the sentence that each token is a part of
+        kept = 0
+        for word in list(islice(ids_of_words, len(names))):
+            pieces = word.tolist() or [specials.unk]
             if len(ids) + len(pieces) > limit:
                 break
-            owner += [len(tags)] * len(pieces)
             ids += pieces
-            tags.append(name)
-        sentences.append(ids)
-        owners.append(owner)
-    sums, counts = torch.zeros(encoder.config.num_layers + 1, len(tags), encoder.config.hidden_size), torch.zeros(len(tags))
-    for rows in _batches([len(ids) for ids in sentences]):
-        states = hidden_states(encoder, *_padded([sentences[row] for row in rows], tokenizer.specials))
-        for place, row in enumerate(rows):
-            owner_of = torch.tensor(owners[row], dtype=torch.long)
-            sums.index_add_(1, owner_of, states[:, place, 1 : len(owner_of) + 1].float().cpu())
-            counts.index_add_(0, owner_of, torch.ones(len(owner_of)))
-    return Features(sums.div_(counts[:, None]), tags)
-
-
-@torch.no_grad()
-def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor) -> Tensor:
-    """[L + 1, B, T, D]: what enters the first layer, what leaves each, and in the place of the last what the encoder gives."""
-    states: list[Tensor] = []
-    device = next(encoder.parameters()).device
-    layers: Any = encoder.layers
+            owners += [kept] * len(pieces)
+            kept += 1
+        rows.append(Row.between(specials.cls, ids, specials.sep, owners))
+        counts.append(kept)
+        tags += names[:kept]
     training = encoder.training
-    encoder.eval()
-    with ExitStack() as hooks:
-        hooks.enter_context(layers[0].register_forward_pre_hook(lambda module, inputs: states.append(inputs[0])))
-        for layer in layers[:-1]:
-            hooks.enter_context(layer.register_forward_hook(lambda module, inputs, output: states.append(output)))
-        states.append(encoder(input_ids.to(device), piece_ids=piece_ids.to(device)))
+    states, _ = word_vectors(encoder.eval(), rows, counts)
     encoder.train(training)
-    return torch.stack(states)
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    group: list[int] = []
-    for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]):
-        if group and (len(group) + 1) * lengths[group[0]] > TOKENS_AT_ONCE:
-            yield group
-            group = []
-        group.append(row)
-    if group:
-        yield group
-
-
-def _padded(sentences: Sequence[Sequence[int]], specials: Specials) -> tuple[Tensor, Tensor]:
-    """Ids and piece ids [B, T] of sentences between [CLS] and [SEP]."""
-    shape = (len(sentences), max(map(len, sentences)) + 2)
-    ids, pieces = np.full(shape, specials.pad, np.int64), np.full(shape, -1, np.int64)
-    for row, tokens in enumerate(sentences):
-        ids[row, : len(tokens) + 2] = [specials.cls, *tokens, specials.sep]
-        pieces[row, : len(tokens) + 2] = 0
-    return torch.from_numpy(ids), torch.from_numpy(pieces)
+    return Features(torch.from_numpy(states), tags)

@@ -45,13 +45,15 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
 def describe_options(name: str) -> list[tuple[str, Any, str]]:
     """(option, default, what it does) of a probe: the fields of its `Config` and the strings under them."""
     config = module_of(name).Config
-    body = next(node for node in ast.parse(inspect.getsource(config)).body if isinstance(node, ast.ClassDef)).body
-    told = {
-        field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
-    }
+    told: dict[str, str] = {}
+    for part in reversed([part for part in config.__mro__ if dataclasses.is_dataclass(part)]):
+        body = next(node for node in ast.parse(inspect.getsource(part)).body if isinstance(node, ast.ClassDef)).body
+        told |= {
+            field.target.id: inspect.cleandoc(text.value.value)
+            for field, text in pairwise(body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        }
     return [(field.name, getattr(config(), field.name), told.get(field.name, "")) for field in dataclasses.fields(config)]
 
 

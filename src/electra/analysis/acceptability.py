@@ -122,20 +122,16 @@ def _table(found: dict[str, dict[str, Estimate]]) -> Table:
 
 def _auc(found: dict[str, dict[str, Estimate]]) -> Figure:
     names, values = list(found), [measures["AUC"] for measures in found.values()]
-    series = [_points("AUC", names, values), Series("chance", names, [0.5] * len(names), style="reference")]
+    series = [Series.of("AUC", names, values, "points"), Series("chance", names, [0.5] * len(names), style="reference")]
     return Figure("auc", "Acceptable above unacceptable", "Intervals are 95 %, over sentences.", "AUC", "", series, kind="categories")
 
 
 def _partial(found: dict[str, dict[str, Estimate]]) -> Figure:
     names = [name for name in found if name != LENGTH]
     series = [
-        _points(title, names, [found[name][key] for name in names])
+        Series.of(title, names, [found[name][key] for name in names], "points")
         for key, title in (("point-biserial", "as it is"), ("partial", "length taken out"))
     ]
     series.append(Series("none", names, [0.0] * len(names), style="reference"))
     note = "Correlation of score and judgement, and what is left when length is taken out of both."
     return Figure("partial", "What is left without length", note, "correlation", "", series, kind="categories")
-
-
-def _points(label: str, names: Sequence[str], values: Sequence[Estimate]) -> Series:
-    return Series(label, names, [e.value for e in values], [e.low for e in values], [e.high for e in values], style="points")

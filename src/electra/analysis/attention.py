@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, hidden, interface
-from electra.analysis.parts.encoders import TREEBANK, UNTRAINED, Named, encoders_of, treebank, within
-from electra.analysis.parts.interface import Cell, Data, Input, Progress, Report, Table
-from electra.analysis.parts.models import Model
+from electra.analysis.parts import by_depth
+from electra.analysis.parts.encoders import UNTRAINED, Named, rows_of_words, within
+from electra.analysis.parts.interface import Cell, Progress, Report, Table
+from electra.analysis.parts.reading import Sentence
+from electra.analysis.parts.treebank import TreebankConfig, TreebankProbe
+from electra.model import hidden
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,29 +25,21 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TreebankConfig):
     sentences: int = 300
     """Treebank sentences to read (0: all)."""
     resamples: int = 500
     """Bootstrap samples of the sentences."""
-    untrained: bool = True
-    """Look at an untrained encoder too."""
 
 
-class Probe(interface.Probe):
+class Probe(TreebankProbe):
     title = "Where attention goes"
     question = "Do the heads of the two objectives look at different places?"
     source = "Asked by a reader's review of the paper. Method: Clark et al. 2019, What does BERT look at?"
     version = 1
-    needs = ("encoder",)
     config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (TREEBANK,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        sentences = [sentence.words for sentence in treebank(data["treebank"], self.config.sentences)]
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
         looked = {
             encoder.name: look(encoder, sentences, within(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
@@ -79,15 +73,15 @@ class Looked:
     sums: dict[str, Floats]  # measure -> [sentences, layers, heads] summed over the sentence's ordinary tokens
 
 
-def look(encoder: Named, sentences: Sequence[Sequence[str]], progress: hidden.Progress) -> Looked:
+def look(encoder: Named, sentences: Sequence[Sentence], progress: hidden.Progress) -> Looked:
     import torch
 
     loaded = encoder.loaded
-    rows = hidden.rows_of_words(loaded.tokenizer, sentences, loaded.config.max_positions)
+    rows = rows_of_words(loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions)
     shape = (len(rows), loaded.config.num_layers, loaded.config.num_heads)
     sums = {key: np.zeros(shape) for key in MEASURES}
     with torch.inference_mode():
-        for group, ids, pieces in hidden.passes(loaded, rows, progress):
+        for group, ids, pieces in hidden.passes(loaded.encoder, rows, progress):
             for layer, weights in enumerate(hidden.attention_weights(loaded.encoder, ids, pieces)):
                 for line, i in enumerate(group):
                     size = len(rows[i].ids)

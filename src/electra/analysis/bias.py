@@ -285,7 +285,8 @@ def figures(answers: Mapping[str, Answer]) -> list[Figure]:
             else:
                 sides = {model: answer.raw for model, answer in answers.items()}
             series = [
-                _points(label, kept, [rate.get((factor, g), {}).get(kind, Estimate(None)) for g in kept]) for label, rate in sides.items()
+                Series.of(label, kept, [rate.get((factor, g), {}).get(kind, Estimate(None)) for g in kept], "points")
+                for label, rate in sides.items()
             ]
             mean = first.overall[kind].value
             series.append(Series("all tokens", kept[:1], [mean], style="reference"))
@@ -294,10 +295,6 @@ def figures(answers: Mapping[str, Answer]) -> list[Figure]:
                 Figure(slug, f"{kind.capitalize()} by {factor}", "Rates with 95 % intervals.", "rate", "", series, kind="categories")
             )
     return drawn
-
-
-def _points(label: str, names: Sequence[str], values: Sequence[Estimate]) -> Series:
-    return Series(label, names, [e.value for e in values], [e.low for e in values], [e.high for e in values], style="points")
 
 
 def _mean(event: Bools, weights: Floats) -> float:

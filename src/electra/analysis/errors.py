@@ -231,10 +231,9 @@ def figures(answers: Mapping[str, Answer], first: str) -> list[Figure]:
     note = "Precision and recall at every threshold. A good detector's curve runs along the top."
     kinds = list(answers[first].recall_by_kind)
     found = [
-        Series(name, kinds, [e.value for e in es], [e.low for e in es], [e.high for e in es], style="points")
+        Series.of(name, kinds, [answers[name].recall_by_kind[kind] for kind in kinds], "points")
         for name in answers
         if name not in ("chance", "number of tokens in the word")
-        for es in [[answers[name].recall_by_kind[kind] for kind in kinds]]
     ]
     return [
         Figure("precision-recall", "Precision and recall", note, "recall", "precision", curves, x_range=(0.0, 1.0)),

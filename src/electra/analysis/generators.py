@@ -336,11 +336,7 @@ def figures(answers: Mapping[tuple[str, str], Answer], made: Mapping[str, Wrong]
                 kind="matrix",
             )
         )
-    points = [
-        Series(judge.name, names, [e.value for e in es], [e.low for e in es], [e.high for e in es], style="points")
-        for judge in judges
-        for es in [[answers[judge.name, name].measures["auc"] for name in names]]
-    ]
+    points = [Series.of(judge.name, names, [answers[judge.name, name].measures["auc"] for name in names], "points") for judge in judges]
     chance = Series("chance", names[:1], [0.5], style="reference")
     note = "How well wrong words are told from right ones, 95 % intervals."
     drawn.append(Figure("kinds", "What is noticed", note, "AUC", "", [*points, chance], kind="categories"))
@@ -351,9 +347,8 @@ def figures(answers: Mapping[tuple[str, str], Answer], made: Mapping[str, Wrong]
             if made[name].advantage and (len(judges) == 1 or name == own(judge.name)):
                 answer = answers[judge.name, name]
                 kept = [b for b, count in enumerate(answer.counts) if count >= FEWEST]
-                es = [answer.detected[b] for b in kept]
                 label = judge.name if len(judges) > 1 else name
-                curves.append(Series(label, [centres[b] for b in kept], [e.value for e in es], [e.low for e in es], [e.high for e in es]))
+                curves.append(Series.of(label, [centres[b] for b in kept], [answer.detected[b] for b in kept]))
     if curves:
         note = (
             "Advantage: log p(replacement) - log p(truth) by its generator: from 0 on it fits at least as well. End bins hold all beyond."

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from electra.analysis.parts import by_depth, interface
-from electra.analysis.parts.encoders import TREEBANK, Named, Words, common_words, encoders_of, treebank
-from electra.analysis.parts.halves import Ints, half_samples
-from electra.analysis.parts.hidden import Floats
-from electra.analysis.parts.interface import Data, Estimate, Input, Progress, Report
-from electra.analysis.parts.models import Model
+from electra.analysis.parts import by_depth
+from electra.analysis.parts.encoders import Named, Words, common_words
+from electra.analysis.parts.halves import half_samples
+from electra.analysis.parts.interface import Estimate, Progress, Report
+from electra.analysis.parts.reading import Sentence
 from electra.analysis.parts.shape import effective_rank, mean_cosine
+from electra.analysis.parts.treebank import TreebankConfig, TreebankProbe
+from electra.model.hidden import Ints, Vectors
+
+Config = TreebankConfig
 
 
-@dataclass(frozen=True)
-class Config:
-    sentences: int = 500
-    """Treebank sentences whose words are looked at (0: all)."""
-    resamples: int = 100
-    """Half-samples of the sentences, for the intervals."""
-    untrained: bool = True
-    """Look at an untrained encoder too."""
-
-
-class Probe(interface.Probe):
+class Probe(TreebankProbe):
     title = "The shape of the space"
     question = "Do words fill the space, or lie in a narrow cone or in few directions of it?"
     source = "Asked by a reader's review of the paper. Methods: Ethayarajh 2019 (mean cosine), Roy and Vetterli 2007 (effective rank)."
     version = 1
-    needs = ("encoder",)
-    config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (TREEBANK,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        sentences = treebank(data["treebank"], self.config.sentences)
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
         words = common_words(encoders, sentences, lambda what, share: progress(what, 0.5 * share))
         progress("anisotropy", 0.5)
         cosines = self._measure(encoders, words, lambda vectors, items: mean_cosine(vectors, words.sentence[items]))
@@ -58,8 +43,8 @@ class Probe(interface.Probe):
         ]
         return Report(headline, [by_depth.table("Mean cosine", cosines), by_depth.table("Effective rank", ranks)], figures, notes)
 
-    def _measure(self, encoders: Sequence[Named], words: Words, measure: Callable[[Floats, Ints], float]) -> dict[str, list[Estimate]]:
-        def at_each_depth(items: Ints, states: Floats) -> list[float]:
+    def _measure(self, encoders: Sequence[Named], words: Words, measure: Callable[[Vectors, Ints], float]) -> dict[str, list[Estimate]]:
+        def at_each_depth(items: Ints, states: Vectors) -> list[float]:
             return [measure(depth[items], items) for depth in states]
 
         return {

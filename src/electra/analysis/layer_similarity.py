@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from electra.analysis.parts import by_depth, interface
-from electra.analysis.parts.encoders import TREEBANK, Words, common_words, encoders_of, treebank
+from electra.analysis.parts import by_depth
+from electra.analysis.parts.encoders import UNTRAINED, Named, Words, common_words
 from electra.analysis.parts.halves import half_samples
-from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Progress, Report, Series, Table
-from electra.analysis.parts.models import Model
+from electra.analysis.parts.interface import Cell, Estimate, Figure, Progress, Report, Series, Table
+from electra.analysis.parts.reading import Sentence
 from electra.analysis.parts.similarity import Features, cka, cka_matrix
+from electra.analysis.parts.treebank import TreebankConfig, TreebankProbe
+
+Config = TreebankConfig
 
 
-@dataclass(frozen=True)
-class Config:
-    sentences: int = 500
-    """Treebank sentences whose words are compared (0: all)."""
-    resamples: int = 100
-    """Half-samples of the sentences, for the intervals."""
-    untrained: bool = True
-    """Compare with an untrained encoder too."""
-
-
-class Probe(interface.Probe):
+class Probe(TreebankProbe):
     title = "Likeness of representations, depth by depth"
     question = "How do the representations differ from BERT's, and by more than two seeds of one training do?"
     source = (
@@ -33,15 +25,8 @@ class Probe(interface.Probe):
         "Name the masked language model and other seeds with --against: the difference between seeds is the yardstick."
     )
     version = 1
-    needs = ("encoder",)
-    config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (TREEBANK,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        sentences = treebank(data["treebank"], self.config.sentences)
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
         words = common_words(encoders, sentences, lambda what, share: progress(what, 0.3 * share))
         names = [encoder.name for encoder in encoders]
         tables: list[Table] = []
@@ -59,7 +44,7 @@ class Probe(interface.Probe):
         if same_depth:
             note = f"Debiased CKA of {names[0]} and each other encoder."
             figures.insert(0, by_depth.figure("same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth))
-        return Report(headline, tables, figures, self._notes(words, len(sentences), len(models)))
+        return Report(headline, tables, figures, self._notes(words, len(sentences), sum(name != UNTRAINED for name in names)))
 
     def _same_depth(self, words: Words, names: list[str], other: int) -> tuple[Table, list[Estimate], Estimate]:
         """CKA at each depth that both have, with intervals; and that of the last depths of both."""

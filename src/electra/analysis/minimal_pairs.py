@@ -8,22 +8,21 @@ length, accuracies are also given by which of the two has more tokens, beside a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from electra.analysis.parts import interface
-from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Network, Progress, Report, Series, Table
+from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Progress, Report, Series, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.pairs import Accuracy, Paradigm, average, judge, read_paradigm
-from electra.analysis.parts.scoring import SCORERS, find_scorer, scorers_for, sentence_scores
+from electra.analysis.parts.scoring import SCORERS, find_scorer
+from electra.analysis.parts.sentences import scores_of
 from electra.errors import ConfigError
 
-NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 SHORTER = "shorter"  # the yardstick that only counts tokens
 LENGTHS = ("shorter", "equal", "longer")  # the good sentence against the bad one, in tokens
 Floats = npt.NDArray[np.float64]
@@ -84,45 +83,17 @@ def columns_of(models: Sequence[Model], paradigms: Sequence[Paradigm], scorers: 
     """All scorers of all models, each model's own yardstick last."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
+    scores = scores_of(models, scorers, [*good, *bad], progress)
     columns = []
-    for number, model in enumerate(models):
-        networks = [network for network in NETWORKS if model.optional(network) is not None]
-        if not networks:
-            model.network("discriminator")  # raises, saying what the model is instead
-        usable = [name for network in networks for name in scorers_for(model.network(network))]
-        chosen = [name for name in scorers or usable if name in usable]
-        if not chosen:
-            what = f"{model.name} has {' and '.join(networks)} only, and none of these scorers reads that"
-            raise ConfigError(what, where="minimal_pairs.scorers", fix=f"Choose among {', '.join(usable)}")
+    for model in models:
         lengths = [np.array([len(ids) for ids in model.tokenizer.encode_corpus(side)], np.int64) for side in (good, bad)]
         sign = np.sign(lengths[0] - lengths[1])
-        for place, network in enumerate(networks):
-            before = (number + place / len(networks)) / len(models)
-            told = _part(progress, f"{model.name}: {network}", before, 1 / len(networks) / len(models))
-            names = [name for name in chosen if find_scorer(name).network == network]
-            scores = _scores(model, network, [*good, *bad], names, told)
-            for name, values in scores.items():
+        for (of, name), values in scores.items():
+            if of == model.name:
                 columns.append(Column(model.name, name, SCORERS[name].title, values[: len(good)], values[len(good) :], sign))
         counted = (-lengths[0].astype(np.float64), -lengths[1].astype(np.float64))
         columns.append(Column(model.name, SHORTER, "the sentence of fewer tokens (no network)", *counted, sign))
     return columns
-
-
-def _part(progress: Progress, what: str, before: float, share: float) -> Callable[[int, int], None]:
-    return lambda done, total: progress(what, before + share * done / total)
-
-
-def _scores(
-    model: Model, network: Network, texts: Sequence[str], names: Sequence[str], told: Callable[[int, int], None]
-) -> Mapping[str, Floats]:
-    """Equal texts, of which BLiMP has many, are scored once."""
-    if not names:
-        return {}
-    unique = list(dict.fromkeys(texts))
-    place = {text: index for index, text in enumerate(unique)}
-    scores = sentence_scores(model.network(network), unique, names, told)
-    rows = np.array([place[text] for text in texts])
-    return {name: values[rows] for name, values in scores.items()}
 
 
 def report(paradigms: Sequence[Paradigm], columns: Sequence[Column]) -> Report:
@@ -202,8 +173,7 @@ def _figure(model: str, columns: Sequence[Column], phenomena: Sequence[str], by_
     series = [Series("chance", phenomena, [0.5] * len(phenomena), style="reference")]
     for column, estimates in zip(columns, by_phenomenon, strict=True):
         if column.model == model and _is_sum(column):
-            low, high = ([cast(float, getattr(one, end)) for one in estimates] for end in ("low", "high"))
-            series.append(Series(column.scorer, phenomena, [one.value for one in estimates], low, high))
+            series.append(Series.of(column.scorer, phenomena, estimates))
     letters = "".join(letter if letter.isalnum() else "-" for letter in model)
     note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
     return Figure(f"phenomena-{letters}", f"{model}: accuracy by phenomenon", note, "accuracy", "", series, "categories", x_range=(0, 1))

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, interface
-from electra.analysis.parts.encoders import TREEBANK, UNTRAINED, Words, common_words, encoders_of, treebank
-from electra.analysis.parts.interface import Cell, Data, Input, ProbeDataError, Progress, Report, Table
-from electra.analysis.parts.models import Model
+from electra.analysis.parts import by_depth
+from electra.analysis.parts.encoders import UNTRAINED, Named, Words, common_words
+from electra.analysis.parts.interface import Cell, ProbeDataError, Progress, Report, Table
 from electra.analysis.parts.reading import Sentence
+from electra.analysis.parts.treebank import TreebankConfig, TreebankProbe
+from electra.model.hidden import Ints
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Vectors = npt.NDArray[Any]
 
 CHANCE = "chance"
@@ -32,7 +32,7 @@ TIE = 1e-5  # cosines this close are equal
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(TreebankConfig):
     sentences: int = 1000
     """Treebank sentences whose words are looked at (0: all)."""
     resamples: int = 500
@@ -43,30 +43,22 @@ class Config:
     """How many words to show examples of, where none are named."""
     queries: int = 1000
     """Words whose nearest neighbour among all words is looked up (0: all)."""
-    untrained: bool = True
-    """Look at an untrained encoder too."""
 
 
-class Probe(interface.Probe):
+class Probe(TreebankProbe):
     title = "Nearest neighbours of words in context"
     question = "Does the context of a word move its vector to where its reading is?"
     source = "Asked by a reader's review of the paper."
     version = 1
-    needs = ("encoder",)
     config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (TREEBANK,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        sentences = treebank(data["treebank"], self.config.sentences)
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
         words = common_words(encoders, sentences, lambda what, share: progress(what, 0.5 * share))
         forms = np.array([str(form).lower() for form in words.of(sentence.words for sentence in sentences)])
         tags = words.of(sentence.columns[0] for sentence in sentences)
         groups = ambiguous_forms(forms, tags)
         if not groups:
-            raise ProbeDataError("no word occurs with two parts of speech", where=data["treebank"][0], fix="Give more sentences")
+            raise ProbeDataError("no word occurs with two parts of speech", where="the treebank", fix="Give more sentences")
         asked = np.concatenate(list(groups.values()))
         queries = np.arange(len(forms))[:: max(1, len(forms) // self.config.queries) if self.config.queries else 1]
         same_reading: dict[str, list[Floats]] = {}

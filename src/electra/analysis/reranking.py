@@ -191,7 +191,7 @@ def _weights(systems: dict[str, System]) -> Table:
 def _gains(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
     shown = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
     series = [
-        _points("gain", shown, [found[f"{name}/gain"] for name in shown]),
+        Series.of("gain", shown, [found[f"{name}/gain"] for name in shown], "points"),
         Series("none", shown, [0.0] * len(shown), style="reference"),
     ]
     note = "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired; intervals are 95 %, over utterances."
@@ -201,10 +201,6 @@ def _gains(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
 def _rates(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
     shown = [name for name in systems if name not in (ORACLE, CHANCE)]
     oracle = Series(ORACLE, shown, [found[f"{ORACLE}/wer"].value] * len(shown), style="reference")
-    series = [_points("word error rate", shown, [found[f"{name}/wer"] for name in shown]), oracle]
+    series = [Series.of("word error rate", shown, [found[f"{name}/wer"] for name in shown], "points"), oracle]
     note = "Intervals are 95 %, over utterances; systems share utterances, so their differences are surer than the intervals look."
     return Figure("wer", "Word error rate after re-ranking", note, "word error rate, %", "", series, kind="categories")
-
-
-def _points(label: str, names: Sequence[str], values: Sequence[Estimate]) -> Series:
-    return Series(label, names, [e.value for e in values], [e.low for e in values], [e.high for e in values], style="points")

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, hidden, interface
+from electra.analysis.parts import by_depth, interface
 from electra.analysis.parts.bootstrap import estimates
 from electra.analysis.parts.correlation import pearson, ranks
-from electra.analysis.parts.encoders import Named, encoders_of, within
+from electra.analysis.parts.encoders import Named, encoders_of, rows_of_texts, within
 from electra.analysis.parts.interface import Data, Estimate, Input, ProbeDataError, Progress, Report, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import cells, sample
+from electra.model import hidden
 
 Floats = npt.NDArray[np.float64]
 
@@ -123,14 +124,14 @@ def read_pairs(path: Path) -> list[tuple[str, str, float]]:
     return found
 
 
-def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Floats:
+def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Vectors:
     """[depths, texts, D]: the mean over a text's tokens, [CLS] and [SEP] left out."""
     loaded = encoder.loaded
-    rows = hidden.rows_of_texts(loaded.tokenizer, texts, loaded.config.max_positions)
-    return hidden.word_vectors(loaded, rows, [1] * len(rows), progress)[0]
+    rows = rows_of_texts(loaded.tokenizer, texts, loaded.config.max_positions)
+    return hidden.word_vectors(loaded.encoder, rows, [1] * len(rows), progress)[0]
 
 
-def cosines(vectors: npt.NDArray[np.float32]) -> Floats:
+def cosines(vectors: hidden.Vectors) -> Floats:
     """Of the first half's vectors [2N, D] with those of the second; 0 where one is zero."""
     first, second = np.split(vectors.astype(np.float64), 2)
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)

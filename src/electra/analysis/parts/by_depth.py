@@ -51,10 +51,7 @@ def table(title: str, found: Found, note: str = "", first: int = 0) -> Table:
 def figure(
     name: str, title: str, *, note: str, y: str, found: Found, references: Mapping[str, float] | None = None, first: int = 0
 ) -> Figure:
-    series = [
-        Series(label, list(range(first, first + len(row))), [e.value for e in row], low=[e.low for e in row], high=[e.high for e in row])
-        for label, row in found.items()
-    ]
+    series = [Series.of(label, range(first, first + len(row)), row) for label, row in found.items()]
     last = first + max(map(len, found.values())) - 1
     for label, value in (references or {}).items():
         series.append(Series(label, [first, last], [value, value], style="reference"))

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import hidden
-from electra.analysis.parts.interface import Input, ProbeDataError, Progress
+from electra.analysis.parts.interface import ProbeDataError, Progress
 from electra.analysis.parts.models import Model
-from electra.analysis.parts.reading import Sentence, sample, universal_dependencies
+from electra.analysis.parts.reading import Sentence
+from electra.model import hidden
+from electra.model.hidden import Ints, Row, Vectors
 
 if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
     from electra.interop.load import Loaded
 
 UNTRAINED = "untrained"
-TREEBANK = Input("treebank", "Universal Dependencies dev or test file", ("*dev.conllu*", "*test.conllu*"))
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,36 @@ def untrained_like(loaded: Loaded, seed: int = 0) -> Loaded:
     return replace(loaded, encoder=encoder.to(device), head=None, kind="encoder", head_weights={}, notes=())
 
 
-def treebank(paths: Sequence[Path], limit: int) -> list[Sentence]:
-    return sample([sentence for path in paths for sentence in universal_dependencies(path)], limit)
+def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int) -> list[Row]:
+    """Sentences given as words, joined by spaces. A token belongs to the word that holds its last character: some tokenizers let
+    a token begin with the space before it. What is longer than the model's positions is cut; words without a token are possible."""
+    rows = []
+    for words in sentences:
+        ends = np.cumsum([len(word) + 1 for word in words])  # of each word with the space after it
+        encoding = tokenizer.encode(" ".join(words))
+        kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
+        last = np.array([max(encoding.offsets[i][1] - 1, 0) for i in kept], np.int64)
+        rows.append(_row(tokenizer, [encoding.ids[i] for i in kept], np.searchsorted(ends, last, side="right")))
+    return rows
+
+
+def rows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int) -> list[Row]:
+    """Texts of which each is one "word": for measures that look at all of its tokens alike."""
+    encoded = (ids[: max_positions - 2].astype(np.int64) for ids in tokenizer.encode_corpus(texts))
+    return [_row(tokenizer, ids, np.zeros(len(ids), np.int64)) for ids in encoded]
+
+
+def _row(tokenizer: Tokenizer, ids: Sequence[int] | Ints, words: Ints) -> Row:
+    return Row.between(tokenizer.specials.cls, ids, tokenizer.specials.sep, words)
 
 
 @dataclass(frozen=True)
 class Words:
     """Words that every encoder has vectors for, so that they can be compared word by word whatever the vocabularies."""
 
-    vectors: list[hidden.Floats]  # of each encoder: [depths, words, D]
-    kept: npt.NDArray[np.int64]  # their numbers among all words of all sentences
-    sentence: npt.NDArray[np.int64]  # the sentence of each
+    vectors: list[Vectors]  # of each encoder: [depths, words, D]
+    kept: Ints  # their numbers among all words of all sentences
+    sentence: Ints  # the sentence of each
 
     def of(self, values: Iterable[Sequence[str | float]]) -> npt.NDArray[Any]:
         """Of one value for each word of each sentence, those of the words here."""
@@ -66,8 +85,9 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
     vectors, present = [], np.ones(sum(counts), bool)
     for number, encoder in enumerate(encoders):
         loaded = encoder.loaded
-        rows = hidden.rows_of_words(loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions)
-        states, has = hidden.word_vectors(loaded, rows, counts, within(progress, f"reading by {encoder.name}", number, len(encoders)))
+        rows = rows_of_words(loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions)
+        told = within(progress, f"reading by {encoder.name}", number, len(encoders))
+        states, has = hidden.word_vectors(loaded.encoder, rows, counts, told)
         vectors.append(states)
         present &= has
     if not present.any():

@@ -70,6 +70,13 @@ class Series:
     style: Literal["line", "points", "reference"] = "line"
     """reference: what knowing nothing, or knowing all, would give."""
 
+    @classmethod
+    def of(
+        cls, label: str, x: Sequence[float] | Sequence[str], found: Sequence[Estimate], style: Literal["line", "points"] = "line"
+    ) -> Series:
+        """Estimates with their intervals."""
+        return cls(label, x, [e.value for e in found], [e.low for e in found], [e.high for e in found], style)
+
 
 @dataclass(frozen=True)
 class Figure:

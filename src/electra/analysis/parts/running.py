@@ -89,7 +89,7 @@ def _part(progress: Progress, number: int, of: int, name: str) -> Progress:
 
 def _over_steps(measure: str, found: Sequence[tuple[int, Report]]) -> Figure:
     points = [report.headline.get(measure, Estimate(None)) for _, report in found]
-    series = Series(measure, [step for step, _ in found], [p.value for p in points], [p.low for p in points], [p.high for p in points])
+    series = Series.of(measure, [step for step, _ in found], points)
     plain = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
     return Figure(f"over-training-{plain}", measure, "The band is the 95 % interval.", "steps", measure, [series])
 

@@ -1,6 +1,6 @@
-"""What an encoder computes on the way: the hidden states of every depth, and every head's attention weights.
+"""What an encoder computes on the way: the hidden states of every depth, words' vectors made of them, every head's attention weights.
 
-Both are caught by hooks while the encoder runs as it always does, so the model code knows nothing of it. Attention weights are not
+All are caught by hooks while the encoder runs as it always does, so its own code knows nothing of it. Attention weights are not
 computed twice the fast way: they are made anew from the queries and keys that the layer had.
 Shapes: B batch, T tokens, D hidden, H heads, K head size.
 """
@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from electra.data.tokenizer import Tokenizer
-    from electra.interop.load import Loaded
-    from electra.model.encoder import Encoder
+from electra.model.attention import attention_mask, rotate
+from electra.model.encoder import Encoder
+from electra.model.modern import ModernEncoder
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
+Vectors = npt.NDArray[np.float32]
 Progress = Callable[[float], None]  # the share that is done
 
 POSITIONS_AT_ONCE = 4096  # positions in one forward pass, padding included
@@ -35,35 +33,20 @@ class Row:
     """One sentence as an encoder reads it."""
 
     ids: Ints  # [T] with [CLS] and [SEP]
-    words: Ints  # [T] the word that each token belongs to; NO_WORD for specials
+    words: Ints  # [T] the word that each token belongs to; NO_WORD for the specials at its ends
+
+    @classmethod
+    def between(cls, first: int, ids: Sequence[int] | Ints, last: int, words: Sequence[int] | Ints) -> Row:
+        """A sentence's ordinary tokens and their words, between two special ones."""
+        return cls(np.array([first, *ids, last], np.int64), np.array([NO_WORD, *words, NO_WORD], np.int64))
 
     @property
     def num_tokens(self) -> int:
         return len(self.ids) - 2
 
 
-def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int) -> list[Row]:
-    """Sentences given as words, joined by spaces. A token belongs to the word that holds its last character: some tokenizers let
-    a token begin with the space before it. What is longer than the model's positions is cut; words without a token are possible."""
-    rows = []
-    for words in sentences:
-        ends = np.cumsum([len(word) + 1 for word in words])  # of each word with the space after it
-        encoding = tokenizer.encode(" ".join(words))
-        kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
-        last = np.array([max(encoding.offsets[i][1] - 1, 0) for i in kept], np.int64)
-        rows.append(_row(tokenizer, [encoding.ids[i] for i in kept], np.searchsorted(ends, last, side="right")))
-    return rows
-
-
-def rows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int) -> list[Row]:
-    """Texts of which each is one "word": for measures that look at all of its tokens alike."""
-    encoded = (ids[: max_positions - 2].astype(np.int64) for ids in tokenizer.encode_corpus(texts))
-    return [_row(tokenizer, ids, np.zeros(len(ids), np.int64)) for ids in encoded]
-
-
-def _row(tokenizer: Tokenizer, ids: Any, words: Ints) -> Row:
-    cls, sep = tokenizer.specials.cls, tokenizer.specials.sep
-    return Row(np.array([cls, *ids, sep], np.int64), np.array([NO_WORD, *words, NO_WORD], np.int64))
+def nothing(share: float) -> None:
+    """For who wants to hear of no progress."""
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
@@ -85,9 +68,6 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None 
 
 def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
     """[B, H, T, T] of each layer: the share of its attention that token i (row) gives to token j (column)."""
-    from electra.model.attention import attention_mask, rotate
-    from electra.model.modern import ModernEncoder
-
     projected: list[Tensor] = []
     with ExitStack() as hooks:
         for layer in layers_of(encoder):
@@ -107,17 +87,16 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
     return weights
 
 
-def passes(loaded: Loaded, rows: Sequence[Row], progress: Progress) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
-    """(which rows, input ids, piece ids) in batches of similar length, the longest first."""
-    import torch
-
-    device = next(loaded.encoder.parameters()).device
+def passes(encoder: Encoder, rows: Sequence[Row], progress: Progress = nothing) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
+    """(which rows, input ids, piece ids) in batches of similar length, the longest first. What fills up a batch has no piece: no token
+    of a sentence attends to it."""
+    device = next(encoder.parameters()).device
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i].ids))
     start = 0
     while start < len(order):
         longest = len(rows[order[start]].ids)
         group = order[start : start + max(1, POSITIONS_AT_ONCE // longest)]
-        ids = np.full((len(group), longest), loaded.tokenizer.specials.pad, np.int64)
+        ids = np.zeros((len(group), longest), np.int64)
         pieces = np.full_like(ids, -1)
         for line, i in enumerate(group):
             ids[line, : len(rows[i].ids)], pieces[line, : len(rows[i].ids)] = rows[i].ids, 0
@@ -127,24 +106,24 @@ def passes(loaded: Loaded, rows: Sequence[Row], progress: Progress) -> Iterator[
         progress(start / len(order))
 
 
-def word_vectors(loaded: Loaded, rows: Sequence[Row], counts: Sequence[int], progress: Progress) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def word_vectors(
+    encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Progress = nothing
+) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     """The vectors of all words of all rows, which have `counts` words: (states [depths, words, D], present [words]).
 
     A word's vector is the mean of its tokens'. A word without tokens (cut off, or nothing that the tokenizer keeps) is not present.
     """
-    import torch
-
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     total = int(starts[-1])
-    sums = [torch.zeros(total, loaded.config.hidden_size) for _ in range(loaded.config.num_layers + 1)]
+    sums = [torch.zeros(total, encoder.config.hidden_size) for _ in range(encoder.config.num_layers + 1)]
     tokens = torch.zeros(total)
     with torch.inference_mode():
-        for group, ids, pieces in passes(loaded, rows, progress):
+        for group, ids, pieces in passes(encoder, rows, progress):
             lines = torch.from_numpy(np.repeat(np.arange(len(group)), [rows[i].num_tokens for i in group]))
             places = torch.from_numpy(np.concatenate([np.arange(1, rows[i].num_tokens + 1) for i in group]))
             words = torch.from_numpy(np.concatenate([starts[i] + rows[i].words[1:-1] for i in group]))
             tokens.index_add_(0, words, torch.ones(len(words)))
-            for total_ND, state_BTD in zip(sums, hidden_states(loaded.encoder, ids, pieces), strict=True):
+            for total_ND, state_BTD in zip(sums, hidden_states(encoder, ids, pieces), strict=True):
                 total_ND.index_add_(0, words, state_BTD.float().cpu()[lines, places])
     states = torch.stack(sums) / tokens.clamp(min=1)[:, None]
     return states.numpy(), (tokens > 0).numpy()
