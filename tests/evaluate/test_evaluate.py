@@ -18,6 +18,7 @@ import pytest
 from electra.cli.arguments import parse
 from electra.cli.evaluate import Arguments
 from electra.cli.main import main
+from electra.report.suite import PAGE
 
 SUITE = """
 title = "Toys"
@@ -256,6 +257,49 @@ def test_wrong_input_is_one_line_and_nothing_is_written(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Path, tmp_path: Path) -> None:
+    folder, labels = tmp_path / "data" / "MNLI", ("neutral", "entailment", "contradiction")
+    folder.mkdir(parents=True)
+    for name, size in (("train", 24), ("dev_matched", 9), ("dev_mismatched", 12)):
+        rows = [f"the film {i} was old .\tthe night .\t{labels[i % 3]}\n" for i in range(size)]
+        (folder / f"{name}.tsv").write_text("sentence1\tsentence2\tgold_label\n" + "".join(rows))
+    options = ("--option", "epochs=1", "--option", "limit_train=18", "--option", "limit_eval=10")
+    command = ["evaluate", str(model), "--suite", "babylm", "--data", str(folder.parent), *options, "--out"]
+    assert main([*command, str(tmp_path / "out")]) == 0
+    record = read(tmp_path / "out")
+    rows = {row["task"]: row for row in record["rows"] if row["task"].startswith("mnli")}
+    assert list(rows) == ["mnli", "mnli-mm"] and rows["mnli-mm"]["split"] == "dev_mismatched"
+    results = json.loads((tmp_path / "out" / "tasks" / "toy" / "mnli" / "all_results.json").read_text())
+    assert rows["mnli"]["scores"]["toy"]["median"] == results["eval_accuracy"]
+    assert rows["mnli-mm"]["scores"]["toy"]["median"] == results["dev_mismatched_accuracy"]
+    assert rows["mnli-mm"]["published"]["RoBERTa-base, 10 M words"] == 0.74 and not rows["mnli-mm"]["comparable"]
+    assert rows["mnli-mm"]["remarks"] == ["trained on 18 of 392,702 examples", "scored on 10 of 9,832 examples"]
+    limits = ["18 training examples at most, by option", "10 scored examples at most, by option"]
+    assert rows["mnli"]["remarks"] == [*limits, "trained on 18 of 392,702 examples", "scored on 9 of 9,815 examples"]
+    assert {"train: 18 of 24 examples, chosen by hash", "dev_mismatched: 10 of 12 examples, chosen by hash"} <= set(results["notes"])
+    (folder / "dev_mismatched.tsv").unlink()
+    assert main([*command, str(tmp_path / "without")]) == 0
+    assert statuses(read(tmp_path / "without"))["mnli-mm"] == ["no data"] and "undefined" not in (tmp_path / "without" / PAGE).read_text()
+
+
+def test_options_of_probes_are_theirs_and_forbid_comparing(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data" / "blimp").mkdir(parents=True)
+    pairs = [{"sentence_good": f"the film was {word} .", "sentence_bad": f"film the was {word} ."} for word in ("old", "new", "red")]
+    for name in range(67):
+        lines = [json.dumps({**pair, "UID": f"p{name}", "linguistics_term": "order"}) + "\n" for pair in pairs]
+        (tmp_path / "data" / "blimp" / f"p{name}.jsonl").write_text("".join(lines))
+    command = ["evaluate", str(model), "--suite", "babylm", "--data", str(tmp_path / "data"), "--probe-option", "scorers=original"]
+    assert main([*command, "--out", str(tmp_path / "whole")]) == 0
+    assert main([*command, "--out", str(tmp_path / "few"), "--probe-option", "limit=2"]) == 0
+    (whole,), (few,) = ([row for row in read(tmp_path / name)["rows"] if row["split"] == "all"] for name in ("whole", "few"))
+    assert whole["comparable"] and not whole["remarks"] and not few["comparable"]
+    assert few["remarks"] == ["the first 2 pairs of each file, by option"]
+    assert main([*command, "--out", str(tmp_path / "whole"), "--probe-option", "limit=2"]) == 2
+    assert "holds another evaluation" in capsys.readouterr().err
+    assert main([*command, "--out", str(tmp_path / "none"), "--probe-option", "limits=2"]) == 2
+    assert "no such option. Did you mean 'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
 
 def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:

@@ -28,6 +28,8 @@ class Arguments:
     """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach."""
     option: Repeated[tuple[str, ...]] = ()
     """key=value: a setting of electra finetune for all tasks, such as learning_rate=1e-3 or limit_train=1000 (may be repeated)."""
+    probe_option: Repeated[tuple[str, ...]] = ()
+    """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
 
@@ -48,7 +50,7 @@ def run(arguments: Arguments) -> int:
 
     suite = load_suite(arguments.suite)
     models = entrants(arguments.models, arguments.random_twin)
-    options = Options(arguments.seeds, arguments.device, settings)
+    options = Options(arguments.seeds, arguments.device, settings, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     with StopRequest() as stop:
         record = evaluate(suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None)

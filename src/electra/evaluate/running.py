@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +44,8 @@ class Options:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of every fine-tuning: these win over the suite's."""
+    probe_options: Sequence[str] = ()
+    """key=value, of the probes that have the option: these win as well."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ def evaluate(
     stop: Callable[[], bool],
 ) -> dict[str, Any] | None:
     """Run what is not done; the contents of evaluation.json. None when asked to stop before the end."""
+    suite = with_probe_options(suite, options.probe_options)
     jobs = find_jobs(suite, options, roots)
     probes = find_probes(suite, roots)
     if not jobs and not probes:
@@ -124,6 +127,11 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
         if found is not None:
             jobs.append(Job(entry, found, task.version, settings))
     return jobs
+
+
+def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
+    options = analysis.options_for([entry.name for entry in suite.probe], given)
+    return replace(suite, probe=tuple(replace(entry, options={**entry.options, **options[entry.name]}) for entry in suite.probe))
 
 
 def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:

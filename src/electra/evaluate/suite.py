@@ -33,6 +33,19 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
+class Further:
+    """A row of its own for a further file that a task scores, such as MNLI's mismatched genres."""
+
+    name: str
+    """In `published.toml`."""
+    files: tuple[str, ...]
+    """Names the file may have, without endings."""
+    title: str
+    full: int = 0
+    """Examples behind published numbers (0: unknown)."""
+
+
+@dataclass(frozen=True)
 class TaskEntry:
     name: str
     task: str = ""
@@ -51,6 +64,8 @@ class TaskEntry:
     """Where it is scored: on the dev files, or on test files that hold the answers."""
     full: tuple[int, ...] = ()
     """(training, evaluation) examples behind published numbers; measurements on others are marked as not comparable."""
+    further: tuple[Further, ...] = ()
+    """Rows below the task's own."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of `electra finetune`, where they differ from its defaults."""
     note: str = ""

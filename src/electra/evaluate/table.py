@@ -80,29 +80,33 @@ def make_record(measured: Measured) -> dict[str, Any]:
 
 
 def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
-    """A row for each metric."""
+    """A row for each metric, and below them one for each further file."""
     results = {entrant.name: _results(measured, entrant, entry) for entrant in measured.entrants}
     done = [result for result in results.values() if result]
-    remarks = [*measured.notes.get(entry.name, ()), *_sizes(entry, done), *([entry.note] if entry.note else [])]
-    rows = []
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
+    limits = _limits(measured.plan["tasks"].get(entry.name, {}).get("settings", {}))
+    remarks = [*measured.notes.get(entry.name, ()), *limits, *_sizes(done, entry.full, entry.split), *([entry.note] if entry.note else [])]
+
+    def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
+        scores = {
+            name: _score(result, split, metric) if result else _absent(measured, entry.name, name) for name, result in results.items()
+        }
+        comparable = bool(done and full) and not _sizes(done, full, split)
+        return {"metric": metric, "split": {"eval": "dev"}.get(split, split), "scores": scores, "comparable": comparable, **more}
+
+    rows = []
     for metric in metrics:
-        named = entry.title if metric == metrics[0] else f"{entry.name}, {metric.replace('_', ' ')}"
+        first = metric == metrics[0]
+        title = entry.title if first else f"{entry.name}, {metric.replace('_', ' ')}"
+        published = _published(entry.name, metric, first)
         rows.append(
-            {
-                "task": entry.name,
-                "metric": metric,
-                "title": named,
-                "split": "dev" if entry.split == "eval" else "test",
-                "scores": {
-                    name: _score(result, entry.split, metric) if result else _absent(measured, entry.name, name)
-                    for name, result in results.items()
-                },
-                "published": _published(entry.name, metric, metric == metrics[0]),
-                "comparable": bool(done and entry.full) and not _sizes(entry, done),
-                "remarks": remarks if metric == metrics[0] else [],
-            }
+            row(entry.split, metric, entry.full, task=entry.name, title=title, published=published, remarks=remarks if first else [])
         )
+    for further in entry.further:
+        split = next((name for name in further.files if any(f"{name}_samples" in result for result in done)), "")
+        full = (entry.full[0], further.full) if entry.full and further.full else ()
+        below = row(split, metrics[0], full, task=further.name, title=further.title, remarks=_sizes(done, full, split) if split else [])
+        rows.append({**below, "published": _published(further.name, metrics[0], True)})
     return rows
 
 
@@ -115,6 +119,8 @@ def _results(measured: Measured, entrant: Entrant, entry: TaskEntry) -> dict[str
 
 
 def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]:
+    if not split:
+        return {"status": "no data"}
     key = f"{split}_{metric}"
     values = result.get(f"{key}_by_seed", [])
     return {
@@ -122,7 +128,7 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
         **summary(values),
         "n": len(values),
         "by_seed": values,
-        **({} if result.get(key) is not None else {"reason": result.get(f"{key}_reason", "there is no test file with answers")}),
+        **({} if result.get(key) is not None else {"reason": result.get(f"{key}_reason", "there is no file with answers")}),
         "seconds_per_seed": result["seconds"] / len(result["seeds"]),
         **{name: result.get(name) for name in ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")},
         "notes": result["notes"],
@@ -137,16 +143,22 @@ def _absent(measured: Measured, task: str, model: str) -> dict[str, Any]:
     return {"status": "waiting"}
 
 
-def _sizes(entry: TaskEntry, done: Sequence[Mapping[str, Any]]) -> list[str]:
+def _limits(settings: Mapping[str, Any]) -> list[str]:
+    """Examples left out on purpose."""
+    told = {"limit_train": "training examples", "limit_eval": "scored examples"}
+    return [f"{settings[key]:,} {what} at most, by option" for key, what in told.items() if settings.get(key)]
+
+
+def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -> list[str]:
     """What differs in size from the data behind published numbers."""
-    if not entry.full or not done:
+    if not full or not done:
         return []
-    train, scored = done[0]["train_samples"], done[0].get(f"{entry.split}_samples", 0)
+    train, scored = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
     remarks = []
-    if train < ENOUGH * entry.full[0]:
-        remarks.append(f"trained on {train:,} of {entry.full[0]:,} examples")
-    if scored < ENOUGH * entry.full[1]:
-        remarks.append(f"scored on {scored:,} of {entry.full[1]:,} examples")
+    if train < ENOUGH * full[0]:
+        remarks.append(f"trained on {train:,} of {full[0]:,} examples")
+    if scored < ENOUGH * full[1]:
+        remarks.append(f"scored on {scored:,} of {full[1]:,} examples")
     return remarks
 
 
@@ -167,7 +179,8 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
         task, _, metric = key.rpartition(": ")
         first = next(record for record in records.values() if key in record["headline"])
         files = sum(file["folder"] == task for found in first["data"].values() for file in found)
-        whole = files == entry.full.get(task, files)
+        remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
+        remarks += [f"the first {limit} pairs of each file, by option"] if (limit := entry.options.get("limit")) else []
         rows.append(
             {
                 "task": task or entry.name,
@@ -176,8 +189,8 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
                 "split": "all",
                 "scores": {entrant.name: _estimate(records, entrant.name, key) for entrant in measured.entrants},
                 "published": _published(task, metric, False),
-                "comparable": whole and task in entry.full,
-                "remarks": [] if whole else [f"{files} of {entry.full[task]} files"],
+                "comparable": task in entry.full and not remarks,
+                "remarks": remarks,
             }
         )
     return rows

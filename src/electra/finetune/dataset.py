@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from electra.finetune.settings import Settings
 from electra.finetune.tables import COMPRESSIONS, SPLIT_NAMES, find_named, find_split, split_name
 from electra.finetune.tasks import Example, Task, load_task
 
+Examples = tuple[Example, ...]
 DEV_SHARE = 0.1  # of the training data, when there is no dev file
 
 
@@ -46,15 +47,15 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     else:
         train, dev = split_by_hash(train, task, paths["train"])
         notes.append(f"no dev file: {len(dev)} of the training examples are set aside as dev, by hash of their text")
-    if settings.limit_train and settings.limit_train < len(train):
-        notes.append(f"train: {settings.limit_train} of {len(train)} examples, chosen by hash")
-        train = limit_by_hash(train, settings.limit_train)
+    others = {split: found.examples for split, found in splits.items() if split not in ("train", "dev")}
+    train = limited({"train": train}, settings.limit_train, notes)["train"]
+    others = limited({"dev": dev, **others}, settings.limit_eval, notes)
+    dev = others.pop("dev")
     try:
         task.fit(train)
     except TaskError:
         fix = "Give --dev FILE, or a higher --limit-train"
         raise TaskError("what is left to train on has one answer only", where=paths["train"], fix=fix) from None
-    others = {split: found.examples for split, found in splits.items() if split not in ("train", "dev")}
     for split in [split for split, examples in others.items() if only_placeholders(examples, task)]:
         notes.append(f"{split}: every answer is {others[split][0].gold!r}, which is none of the task's: taken as no answer")
         others[split] = tuple(replace(example, gold=None) for example in others[split])
@@ -112,6 +113,13 @@ def split_by_hash(examples: Sequence[Example], task: Task, where: Path) -> tuple
     if not train:
         raise TaskError("too few examples to set some aside as dev", where=where, fix="Give --dev FILE")
     return train, dev
+
+
+def limited(splits: Mapping[str, Examples], limit: int | None, notes: list[str]) -> dict[str, Examples]:
+    """At most `limit` examples of each split, which is told."""
+    cut = {split: limit_by_hash(examples, limit) if limit and limit < len(examples) else examples for split, examples in splits.items()}
+    notes += [f"{split}: {limit} of {len(splits[split])} examples, chosen by hash" for split in cut if len(cut[split]) < len(splits[split])]
+    return cut
 
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> tuple[Example, ...]:

@@ -83,6 +83,8 @@ class Settings:
     """Train on (a, b) and on (b, a) (none: for MRPC and STS-B)."""
     limit_train: int | None = None
     """Train on this many examples, chosen by hash: the same ones whatever the order of the file."""
+    limit_eval: int | None = None
+    """Predict and score this many examples of each other file, chosen in the same way."""
     evaluate_every_epoch: bool = False
     keep_epoch: Literal["last", "best"] = "last"
     """best: evaluate on dev after every epoch and keep the weights of the best one. The dev number is then a chosen one."""
@@ -97,7 +99,7 @@ class Settings:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "batch_size", "checkpoint_every", "limit_train", "max_length", "stride"):
+        for name in ("seeds", "batch_size", "checkpoint_every", "limit_train", "limit_eval", "max_length", "stride"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"must be at least 1, not {value}", where=_flag(name))
