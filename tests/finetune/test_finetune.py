@@ -118,7 +118,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     start = build_model(job, seed=5)
     loaded = load(model, "encoder")
     card = Card(name="x", kind="classifier")
-    values = config_values(job)
+    values = config_values(job, {})
     save_finetuned(tmp_path / "start", start.encoder, start.head, "classifier", job.task.label_names, loaded.tokenizer, card, values)
     _, progress = train_seed(job, 5, tmp_path / "checkpoints")
     ours = [loss for _, loss in progress.losses]

@@ -29,6 +29,7 @@ from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, Pr
 from electra.finetune.readers import JointReader
 from electra.finetune.runner import finetune, prepare, resolve
 from electra.finetune.settings import Settings
+from electra.finetune.squad_metrics import score_2
 from electra.finetune.tasks import load_task
 from electra.finetune.trainer import Job, build_model, run_model, train_seed
 from electra.interop.card import Card
@@ -409,7 +410,7 @@ def test_it_learns_and_transformers_gives_the_same_answers(
             assert json.loads(files["dev.null_odds.json"].read_text())[entry["id"]] == pytest.approx(odds, abs=1e-4)
         assert said[entry["id"]] == ("" if name == "squad2" and odds > 0 else best["text"])
     rows = [tuple(line.split("\t")) for line in files["dev.tsv"].read_text().splitlines()]
-    assert predict(str(out), data / "dev-v1.json").rows() == rows
+    assert predict(str(out), data / "dev-v1.json", threshold=0.0 if name == "squad2" else None).rows() == rows
 
 
 def test_the_joint_reader_learns_and_is_found_again(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
@@ -421,7 +422,22 @@ def test_the_joint_reader_learns_and_is_found_again(electra_folder: Path, squad2
     assert any("model/ holds the encoder, head.safetensors the head" in line for line in lines)
     assert type(AutoModel.from_pretrained(out / "model")).__name__ == "ElectraModel"
     rows = [tuple(line.split("\t")) for line in (out / "seeds/seed-0/dev.tsv").read_text().splitlines()]
-    assert predict(str(out), squad2_folder / "dev-v1.json").rows() == rows
+    assert predict(str(out), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
+    check_threshold(out, squad2_folder / "dev-v1.json")
+
+
+def check_threshold(out: Path, dev: Path) -> None:
+    """What was best on dev is kept with the model, and followed."""
+    results = json.loads((out / "all_results.json").read_text())
+    kept = json.loads((out / "model" / "config.json").read_text())["no_answer_threshold"]
+    place = results["seeds"].index(results["kept_seed"])
+    assert kept == results["eval_best_exact_match_threshold_by_seed"][place]
+    predictions = predict(str(out), dev)
+    said = {row[0]: row[1] for row in predictions.rows()[1:]}
+    examples = task_named("squad2").read(dev).examples
+    found = score_2([said[e.id] for e in examples], [[a.text for a in e.gold] for e in examples], [0.0] * len(said), 1.0)
+    assert found["exact_match"].value == results["eval_best_exact_match_by_seed"][place]
+    assert f"no answer where null odds exceed {kept:.4g}" in predictions.notes
 
 
 def joint_reader() -> tuple[JointReader, Batch, torch.Tensor]:
@@ -521,13 +537,28 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
     assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
 
 
-def test_predictions_as_the_official_scorer_reads_them(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+def test_predictions_as_the_official_scorer_reads_them(
+    electra_folder: Path, squad2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     results = finetune(str(electra_folder), toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True), silent)
     assert results is not None and results["ensemble_eval_f1"] is not None
-    assert main(["predict", str(out), str(squad2_folder / "dev-v1.json"), "--out", str(tmp_path / "said.json")]) == 0
+    command = ["predict", str(out), str(squad2_folder / "dev-v1.json"), "--out", str(tmp_path / "said.json"), "--threshold"]
+    assert main([*command, "0"]) == 0
     kept = out / "seeds" / f"seed-{results['kept_seed']}" / "dev.predictions.json"
     assert json.loads((tmp_path / "said.json").read_text()) == json.loads(kept.read_text())
+    check_threshold(out, squad2_folder / "dev-v1.json")
+    assert main([*command, "-1e9"]) == 0 and not any(json.loads((tmp_path / "said.json").read_text()).values())
+    config = out / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"no_answer_threshold": "low"}))
+    assert main(command[:-1]) == 2 and "no_answer_threshold is 'low', not a number" in capsys.readouterr().err
+
+
+def test_a_threshold_is_refused_where_there_is_none(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
+    results = finetune(str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent)
+    assert results is not None and "no_answer_threshold" not in json.loads((tmp_path / "out/model/config.json").read_text())
+    with pytest.raises(ConfigError, match="--threshold: squad has no threshold"):
+        predict(str(tmp_path / "out"), squad_folder / "dev-v1.json", threshold=1.0)
 
 
 @pytest.mark.parametrize("name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"])

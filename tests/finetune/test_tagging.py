@@ -256,7 +256,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1), "checkpoint_every": 1}
     job = job_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
     start, loaded = build_model(job, seed=5), load(model, "encoder")
-    assert config_values(job) == {}
+    assert config_values(job, {}) == {}
     save_finetuned(tmp_path / "start", start.encoder, start.head, "tagger", job.task.label_names, loaded.tokenizer, Card("x", "tagger"))
     ours = [loss for _, loss in train_seed(job, 5, tmp_path / "checkpoints")[1].losses]
 

@@ -24,6 +24,8 @@ class Arguments:
     """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual names)."""
     columns: tuple[str, ...] = ()
     """The columns' names, for a file without a header line."""
+    threshold: float | None = None
+    """Of questions that may have no answer: none is given where null odds exceed this (none: what was best on dev, else the published)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
@@ -38,7 +40,7 @@ def run(arguments: Arguments) -> int:
     from electra.finetune.predict import predict
     from electra.finetune.tables import format_tsv
 
-    predictions = predict(arguments.model, arguments.file, arguments.text_column, arguments.columns, arguments.device)
+    predictions = predict(arguments.model, arguments.file, arguments.text_column, arguments.columns, arguments.device, arguments.threshold)
     rows = predictions.rows()
     content = predictions.to_json() if arguments.out is not None and arguments.out.suffix == ".json" else format_tsv(rows)
     if arguments.out is None:

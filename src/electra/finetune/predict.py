@@ -50,7 +50,14 @@ class Predictions:
         return official or (json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def predict(model: str, file: Path, text_column: Sequence[str] = (), columns: Sequence[str] = (), device: str = "auto") -> Predictions:
+def predict(  # noqa: PLR0917
+    model: str,
+    file: Path,
+    text_column: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    device: str = "auto",
+    threshold: float | None = None,
+) -> Predictions:
     """Predict each row of `file`. `model`: a fine-tuning's output folder, its model folder, or a fine-tuned model's folder or hub name."""
     folder = Path(model)
     if (folder / RECORD).is_file() and not (folder / "model").is_dir():
@@ -61,28 +68,30 @@ def predict(model: str, file: Path, text_column: Sequence[str] = (), columns: Se
     task, max_length = _task_of(loaded, trained)
     apart = record is not None and record.with_name(HEAD).is_file()
     tuned = _with_own_head(loaded, task, record) if record and apart else _rebuild(loaded)
+    task = task if threshold is None else task.at_threshold(threshold)
     task = replace(task, texts=(tuple(text_column),) if text_column else task.texts, header=tuple(columns) or task.header)
     examples = tuple(replace(example, gold=None) for example in task.read(file, labelled=False).examples)
     tokens = Tokens(loaded.tokenizer)
     windows = task.featurize(examples, tokens, max_length)
     chosen = pick_device(device)
     outputs, _ = run_model(tuned.to(chosen), windows, task, pad=tokens.pad, device=chosen)
-    return Predictions(task, examples, task.predict(outputs, windows, examples), max_length, windows.truncated, windows.notes)
+    notes = (*windows.notes, task.rule) if task.rule else windows.notes
+    return Predictions(task, examples, task.predict(outputs, windows, examples), max_length, windows.truncated, notes)
 
 
 def _task_of(loaded: Loaded, record: dict[str, Any] | None) -> tuple[Task, int]:
     """Labels from the model; columns and length as it was trained, or the usual names where that is not known."""
-    if record:
-        settings = record["settings"]
-        trained = load_task(record["task"]).configured(settings)
-        return trained.rebuilt(loaded.labels, loaded.problem_type), settings["max_length"]
-    if loaded.kind not in USUAL:
+    if not record and loaded.kind not in USUAL:
         what = f"this is {NEEDS.get(loaded.kind, 'an encoder without a head')}, and a fine-tuned classifier, tagger or reader is needed"
         raise ModelError(what, where=loaded.folder, fix="Run electra finetune")
+    config = durable.read_json(loaded.folder / "config.json", ModelError)
+    if record:
+        settings = record["settings"]
+        return load_task(record["task"]).configured(settings).rebuilt(loaded.labels, config), settings["max_length"]
     usual = load_task(USUAL[loaded.kind])
     if loaded.kind == "classifier":
         usual = replace(usual, texts=(*load_task("pair").texts, *usual.texts))
-    return usual.rebuilt(loaded.labels, loaded.problem_type), loaded.config.max_positions
+    return usual.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 
 def _with_own_head(loaded: Loaded, task: Task, record: Path) -> FineTuned:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import ConfigError, TaskError
+from electra.errors import ConfigError, ModelError, TaskError
 from electra.finetune.context_windows import Arrangement, Context, Window, cut
 from electra.finetune.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetune.metrics import Score
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 START, END, IMPOSSIBLE = 1, 2, 4  # what a token's target is made of; IMPOSSIBLE stands at [CLS]
 ANSWERABILITY_WEIGHT = 0.5  # of the joint reader's classifier, as published
+THRESHOLD = "no_answer_threshold"  # in config.json of a saved model
 BEAM = 20  # beginnings, and ends of each, that the joint reader looks at
 
 
@@ -72,6 +73,7 @@ class QuestionAnswering(Task):
     metrics: tuple[str, ...] = METRICS[1]
     unanswerable: bool | None = None  # whether questions may have no answer; None = found in training data
     joint: bool = False
+    no_answer_threshold: float | None = None  # None: the published one
     epochs: float = 2
     max_length: int = 512
     stride: int | None = 128
@@ -101,7 +103,16 @@ class QuestionAnswering(Task):
     @property
     def threshold(self) -> float:
         """Null odds above which there is no answer."""
+        if self.no_answer_threshold is not None:
+            return self.no_answer_threshold
         return -2.75 if self.joint else 0.0
+
+    @property
+    def rule(self) -> str:
+        return f"no answer where null odds exceed {self.threshold:.4g}" if self.unanswerable else ""
+
+    def at_threshold(self, threshold: float) -> Task:
+        return replace(self, no_answer_threshold=threshold) if self.unanswerable else super().at_threshold(threshold)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
         (question, context), answers = self.texts[0], self.label[0]
@@ -210,7 +221,7 @@ class QuestionAnswering(Task):
         return [ensemble(of_one, self.n_best) for of_one in zip(*predictions, strict=True)]
 
     def said(self, prediction: Prediction) -> Span:
-        """The answer given, at the fixed threshold."""
+        """The answer given, at the threshold."""
         return NOTHING if self.unanswerable and prediction.null_odds > self.threshold else prediction.best
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
@@ -238,9 +249,15 @@ class QuestionAnswering(Task):
             files[f"{split}.null_odds.json"] = _json({name: prediction.null_odds for name, prediction in pairs})
         return files
 
-    def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> QuestionAnswering:
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
+
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
         """Where it is not known whether the model has seen questions without an answer, it is taken by its word."""
-        return self if self.unanswerable is not None else replace(self, unanswerable=True)
+        threshold = config.get(THRESHOLD)
+        if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
+            raise ModelError(f"{THRESHOLD} is {threshold!r}, not a number", where="config.json", fix="Mend or remove it")
+        return replace(self, unanswerable=True if self.unanswerable is None else self.unanswerable, no_answer_threshold=threshold)
 
 
 def placed(example: Example) -> bool:

@@ -18,7 +18,7 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -320,20 +320,22 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
         metrics={metric: value for metric in job.task.metrics if (value := chosen.results["eval"][metric]) is not None},
         measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seeds)",
     )
-    labels, values = job.task.label_names, config_values(job)
+    labels, values = job.task.label_names, config_values(job, chosen.results["eval"])
     if whole:
         save_finetuned(settings.out / "model", model.encoder, model.head, job.task.head, labels, loaded.tokenizer, card, values)
         return
-    write_model(settings.out / "model", model.encoder, None, kind="encoder", labels=labels, tokenizer=loaded.tokenizer, card=card)
+    write_model(
+        settings.out / "model", model.encoder, None, kind="encoder", labels=labels, tokenizer=loaded.tokenizer, card=card, values=values
+    )
     head = {name: value.detach().cpu().contiguous() for name, value in model.head.state_dict().items()}
     durable.commit_file(settings.out / HEAD, save(head))
     job.say(f"transformers has no class with a {settings.head} head: model/ holds the encoder, {HEAD} the head; electra predict takes both")
 
 
-def config_values(job: Job) -> dict[str, Any]:
-    """What config.json holds beyond the encoder's shape and the labels."""
+def config_values(job: Job, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json holds beyond the encoder's shape and the labels. `scores`: the saved model's, on dev."""
     pooled = job.config.architecture == "modern" and job.task.head == "classifier"
-    return job.task.config_values() | ({"classifier_pooling": job.settings.pooling} if pooled else {})
+    return job.task.config_values(scores) | ({"classifier_pooling": job.settings.pooling} if pooled else {})
 
 
 @torch.no_grad()

@@ -127,15 +127,15 @@ class SequenceTask(Task):
         weights = (len(examples) - counts) / np.maximum(counts, 1)  # of the positive side of each label
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
-    def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> SequenceTask:
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> SequenceTask:
         """A saved model answers in the data's unit, so nothing is left to scale."""
-        if problem_type == "regression" or len(labels) == 1:
+        if config.get("problem_type") == "regression" or len(labels) == 1:
             return replace(self, kind="regression", labels=(), scale=(0.0, 1.0))
-        if problem_type == "multi_label_classification":
+        if config.get("problem_type") == "multi_label_classification":
             return replace(self, kind="multi-label", labels=labels, metrics=MULTI_LABEL_METRICS)
         return replace(self, kind="classification", labels=labels)
 
-    def config_values(self) -> dict[str, Any]:
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         names = {"classification": "single_label_classification", "multi-label": "multi_label_classification"}
         return {"problem_type": names.get(self.kind, self.kind)}
 

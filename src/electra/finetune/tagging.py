@@ -10,7 +10,7 @@ Departure from the published code, which cuts long sentences and drops what is c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -79,7 +79,7 @@ class TagTask(Task):
             raise TaskError(f"every word has the label {next(iter(counts))!r}: nothing to learn", where=where, fix="Check --label-column")
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
-    def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> TagTask:
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TagTask:
         return replace(self, labels=labels, default=OUTSIDE if OUTSIDE in labels else labels[0])
 
     def knows(self, example: Example) -> bool:

@@ -49,7 +49,6 @@ class FolderConfig:
     labels: tuple[str, ...]
     tied: bool
     pooling: str  # of a classifier: cls or mean
-    problem_type: str  # of a classifier, where it is told
     output: str = LOG_ODDS  # of a discriminator: what its logits are
 
 
@@ -130,6 +129,8 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
 def read_config(folder: Path) -> FolderConfig:
     """What a model folder's config.json says, or one line about what the folder is instead."""
     path = folder / "config.json"
+    if not path.exists() and (folder / "finetune.json").is_file():
+        raise ModelError("this is the folder of a fine-tuning", where=folder, fix="Its model is in the folder model/ in it")
     values = durable.read_json(path, ModelError, fix=NEEDED)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=NEEDED)
@@ -148,8 +149,8 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
     # The paper's encoder has no such setting: its classifier reads [CLS].
     pooling = str(values.get("classifier_pooling", "cls")) if architecture == "modern" else "cls"
-    tied, problem_type = bool(values.get("tie_word_embeddings", True)), str(values.get("problem_type") or "")
-    return FolderConfig(encoder, kind, labels, tied, pooling, problem_type, str(values.get(OUTPUT, LOG_ODDS)))
+    tied = bool(values.get("tie_word_embeddings", True))
+    return FolderConfig(encoder, kind, labels, tied, pooling, str(values.get(OUTPUT, LOG_ODDS)))
 
 
 class _Unsupported(Exception):

@@ -45,9 +45,8 @@ class Loaded:
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
     # what the user may want to know: weights that were not used, say
     notes: tuple[str, ...] = ()
-    # of a classifier: "cls" or "mean", and transformers' name for what its outputs mean
+    # of a classifier: "cls" or "mean"
     pooling: str = "cls"
-    problem_type: str = ""
     # of a discriminator: whether its logits are log-odds of "replaced" or energies
     output: str = LOG_ODDS
 
@@ -111,8 +110,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
-    pooling, problem_type = described.pooling, described.problem_type
-    return Loaded(encoder, head, config, tokenizer, kind, labels, folder, head_weights, notes, pooling, problem_type, described.output)
+    return Loaded(encoder, head, config, tokenizer, kind, labels, folder, head_weights, notes, described.pooling, described.output)
 
 
 def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:

@@ -150,16 +150,25 @@ class Task(ABC):
         """Whether the example's answer is one that the task can score."""
         return True
 
-    def config_values(self) -> dict[str, Any]:
-        """What config.json of the saved model shall hold besides shape and labels."""
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """What config.json of the saved model shall hold besides shape and labels. `scores`: its own, on dev."""
         return {}
+
+    @property
+    def rule(self) -> str:
+        """How the answer follows from the outputs, where the user can change it."""
+        return ""
+
+    def at_threshold(self, threshold: float) -> Task:
+        """The task with another threshold in its rule."""
+        raise ConfigError(f"{self.name} has no threshold", where="--threshold", fix="Leave it out")
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
         """The predictions of several models for the same examples -> those of their ensemble: probabilities and numbers are averaged."""
         return [np.mean(of_one, axis=0) for of_one in zip(*predictions, strict=True)]
 
-    def rebuilt(self, labels: tuple[str, ...], problem_type: str) -> Task:
-        """The task of a saved model: `labels` and `problem_type` are its configuration's."""
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
+        """The task of a saved model, by its labels and its config.json."""
         return self
 
 
