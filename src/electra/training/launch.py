@@ -33,13 +33,14 @@ def launch(argv: Sequence[str], processes: int) -> int:
         previous = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
         try:
             code = _wait(started)
+            silent = not started[0].returncode  # it is ended below, or has ended well
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
             for process in started:
                 process.kill()
                 process.wait()
-        if code and not started[0].returncode:  # what the leading process did not tell
+        if code and silent:  # what the leading process did not tell
             sys.stderr.write("".join(path.read_text(errors="replace") for path in sorted(Path(folder).glob("rank-*.txt"))))
         return code
 
@@ -59,12 +60,14 @@ def _start(argv: Sequence[str], rank: int, processes: int, folder: Path) -> subp
 def _wait(started: list[subprocess.Popen[bytes]]) -> int:
     """Until all have ended, or one has failed and the others had their time to notice."""
     code, deadline = 0, float("inf")
-    while any(process.poll() is None for process in started) and time.monotonic() < deadline:
-        failed = next((process.returncode for process in started if process.returncode), 0)
+    while time.monotonic() < deadline:
+        ended = [process.poll() for process in started]  # all of them: the first may wait for ever for one that has failed
+        failed = next((one for one in ended if one), 0)
         if failed and not code:
             code, deadline = failed, time.monotonic() + GRACE_SECONDS
+        if None not in ended:
+            break
         time.sleep(0.05)
-    code = code or next((process.returncode for process in started if process.returncode), 0)
     return 128 - code if code < 0 else code
 
 
