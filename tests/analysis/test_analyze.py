@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from pathlib import Path
@@ -15,9 +16,10 @@ import toy
 from test_probe_contract import write_data
 
 from electra.analysis import errors
+from electra.analysis.parts import origin as origins
 from electra.analysis.parts import running
 from electra.cli.main import main
-from electra.config import write_toml
+from electra.config import merge, write_toml
 from electra.interop.card import Card
 from electra.interop.huggingface import export_network
 from electra.model.pair import Pair, build_pair
@@ -103,11 +105,11 @@ def test_all_leaves_out_what_has_no_data_and_says_so(folders: Path, tmp_path: Pa
 
 
 def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--probe", "errors", "--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
-    assert analyze(folders / "run", *options, "--over-training") == 0
+    options = ("--probe", "errors", "--data", folders / "data", "--probe-option", "resamples=5", "--out")
+    assert analyze(folders / "run", *options, tmp_path, "--over-training") == 0
     record = json.loads((tmp_path / "errors-over-training.probe.json").read_text())
-    assert [row[0] for row in record["tables"][0]["rows"]] == [10, 20]
-    assert analyze(folders / "run", *options) == 0  # the newest checkpoint
+    assert [row[0] for row in record["tables"][0]["rows"]] == [10, 20] and list(record["checkpoints"]) == ["20", "10"]
+    assert analyze(folders / "run", *options, tmp_path) == 0  # the newest checkpoint
     newest = json.loads((tmp_path / "errors.probe.json").read_text())
     assert record["tables"][0]["rows"][1][1] == newest["headline"]["average precision"]
     assert record["tables"][0]["rows"][0][1] != newest["headline"]["average precision"]
@@ -115,14 +117,80 @@ def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path,
     content = weights.read_bytes()
     try:
         weights.write_bytes(content[:-1])
-        assert analyze(folders / "run", *options, "--over-training") == 0
-        record = json.loads((tmp_path / "errors-over-training.probe.json").read_text())
+        assert analyze(folders / "run", *options, tmp_path / "again", "--over-training") == 0
+        record = json.loads((tmp_path / "again" / "errors-over-training.probe.json").read_text())
         assert [row[0] for row in record["tables"][0]["rows"]] == [20] and "Step 10 is left out" in record["notes"][0]
     finally:
         weights.write_bytes(content)
     capsys.readouterr()
-    assert analyze(folders / "pair", *options, "--over-training") == 2
+    assert analyze(folders / "pair", *options, tmp_path, "--over-training") == 2
     assert "Give a run folder" in capsys.readouterr().err
+
+
+def test_a_model_without_the_network_is_left_out_of_a_comparison(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--data", folders / "data", "--probe-option", "resamples=5", "--probe-option", "surprisal=false", "--out", tmp_path)
+    lone = folders / "twin" / "generator"
+    assert analyze(folders / "pair", "--against", lone, "--probe", "errors", "--probe", "attention", *options) == 0
+    said = capsys.readouterr().out
+    assert "errors: generator is left out: this is a generator" in said and said.count("left out") == 1
+    records = {name: json.loads((tmp_path / f"{name}.probe.json").read_text()) for name in ("errors", "attention")}
+    assert [model["name"] for model in records["errors"]["models"]] == ["pair"] and "left out" in records["errors"]["notes"][-1]
+    assert [model["name"] for model in records["attention"]["models"]] == ["pair", "generator"]
+    assert analyze(lone, "--against", folders / "pair", "--probe", "errors", *options) == 2  # MODEL itself
+    assert analyze(folders / "pair", "--against", folders / "data", "--probe", "errors", *options) == 2  # no model at all
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "finetune.json").write_text("{}")
+    capsys.readouterr()
+    assert analyze(tmp_path / "tuned", "--probe", "errors", *options) == 2
+    assert "this is the folder of a fine-tuning. Its model is in the folder model/ in it" in capsys.readouterr().err
+
+
+def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def asked(*more: object) -> bool:
+        """Whether the probe was run, not its answer kept."""
+        assert analyze(tmp_path / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out", *more) == 0
+        return "kept: the same question" not in capsys.readouterr().out
+
+    shutil.copytree(folders / "pair", tmp_path / "pair")
+    data = tmp_path / "dev.tsv"
+    shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", data)
+    quick = ("--probe-option", "resamples=5")
+    assert asked(*quick) and not asked(*quick)
+    assert asked("--probe-option", "resamples=6") and asked(*quick)
+    assert asked(*quick, "--against", folders / "twin") and not asked(*quick, "--against", folders / "twin")
+    assert asked(*quick)
+    data.write_text(data.read_text() + "\nthe\tc\nwrong\ti\n")
+    assert asked(*quick) and not asked(*quick)
+    for kind in ("generator", "discriminator"):
+        weights = tmp_path / "pair" / kind / "model.safetensors"
+        shutil.copy(folders / "twin" / kind / "model.safetensors", weights)
+        assert asked(*quick) and not asked(*quick)
+    (tmp_path / "out" / "errors.probe.json").write_text("half a rec")
+    assert asked(*quick)
+
+
+def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
+    def origin(name: str, **changes: object) -> origins.Origin | None:
+        recipe = merge(Recipe().to_sections(), changes)
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.toml").write_text(write_toml(recipe))
+        return origins.origin_of(str(tmp_path / name))
+
+    first = origin("first")
+    assert str(first) == "rtd, seed 1"
+    assert origins.apart(first, origin("again")) == origins.SAME
+    seed = origin("seed", training={"seed": 2, "threads": 1, "keep": 9})
+    assert origins.apart(first, seed) == origins.SEED
+    assert origins.apart(first, origin("rate", training={"seed": 2, "learning_rate": 1e-3})) == "another recipe (training.learning_rate)"
+    assert origins.apart(first, origin("mlm", objective={"name": "mlm"})) == origins.OBJECTIVE
+    (tmp_path / "seed" / "discriminator").mkdir()
+    assert origins.origin_of(str(tmp_path / "seed" / "discriminator")) == seed  # one of its folders
+    assert origins.origin_of(str(tmp_path)) is None and origins.apart(first, None) == origins.UNKNOWN
+    (tmp_path / "old").mkdir()  # a record of a version that knew fewer options
+    (tmp_path / "old" / "run.toml").write_text('[objective]\nname = "rtd"\n[training]\nseed = 3\nlength = 128\n')
+    assert origins.apart(first, origins.origin_of(str(tmp_path / "old"))) == origins.SEED
 
 
 @pytest.mark.parametrize(

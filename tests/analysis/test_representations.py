@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from electra.analysis.parts import by_depth, linear
 from electra.analysis.parts.encoders import common_words, encoders_of, rows_of_words
 from electra.analysis.parts.halves import half_samples
 from electra.analysis.parts.interface import ProbeDataError, Report
+from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import sentences, universal_dependencies
 from electra.analysis.parts.shape import effective_rank, mean_cosine
 from electra.analysis.parts.similarity import Features, cka
@@ -245,7 +247,7 @@ def data(tmp_path: Path) -> Path:
 NAMES = ("attention", "geometry", "layer_similarity", "linear_probes", "neighbours", "sentence_similarity")
 
 
-def ask(name: str, models: list[small.Model], data: Path) -> Report:
+def ask(name: str, models: list[Model], data: Path) -> Report:
     probe = analysis.create(name, {"resamples": 5})
     return probe.run(models, probe.find([data]), quiet)
 
@@ -267,6 +269,33 @@ def test_a_model_is_like_itself_and_unlike_chance(tmp_path: Path, data: Path) ->
     twin = small.model(tmp_path, "twin")
     report = ask("layer_similarity", [one, twin], data)
     assert report.headline["CKA with twin, last depth"].value == pytest.approx(1)
+
+
+def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> None:
+    def trained(name: str, objective: str, seed: int, network: int) -> Model:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.toml").write_text(f'[objective]\nname = "{objective}"\n[training]\nseed = {seed}\n')
+        return replace(small.model(tmp_path, name, seed=network), source=str(tmp_path / name))
+
+    rtd, mlm, other = trained("rtd", "rtd", 1, 1), trained("mlm", "mlm", 1, 7), trained("other", "rtd", 2, 3)
+    probe = analysis.create("layer_similarity", {"resamples": 20})
+    report = probe.run([rtd, mlm, other], probe.find([data]), quiet)
+    pairs = {
+        frozenset((a.name, b.name)): probe.run([a, b], probe.find([data]), quiet).headline[f"CKA with {b.name}, last depth"].value
+        for a, b in ((rtd, other), (rtd, mlm), (mlm, other))
+    }
+    seeds, objectives = pairs[frozenset(("rtd", "other"))], (pairs[frozenset(("rtd", "mlm"))] + pairs[frozenset(("mlm", "other"))]) / 2
+    last = {name: report.headline[f"CKA {name}, last depth"] for name in ("across seeds", "across objectives", "difference")}
+    assert [one.value for one in last.values()] == pytest.approx([seeds, objectives, seeds - objectives])
+    assert last["difference"].low is not None and last["difference"].low < seeds - objectives < last["difference"].high  # type: ignore[operator]
+    table = report.tables[0]
+    assert "Seeds: rtd and other. Objectives: rtd and mlm; mlm and other." in table.note and list(table.rows[-1][1:]) == list(last.values())
+    drawn = {figure.name: [one.label for one in figure.series] for figure in report.figures}
+    assert drawn["across"] == ["across seeds", "across objectives"]
+    assert set(drawn["same-depth"]) == {"mlm (another objective)", "other (another seed)", "untrained"}
+    without = probe.run([rtd, mlm], probe.find([data]), quiet)
+    assert not any("across" in name for name in without.headline) and any("yardstick" in note for note in without.notes)
+    assert not any("yardstick" in note for note in report.notes)
 
 
 def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> None:

@@ -46,7 +46,7 @@ def describe_options(name: str) -> list[tuple[str, Any, str]]:
     """(option, default, what it does) of a probe: the fields of its `Config` and the strings under them."""
     config = module_of(name).Config
     told: dict[str, str] = {}
-    for part in reversed([part for part in config.__mro__ if dataclasses.is_dataclass(part)]):
+    for part in (part for part in reversed(config.__mro__) if "__dataclass_fields__" in vars(part)):
         body = next(node for node in ast.parse(inspect.getsource(part)).body if isinstance(node, ast.ClassDef)).body
         told |= {
             field.target.id: inspect.cleandoc(text.value.value)

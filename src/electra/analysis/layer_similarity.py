@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from electra.analysis.parts import by_depth
-from electra.analysis.parts.encoders import UNTRAINED, Named, Words, common_words
+from electra.analysis.parts.encoders import Named, Words, common_words
 from electra.analysis.parts.halves import half_samples
 from electra.analysis.parts.interface import Cell, Estimate, Figure, Progress, Report, Series, Table
+from electra.analysis.parts.origin import OBJECTIVE, SEED, UNKNOWN, apart
 from electra.analysis.parts.reading import Sentence
 from electra.analysis.parts.similarity import Features, cka, cka_matrix
 from electra.analysis.parts.treebank import TreebankConfig, TreebankProbe
+from electra.model.hidden import Ints
 
 Config = TreebankConfig
+Kinds = Mapping[str, Sequence[tuple[int, int]]]
+"""What sets two encoders apart -> the pairs, by number, that it sets apart."""
+TITLE = "Across seeds, and across objectives"
 
 
 class Probe(TreebankProbe):
@@ -40,11 +46,18 @@ class Probe(TreebankProbe):
             if other:
                 table, found, headline[f"CKA with {names[other]}, last depth"] = self._same_depth(words, names, other)
                 tables.append(table)
-                same_depth[names[other]] = found
+                same_depth[_label(encoders[0], encoders[other])] = found
+        kinds = yardstick(encoders)
+        if all(kinds.values()):
+            across = self._across(words, kinds)
+            tables.insert(0, by_depth.table(TITLE, across, f"Debiased CKA, means over pairs. {_told(kinds, names)}"))
+            headline = {f"CKA {name}, last depth": row[-1] for name, row in across.items()} | headline
+            note = "Debiased CKA, means over pairs."
+            figures.insert(0, by_depth.figure("across", TITLE, note=note, y="CKA", found=dict(list(across.items())[:2])))
         if same_depth:
             note = f"Debiased CKA of {names[0]} and each other encoder."
             figures.insert(0, by_depth.figure("same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth))
-        return Report(headline, tables, figures, self._notes(words, len(sentences), sum(name != UNTRAINED for name in names)))
+        return Report(headline, tables, figures, self._notes(words, len(sentences), kinds))
 
     def _same_depth(self, words: Words, names: list[str], other: int) -> tuple[Table, list[Estimate], Estimate]:
         """CKA at each depth that both have, with intervals; and that of the last depths of both."""
@@ -53,26 +66,60 @@ class Probe(TreebankProbe):
         if len(mine) != len(theirs):
             pairs.append((len(mine) - 1, len(theirs) - 1))
 
-        def measure(items: np.ndarray) -> list[float]:
+        def measure(items: Ints) -> list[float]:
             both = [(Features(mine[a][items]), Features(theirs[b][items])) for a, b in pairs]
-            return [cka(x, y, debiased=debiased) for debiased in (True, False) for x, y in both]
+            return [cka(x, y) for x, y in both]
 
         found = half_samples(measure, words.sentence, resamples=self.config.resamples)
         rows: list[list[Cell]] = [
-            [str(a) if a == b else f"{a} and {b}", found[i], found[i + len(pairs)].value] for i, (a, b) in enumerate(pairs)
+            [str(a) if a == b else f"{a} and {b}", one, cka(Features(mine[a]), Features(theirs[b]), debiased=False)]
+            for (a, b), one in zip(pairs, found, strict=True)
         ]
         note = "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
         table = Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note)
-        return table, found[: min(len(mine), len(theirs))], found[len(pairs) - 1]
+        return table, found[: min(len(mine), len(theirs))], found[-1]
 
-    def _notes(self, words: Words, sentences: int, models: int) -> list[str]:
+    def _across(self, words: Words, kinds: Kinds) -> by_depth.Found:
+        """The mean CKA of each kind of pairs, and how far seeds are more alike than objectives, at each depth that all of them have."""
+        involved = {i for pairs in kinds.values() for pair in pairs for i in pair}
+        depths = range(min(len(words.vectors[i]) for i in involved))
+
+        def measure(items: Ints) -> list[float]:
+            values: list[float] = []
+            for depth in depths:
+                features = {i: Features(words.vectors[i][depth][items]) for i in involved}
+                seeds, objectives = (float(np.mean([cka(features[i], features[j]) for i, j in kinds[kind]])) for kind in (SEED, OBJECTIVE))
+                values += [seeds, objectives, seeds - objectives]
+            return values
+
+        flat = half_samples(measure, words.sentence, resamples=self.config.resamples)
+        return {name: flat[place::3] for place, name in enumerate(("across seeds", "across objectives", "difference"))}
+
+    def _notes(self, words: Words, sentences: int, kinds: Kinds) -> list[str]:
         notes = [
             f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its tokens', so vocabularies may differ.",
             "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated word as likeness.",
         ]
-        if models < 3:
-            notes.append("No other seed was named: without that yardstick a difference between two objectives cannot be judged.")
+        if not kinds[SEED]:
+            yardstick = "without that yardstick a difference between two objectives cannot be judged"
+            notes.append(f"No two of these encoders are known to be seeds of one training: {yardstick}.")
         return notes
+
+
+def yardstick(encoders: Sequence[Named]) -> Kinds:
+    """The pairs of encoders that differ by their seed alone, and those of different objectives."""
+    found = {(i, j): apart(a.origin, b.origin) for (i, a), (j, b) in combinations(enumerate(encoders), 2)}
+    return {kind: [pair for pair, one in found.items() if one == kind] for kind in (SEED, OBJECTIVE)}
+
+
+def _told(kinds: Kinds, names: Sequence[str]) -> str:
+    listed = {kind: "; ".join(f"{names[i]} and {names[j]}" for i, j in pairs) for kind, pairs in kinds.items()}
+    return f"Seeds: {listed[SEED]}. Objectives: {listed[OBJECTIVE]}. Intervals are over sentences, not over further trainings."
+
+
+def _label(first: Named, other: Named) -> str:
+    kind = apart(first.origin, other.origin).partition(" (")[0]
+    return other.name if kind == UNKNOWN else f"{other.name} ({kind})"
 
 
 def _matrix(words: Words, names: list[str], other: int, title: str) -> Figure:

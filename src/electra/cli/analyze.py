@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -69,14 +70,18 @@ def run(arguments: Arguments) -> int:
                 def progress(what: str, share: float, bar: Bar = bar, task: TaskID = task, name: str = name) -> None:
                     bar.update(task, completed=share, description=f"{name}: {what}")
 
-                path = run_probe(name, probe, models, data, arguments.out, progress=progress, over_training=arguments.over_training)
+                started = time.monotonic()
+                answered = run_probe(name, probe, models, data, arguments.out, progress=progress, over_training=arguments.over_training)
         except ElectraError as problem:
             if not every:
                 raise
             say(f"{name}: left out, {problem}")
             continue
         done += 1
-        say(f"{name}: {path}")
+        for line in answered.left_out:
+            say(f"{name}: {line}")
+        took = "kept: the same question was answered before" if answered.kept else f"{time.monotonic() - started:.0f} s"
+        say(f"{name}: {answered.path} ({took})")
     if not done:
         raise ConfigError("no probe could be run", where="electra analyze", fix="The lines above say what each one needs")
     say(f"page: {pages.write_page(arguments.out)}")

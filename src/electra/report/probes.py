@@ -110,7 +110,9 @@ def _cell(cell: Any) -> object:
 def _settings(record: Mapping[str, Any]) -> Table:
     rows: list[Sequence[object]] = [("probe", f"{record['probe']}, version {record['version']}")]
     for model in record["models"]:
-        at = "" if model["step"] is None else f", step {model['step']}"
+        training = model.get("training")
+        at = "" if training is None else f", {training['objective']}, seed {training['seed']}"
+        at += "" if model["step"] is None else f", step {model['step']}"
         shapes = "; ".join(f"{kind}: {shape['layers']} layers of {shape['hidden_size']}" for kind, shape in model["networks"].items())
         rows.append((f"model {model['name']}", f"{model['source']}{at} ({shapes})"))
     rows += [(f"data: {key}", ", ".join(f"{file['folder']}/{file['file']}" for file in files)) for key, files in record["data"].items()]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from electra.analysis.parts.interface import ProbeDataError, Progress
 from electra.analysis.parts.models import Model
+from electra.analysis.parts.origin import Origin
 from electra.analysis.parts.reading import Sentence
 from electra.model import hidden
 from electra.model.hidden import Ints, Row, Vectors
@@ -26,12 +27,13 @@ UNTRAINED = "untrained"
 class Named:
     name: str
     loaded: Loaded
+    origin: Origin | None = None
 
 
 def encoders_of(models: Sequence[Model], untrained: bool) -> list[Named]:
     """Each model's encoder; after them, where asked, one of the first model's shape with random weights: what the architecture and
     the tokenizer give without any training."""
-    found = [Named(model.name, model.encoder) for model in models]
+    found = [Named(model.name, model.encoder, model.origin) for model in models]
     return [*found, Named(UNTRAINED, untrained_like(found[0].loaded))] if untrained else found
 
 

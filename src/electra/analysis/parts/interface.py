@@ -174,8 +174,6 @@ class Probe(ABC):
     """The networks that every model must have. What is only wanted, `model.optional(network)` gives."""
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """Headline numbers that have a scale: what a scorer gets that says the same of everything, and what a perfect one gets."""
-    min_models: ClassVar[int] = 1
-    max_models: ClassVar[int | None] = None
 
     @abstractmethod
     def inputs(self) -> tuple[Input, ...]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from electra import durable
 from electra.analysis.parts.interface import Network
-from electra.errors import ModelError
+from electra.analysis.parts.origin import Origin, origin_of
+from electra.errors import ElectraError, ModelError
+from electra.interop.huggingface import WEIGHTS
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +30,11 @@ class Model:
     step: int | None = None
     device: torch.device | str = "cpu"
     _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)
+    _digests: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def at(self, step: int) -> Model:
+        """This model at one of its run's checkpoints."""
+        return replace(self, step=step, _loaded={}, _digests={})
 
     def network(self, kind: Network) -> Loaded:
         """The network, or one line that says what the source is instead."""
@@ -60,18 +68,40 @@ class Model:
     def tokenizer(self) -> Tokenizer:
         return (next(iter(self._loaded.values()), None) or self.encoder).tokenizer
 
+    @property
+    def origin(self) -> Origin | None:
+        """How it was trained, where its folder tells."""
+        return origin_of(self.source)
+
     def describe(self) -> dict[str, Any]:
         """For the record: what was measured."""
-        sizes = {
-            kind: {
-                "layers": loaded.config.num_layers,
-                "hidden_size": loaded.config.hidden_size,
-                "vocabulary": loaded.tokenizer.vocab_size,
-                "tokenizer": loaded.tokenizer.digest[:12],
-            }
-            for kind, loaded in sorted(self._loaded.items())
+        networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
+        return {**self._identity(), "networks": networks}
+
+    def is_still(self, described: Mapping[str, Any]) -> bool:
+        """Whether it is what was described: the same name, training, and weights of the networks that were used."""
+        try:
+            now = {kind: self._describe(kind) for kind in described["networks"]}
+        except ElectraError:
+            return False
+        return dict(described) == {**self._identity(), "networks": now}
+
+    def _identity(self) -> dict[str, Any]:
+        origin = self.origin
+        return {"name": self.name, "source": self.source, "step": self.step, "training": origin.describe() if origin else None}
+
+    def _describe(self, kind: Any) -> dict[str, Any]:
+        loaded = self.network(kind)
+        weights = loaded.folder / WEIGHTS
+        if kind not in self._digests and weights.is_file():
+            self._digests[kind] = durable.sha256(weights)
+        return {
+            "layers": loaded.config.num_layers,
+            "hidden_size": loaded.config.hidden_size,
+            "vocabulary": loaded.tokenizer.vocab_size,
+            "tokenizer": loaded.tokenizer.digest[:12],
+            "weights": self._digests.get(kind, "")[:12],
         }
-        return {"name": self.name, "source": self.source, "step": self.step, "networks": sizes}
 
 
 def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:

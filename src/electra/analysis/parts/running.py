@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from electra import durable
 from electra.analysis.parts.interface import Data, Estimate, Figure, Probe, Progress, Report, Series, Table, as_json
 from electra.analysis.parts.models import Model
-from electra.errors import CheckpointError, ConfigError, RunFolderError
+from electra.analysis.parts.origin import apart
+from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.interop import run_folder
 from electra.interop.source import locate
 
@@ -18,40 +19,83 @@ FORMAT = 1  # of the JSON files
 ENDING = ".probe.json"
 
 
+@dataclass(frozen=True)
+class Answered:
+    """A probe's record: its file, whether an earlier command had written it, and the models that could not take part."""
+
+    path: Path
+    kept: bool
+    left_out: Sequence[str]
+
+
 def run_probe(
     name: str, probe: Probe, models: Sequence[Model], data: Data, out: Path, *, progress: Progress, over_training: bool = False
-) -> Path:
-    """Ask, and write OUT/NAME.probe.json. Returns the file."""
-    check_models(name, probe, models)
-    if over_training:
-        report, title, stem = follow(probe, models[0], data, progress), f"{probe.title}, over training", f"{name}-over-training"
-    else:
-        for model in models:
-            for network in probe.needs:
-                model.network(network)
-        report, title, stem = probe.run(models, data, progress), probe.title, name
-    record = {
+) -> Answered:
+    """Ask, and write OUT/NAME.probe.json; or keep that file, if it is the answer to this very question."""
+    stem = f"{name}-over-training" if over_training else name
+    path = out / f"{stem}{ENDING}"
+    models, left_out = (models, []) if over_training else able(probe, models)
+    asked = {
         "format": FORMAT,
         "probe": name,
         "version": probe.version,
-        "title": title,
+        "title": f"{probe.title}, over training" if over_training else probe.title,
         "question": probe.question,
         "source": probe.source,
         "options": as_json(vars(probe.config)),
-        "models": [model.describe() for model in models],
         "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
-        **report.to_json(),
+        "checkpoints": _checkpoints(models[0]) if over_training else {},
     }
-    path = out / f"{stem}{ENDING}"
-    durable.commit_json(path, record)
-    return path
+    if _is_answer(path, asked, models):
+        return Answered(path, kept=True, left_out=left_out)
+    report = follow(probe, models[0], data, progress) if over_training else probe.run(models, data, progress)
+    report = replace(report, notes=[*report.notes, *_told_apart(models), *left_out])
+    durable.commit_json(path, {**asked, "models": [model.describe() for model in models], **report.to_json()})
+    return Answered(path, kept=False, left_out=left_out)
 
 
-def check_models(name: str, probe: Probe, models: Sequence[Model]) -> None:
-    if len(models) < probe.min_models:
-        raise ConfigError(f"{name} compares at least {probe.min_models} models", where="--against", fix="Name another model with --against")
-    if probe.max_models is not None and len(models) > probe.max_models:
-        raise ConfigError(f"{name} takes at most {probe.max_models} models, not {len(models)}", where="--against", fix="Name fewer")
+def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
+    """The models that have the networks which the probe needs, and a line on each other one. MODEL, the first, must have them."""
+    kept, left_out = [], []
+    for model in models:
+        try:
+            for network in probe.needs:
+                model.network(network)
+            kept.append(model)
+        except ModelError as problem:
+            if model is models[0]:
+                raise
+            model.network("encoder")  # what is no model at all stays an error
+            left_out.append(f"{model.name} is left out: {problem.what}.")
+    return kept, left_out
+
+
+def _is_answer(path: Path, asked: Mapping[str, Any], models: Sequence[Model]) -> bool:
+    """Whether the file holds the answer to what is asked, of these models with these weights."""
+    try:
+        record = durable.read_json(path, ConfigError)
+    except ConfigError:
+        return False
+    if not isinstance(record, dict) or any(record.get(key) != value for key, value in asked.items()):
+        return False
+    described = record.get("models", [])
+    return len(described) == len(models) and all(model.is_still(was) for model, was in zip(models, described, strict=True))
+
+
+def _told_apart(models: Sequence[Model]) -> list[str]:
+    """What sets each other model apart from the first, where that is known."""
+    first, *others = ((model.name, model.origin) for model in models)
+    return [
+        f"Beside {first[0]} ({first[1]}), {name} is of {apart(first[1], origin)} ({origin})."
+        for name, origin in others
+        if origin is not None and first[1] is not None
+    ]
+
+
+def _checkpoints(model: Model) -> dict[str, str]:
+    """step -> digest of what the checkpoint says of itself."""
+    manifests = {str(step): path / durable.MANIFEST for step, path in run_folder.checkpoints(locate(model.source))}
+    return {step: durable.sha256(path)[:12] if path.is_file() else "" for step, path in manifests.items()}
 
 
 def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report:
@@ -64,7 +108,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report
     notes: list[str] = []
     for number, step in enumerate(steps):
         progress(f"step {step}", number / len(steps))
-        at_step = replace(model, step=step, _loaded={})
+        at_step = model.at(step)
         try:
             for network in probe.needs:
                 at_step.network(network)

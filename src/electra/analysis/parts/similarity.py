@@ -25,6 +25,7 @@ class Features:
         centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
         self.x: Array = centred / max(float(np.linalg.norm(centred)), np.finfo(float).tiny) * math.sqrt(len(centred))  # CKA knows no scale
         self.norms: Array = (self.x**2).sum(1)  # the kernel's diagonal
+        self._own: dict[bool, float] = {}
 
     def hsic(self, other: Features) -> float:
         """The biased estimate, up to a factor that cancels: the squared norm of the cross-covariance."""
@@ -42,12 +43,17 @@ class Features:
         products = 2.0 / (n - 2) * float(self.norms @ other.norms)
         return (trace + sums - products) / (n * (n - 3))
 
+    def own(self, debiased: bool) -> float:
+        """Of the kernel with itself, which every comparison asks for."""
+        if debiased not in self._own:
+            self._own[debiased] = self.hsic_unbiased(self) if debiased else self.hsic(self)
+        return self._own[debiased]
+
 
 def cka(x: Features, y: Features, *, debiased: bool = True) -> float:
     """From 0 (nothing in common; the debiased estimate may fall below) to 1. nan where one side is constant."""
-    measure = Features.hsic_unbiased if debiased else Features.hsic
-    within = measure(x, x) * measure(y, y)
-    return measure(x, y) / math.sqrt(within) if within > 0 else math.nan
+    within = x.own(debiased) * y.own(debiased)
+    return (x.hsic_unbiased(y) if debiased else x.hsic(y)) / math.sqrt(within) if within > 0 else math.nan
 
 
 def cka_matrix(xs: Sequence[Features], ys: Sequence[Features], *, debiased: bool = True) -> Array:
