@@ -276,12 +276,15 @@ def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Pa
     assert rows["mnli-mm"]["scores"]["toy"]["median"] == results["dev_mismatched_accuracy"]
     assert rows["mnli-mm"]["published"]["RoBERTa-base, 10 M words"] == 0.74 and not rows["mnli-mm"]["comparable"]
     assert rows["mnli-mm"]["remarks"] == ["trained on 18 of 392,702 examples", "scored on 10 of 9,832 examples"]
-    limits = ["18 training examples at most, by option", "10 scored examples at most, by option"]
-    assert rows["mnli"]["remarks"] == [*limits, "trained on 18 of 392,702 examples", "scored on 9 of 9,815 examples"]
+    assert rows["mnli"]["remarks"] == ["trained on 18 of 392,702 examples", "scored on 9 of 9,815 examples"]
     assert {"train: 18 of 24 examples, chosen by hash", "dev_mismatched: 10 of 12 examples, chosen by hash"} <= set(results["notes"])
     (folder / "dev_mismatched.tsv").unlink()
     assert main([*command, str(tmp_path / "without")]) == 0
     assert statuses(read(tmp_path / "without"))["mnli-mm"] == ["no data"] and "undefined" not in (tmp_path / "without" / PAGE).read_text()
+    (tmp_path / "mine.toml").write_text('title = "Mine"\n[[task]]\nname = "mnli"\n')
+    assert main([*command, str(tmp_path / "mine"), "--suite", str(tmp_path / "mine.toml")]) == 0
+    (row,) = read(tmp_path / "mine")["rows"]
+    assert row["remarks"] == ["18 training examples at most, by option", "10 scored examples at most, by option"]
 
 
 def test_options_of_probes_are_theirs_and_forbid_comparing(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ Dropping a file into `suites/` gives a `--suite` of its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -70,6 +70,8 @@ class TaskEntry:
     """Of `electra finetune`, where they differ from its defaults."""
     note: str = ""
     """What a reader of the table must know."""
+    group: str = ""
+    """The heading above it in a table of several suites (none: the title of its suite)."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,17 @@ class ProbeEntry:
     options: dict[str, Any] = field(default_factory=dict)
     full: dict[str, int] = field(default_factory=dict)
     """Benchmark (the name of its folder) -> how many files are behind published numbers."""
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class Average:
     title: str
     tasks: tuple[str, ...]
+    about: str = ""
     published: str = ""
     """The key of this very average in `published.toml`, where there are such numbers."""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,8 @@ def suite_names() -> list[str]:
 def load_suite(name: str) -> Suite:
     """A suite of ours by name, "all" of them together, or a TOML file."""
     if name == ALL:
-        return _union([load_suite(one) for one in suite_names()])
+        suites = [load_suite(one) for one in suite_names()]
+        return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
     if name in suite_names():
         return read_suite(SUITES / f"{name}.toml")
     if Path(name).is_file():
@@ -140,8 +146,16 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
     return replace(entry, task=entry.task or entry.name, title=entry.title or entry.name, folders=folders)
 
 
+def _grouped(suite: Suite) -> Suite:
+    def under(entries: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(replace(entry, group=entry.group or suite.title) for entry in entries)
+
+    return replace(suite, task=under(suite.task), probe=under(suite.probe), average=under(suite.average))
+
+
 def _union(suites: list[Suite]) -> Suite:
-    """Every task and probe once. Averages are kept."""
+    """Every task and probe once, under the suite that has it first. Averages are kept."""
+    suites = [_grouped(suite) for suite in suites]
     tasks: Mapping[str, TaskEntry] = {entry.name: entry for suite in reversed(suites) for entry in suite.task}
     probes = {entry.name: entry for suite in reversed(suites) for entry in suite.probe}
     order = list(dict.fromkeys(entry.name for suite in suites for entry in suite.task))

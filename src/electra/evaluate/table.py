@@ -22,6 +22,14 @@ from electra.finetune.tasks import load_task
 
 RECORD, TABLE = "evaluation.json", "evaluation.tsv"
 FORMAT = 1
+METRIC_NAMES = {
+    "f1": "F1",
+    "f1_macro": "macro F1",
+    "f0_5": "F0.5",
+    "exact_match": "exact match",
+    "best_exact_match": "best exact match",
+    "best_f1": "best F1",
+}
 ENOUGH = 0.99  # of the published number of examples: QQP loses a few malformed rows
 
 
@@ -65,6 +73,8 @@ def make_record(measured: Measured) -> dict[str, Any]:
     suite = measured.suite
     rows = [row for entry in suite.probe for row in _probe_rows(measured, entry)]
     rows += [row for entry in suite.task for row in _task_rows(measured, entry)]
+    groups = list(dict.fromkeys([*(entry.group for entry in suite.task), *(entry.group for entry in suite.probe)]))
+    rows.sort(key=lambda row: groups.index(row["group"]))
     columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
     averages = [_average(measured, average, rows, columns) for average in suite.average]
     return {
@@ -84,20 +94,23 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
     results = {entrant.name: _results(measured, entrant, entry) for entrant in measured.entrants}
     done = [result for result in results.values() if result]
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
+    metrics = metrics if entry.name in measured.plan["tasks"] else metrics[:1]
     limits = _limits(measured.plan["tasks"].get(entry.name, {}).get("settings", {}))
-    remarks = [*measured.notes.get(entry.name, ()), *limits, *_sizes(done, entry.full, entry.split), *([entry.note] if entry.note else [])]
+    sizes = _sizes(done, entry.full, entry.split) if entry.full else limits
+    remarks = [*measured.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
 
     def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
         scores = {
             name: _score(result, split, metric) if result else _absent(measured, entry.name, name) for name, result in results.items()
         }
         comparable = bool(done and full) and not _sizes(done, full, split)
-        return {"metric": metric, "split": {"eval": "dev"}.get(split, split), "scores": scores, "comparable": comparable, **more}
+        told = {"group": entry.group, "metric": metric, "split": {"eval": "dev"}.get(split, split)}
+        return {**told, "scores": scores, "comparable": comparable, **more}
 
     rows = []
     for metric in metrics:
         first = metric == metrics[0]
-        title = entry.title if first else f"{entry.name}, {metric.replace('_', ' ')}"
+        title = entry.title if first else f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
         published = _published(entry.name, metric, first)
         rows.append(
             row(entry.split, metric, entry.full, task=entry.name, title=title, published=published, remarks=remarks if first else [])
@@ -173,9 +186,10 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     if not keys:
         scores = {entrant.name: _absent(measured, entry.name, entrant.name) for entrant in measured.entrants}
         empty = {"metric": "", "title": entry.name, "split": "all", "published": {}, "comparable": False, "remarks": []}
-        return [{"task": entry.name, "scores": scores, **empty}]
+        return [{"group": entry.group, "task": entry.name, "scores": scores, **empty}]
     rows = []
-    for key in keys:
+    benchmarks = list(dict.fromkeys(key.rpartition(": ")[0] for key in keys))
+    for key in sorted(keys, key=lambda key: benchmarks.index(key.rpartition(": ")[0])):
         task, _, metric = key.rpartition(": ")
         first = next(record for record in records.values() if key in record["headline"])
         files = sum(file["folder"] == task for found in first["data"].values() for file in found)
@@ -183,6 +197,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
         remarks += [f"the first {limit} pairs of each file, by option"] if (limit := entry.options.get("limit")) else []
         rows.append(
             {
+                "group": entry.group,
                 "task": task or entry.name,
                 "metric": metric,
                 "title": key,
@@ -226,7 +241,9 @@ def _average(measured: Measured, average: Average, rows: Sequence[Mapping[str, A
         for entrant in measured.entrants
     }
     return {
+        "group": average.group,
         "title": average.title,
+        "about": average.about,
         "tasks": list(average.tasks),
         "over": shared,
         "scores": scores,
@@ -246,7 +263,7 @@ def format_table(record: Mapping[str, Any]) -> bytes:
         for model in models:
             score = row["scores"][model]
             numbers = [points(score.get(name)) for name in ("median", "mean", "sd")]
-            numbers[0] = numbers[0] or score["status"]
+            numbers[0] = numbers[0] or {"done": "not defined"}.get(score["status"], score["status"])
             seconds = score.get("seconds_per_seed")
             line += [*numbers, str(score.get("n", "")), "" if seconds is None else f"{seconds:.1f}"]
         lines.append([*line, *_beside(row, published), "; ".join(row["remarks"])])
@@ -254,7 +271,7 @@ def format_table(record: Mapping[str, Any]) -> bytes:
         line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
         for model in models:
             line += [points(average["scores"][model]), "", "", "", ""]
-        lines.append([*line, *_beside(average, published), f"{average['title']}; over {', '.join(average['over'])}"])
+        lines.append([*line, *_beside(average, published), f"{average['title']}. {average['about']} Over {', '.join(average['over'])}"])
     return format_tsv(lines)
 
 

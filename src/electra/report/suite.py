@@ -63,9 +63,11 @@ def write_page(folder: Path) -> Path:
 
 def page(record: Mapping[str, Any], drawn: dict[str, str]) -> str:
     """Figures also go to `drawn`, as standalone SVG."""
+    groups = _groups(record)
+    results = [block for group in groups for block in (_ours(record, group), *_remarks(group))]
     sections = [
-        Section("Results", [_ours(record), *_remarks(record), *_panels(record, drawn), Text(HOW_TO_READ, "quiet")]),
-        Section("Beside published numbers", _published(record)),
+        Section("Results", [*results, *_problems(record), *_panels(record, groups, drawn), Text(HOW_TO_READ, "quiet")]),
+        Section("Beside published numbers", _published(record, groups)),
         Section("Each task", [Fold("Seeds, times, sizes and settings", [_details(record, model["name"]) for model in record["models"]])]),
         Section("Models", [_models(record)]),
     ]
@@ -73,18 +75,35 @@ def page(record: Mapping[str, Any], drawn: dict[str, str]) -> str:
     return render(f"{record['title']}: {names}", sections, kicker="electra evaluate", summary=record["about"])
 
 
-def _ours(record: Mapping[str, Any]) -> Table:
+@dataclass(frozen=True)
+class Group:
+    """What stands under one heading: the tasks of a suite."""
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    averages: Sequence[Mapping[str, Any]]
+
+
+def _groups(record: Mapping[str, Any]) -> list[Group]:
+    def under(title: str, kind: str) -> list[Mapping[str, Any]]:
+        return [entry for entry in record[kind] if entry["group"] == title]
+
+    titles = dict.fromkeys(row["group"] for row in record["rows"])
+    return [Group(title, under(title, "rows"), under(title, "averages")) for title in titles]
+
+
+def _ours(record: Mapping[str, Any], group: Group) -> Table:
     models = [model["name"] for model in record["models"]]
-    rows = [(row["title"], row["split"], *(_cell(row["scores"][model]) for model in models)) for row in record["rows"]]
-    for average in record["averages"]:
+    rows = [(row["title"], row["split"], *(_cell(row["scores"][model]) for model in models)) for row in group.rows]
+    for average in group.averages:
         if average["over"]:
             rows.append((_average_title(average), "", *(Points(average["scores"][model]) for model in models)))
-    return Table(("Task", "scored on", *models), rows)
+    return Table(("Task", "scored on", *models), rows, group.title)
 
 
 def _average_title(average: Mapping[str, Any]) -> str:
     done, of = len(average["over"]), len(average["tasks"])
-    return average["title"] if done == of else f"Mean of {done} of {of} tasks ({', '.join(average['over'])})"
+    return str(average["title"]) if done == of else f"Mean of {done} of {of} tasks"
 
 
 def _cell(score: Mapping[str, Any]) -> object:
@@ -98,30 +117,50 @@ def _cell(score: Mapping[str, Any]) -> object:
     return Spread(score["median"], after=f" ± {100 * score['sd']:.1f}" if score["sd"] is not None else "")
 
 
-def _remarks(record: Mapping[str, Any]) -> list[Block]:
-    said = [(row["title"], "; ".join(row["remarks"])) for row in record["rows"] if row["remarks"]]
-    blocks: list[Block] = [Table(("Task", "what to know"), said, noted=True)] if said else []
-    for row in record["rows"]:
-        for model, score in row["scores"].items():
-            if score.get("reason") and score["status"] in ("failed", "done"):
-                blocks.append(Text(f"{row['title']}, {model}: {score['status']}, {score['reason']}", "warning"))
-    return blocks
+def _remarks(group: Group) -> list[Block]:
+    said = {(row["task"], "; ".join(row["remarks"])): row["title"] for row in reversed(group.rows) if row["remarks"]}
+    rows = [(title, remarks) for (_, remarks), title in reversed(said.items())]
+    for average in group.averages:
+        over = f" Here over {', '.join(average['over'])}." if len(average["over"]) < len(average["tasks"]) else ""
+        rows.append((_average_title(average), f"{average['about']}{over}"))
+    return [Table(("Task", "what to know"), rows, noted=True)] if rows else []
 
 
-def _published(record: Mapping[str, Any]) -> list[Block]:
+def _problems(record: Mapping[str, Any]) -> list[Block]:
+    told = {"failed": "failed", "done": "not defined"}
+    return [
+        Text(f"{row['title']}, {model}: {told[score['status']]}, {score['reason']}", "warning")
+        for row in record["rows"]
+        for model, score in row["scores"].items()
+        if score.get("reason") and score["status"] in told
+    ]
+
+
+def _published(record: Mapping[str, Any], groups: Sequence[Group]) -> list[Block]:
     """As papers lay it out: a row for each model, ours first; a column for each number that somebody published."""
-    shown = [row for row in [*record["rows"], *record["averages"]] if row["published"]]
-    if not shown:
+    tables = [table for group in groups if (table := _beside(record, group)) is not None]
+    if not tables:
         return [Text("Nothing published is known for these tasks.", "quiet")]
+    sources = [(column["title"], f"{column['how']}. {column['source']}") for column in record["published"]]
+    return [*tables, Table(("Published", "how it was measured, and where it is printed"), sources, noted=True)]
+
+
+def _beside(record: Mapping[str, Any], group: Group) -> Table | None:
+    ours = [row for row in [*group.rows, *group.averages] if any(_median(score) is not None for score in row["scores"].values())]
+    shown = [row for row in ours if row["published"]]
     rows: list[Sequence[object]] = []
     for model in record["models"]:
-        ours = [row["scores"][model["name"]] for row in shown]
-        values = [score.get("median") if isinstance(score, Mapping) else score for score in ours]
-        rows.append((model["name"], *map(Points, values), "this evaluation"))
+        rows.append((model["name"], *(Points(_median(row["scores"][model["name"]])) for row in shown)))
     for column in record["published"]:
         theirs = [(Points if row["comparable"] else Incomparable)(row["published"].get(column["title"])) for row in shown]
-        rows.append((column["title"], *theirs, f"{column['how']}. {column['source']}"))
-    return [Table(("Model", *_short_names(shown), "how, and where it is printed"), rows, noted=True)]
+        if any(cell.value is not None for cell in theirs):
+            rows.append((column["title"], *theirs))
+    return Table(("Model", *_short_names(shown)), rows, group.title) if shown else None
+
+
+def _median(score: object) -> Any:
+    """Of a row's score, or of an average's, which is a number."""
+    return score.get("median") if isinstance(score, Mapping) else score
 
 
 def _short_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -161,23 +200,31 @@ def _models(record: Mapping[str, Any]) -> Table:
     return Table(("Model", "from", "weights", "parameters", "shape"), rows)
 
 
-def _panels(record: Mapping[str, Any], drawn: dict[str, str]) -> list[Block]:
+def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str, str]) -> list[Block]:
     """One mark for each task and model: the median, from the lowest to the highest seed."""
     if not figures.available():
         return [Text(figures.INSTALL, "quiet")]
-    series = []
-    for model in record["models"]:
-        scores = {row["title"]: row["scores"][model["name"]] for row in record["rows"]}
-        known = {title: score for title, score in scores.items() if score.get("median") is not None}
-        ends = {
-            end: [pick(score["by_seed"]) if score.get(end) is None else score[end] for score in known.values()]
-            for end, pick in (("low", min), ("high", max))
-        }
-        values = [score["median"] for score in known.values()]
-        series.append({"label": model["name"], "x": list(known), "y": values, **ends, "style": "points"})
-    figure = {"kind": "categories", "x": "score", "y": "", "x_range": None, "y_range": None, "series": series}
-    svg = charts.draw("evaluation", figure)
-    if svg is None:
-        return []
-    drawn["evaluation"] = svg
-    return [Panels({"": [Panel("Scores", "Medians; lines from the lowest to the highest seed, or 95 % intervals.", figures.inline(svg))]})]
+    panels = []
+    for number, group in enumerate(groups):
+        series = [_series(group, model["name"]) for model in record["models"]]
+        figure = {"kind": "categories", "x": "points", "y": "", "x_range": None, "y_range": None, "series": series}
+        name = f"evaluation-{number}" if number else "evaluation"
+        svg = charts.draw(name, figure)
+        if svg is not None:
+            drawn[name] = svg
+            title = f"Scores: {group.title}" if group.title else "Scores"
+            panels.append(Panel(title, "Medians; lines from the lowest to the highest seed, or 95 % intervals.", figures.inline(svg)))
+    return [Panels({"": panels})] if panels else []
+
+
+def _series(group: Group, model: str) -> dict[str, Any]:
+    """The first number of each task, and all of a probe."""
+    first = {row["task"]: row for row in reversed(group.rows)}
+    scores = {row["title"]: row["scores"][model] for row in group.rows if row["split"] == "all" or first[row["task"]] is row}
+    known = {title: score for title, score in scores.items() if score.get("median") is not None}
+    ends = {
+        end: [100 * (pick(score["by_seed"]) if score.get(end) is None else score[end]) for score in known.values()]
+        for end, pick in (("low", min), ("high", max))
+    }
+    values = [100 * score["median"] for score in known.values()]
+    return {"label": model, "x": list(known), "y": values, **ends, "style": "points"}
