@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch
 from electra.errors import RunFailed
 from electra.seeds import key
 from electra.training import checkpoint, evaluation
+from electra.training.compilation import uncompiled
 from electra.training.precision import autocast
 from electra.training.run import Run
 from electra.training.schedule import multiplier
@@ -102,7 +104,8 @@ def evaluate(run: Run, stop: StopRequest) -> None:
     if not run.world.leads:
         return
     try:
-        metrics = heldout_metrics(run, stop)
+        with uncompiled() if run.compiled else nullcontext():
+            metrics = heldout_metrics(run, stop)
     except evaluation.Interrupted:
         return
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})

@@ -66,6 +66,8 @@ class TrainingSection:
     """True: the generator's own weights and all others are clipped apart, as DeBERTa's decoupled trainer does."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling are always fp32."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile of the encoders' layers. auto: where a compiler is at hand and the run will last ten minutes or more."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = None
     """CPU threads of each process (none: torch's choice)."""
@@ -130,6 +132,7 @@ HARMLESS = {
     "training.log_every",
     "training.on_collapse",
     "training.threads",
+    "training.compile",
     "training.micro_batch",
     "evaluation.rows",
 }

@@ -23,7 +23,7 @@ from electra.model.pair import Discriminator, Generator, Pair, build_pair
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.objectives.parts.statistics import Statistics
-from electra.training import budget, checkpoint
+from electra.training import budget, checkpoint, compilation
 from electra.training.distributed import World
 from electra.training.optimizer import Optimizer
 from electra.training.precision import pick_device, pick_precision
@@ -65,6 +65,7 @@ class Run:
     saved: int = -1  # the step of the newest checkpoint
     evaluated: set[int] = field(default_factory=set)
     alarmed: bool = False  # the collapse alarm rings once
+    compiled: bool = False  # its layers are
     window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
 
     @property
@@ -87,7 +88,9 @@ class Run:
         first, last = self.world.rank * share, (self.world.rank + 1) * share
         starts = range(first, last, self.micro_batch_size)
         size = self.recipe.training.batch_size
-        return [self.batches.batch(step, size, start, min(start + self.micro_batch_size, last)) for start in starts]
+        batches = [self.batches.batch(step, size, start, min(start + self.micro_batch_size, last)) for start in starts]
+        # Compiled layers always get the mask, needed or not: they are compiled once, not twice.
+        return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
     def batch_digest(self, step: int) -> str:
         """64 bits over the whole global batch: the ledger that shows that no example was repeated or skipped."""
@@ -215,6 +218,7 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
         steps = int(str(world.broadcast(resolve_budget(run) if world.leads else None)))
         run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
     warnings: list[str] = []
+    compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")), warnings)
     newest = checkpoint.newest(folder / "checkpoints", warnings.append) if world.leads else None
     chosen = world.broadcast(str(newest.path) if newest else None)
     if isinstance(chosen, str):
@@ -249,19 +253,32 @@ def describe(run: Run) -> str:
         f"{training.batch_size} x {training.length} tokens an update, "
         f"{run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device}, {run.precision}, "
         f"{torch.get_num_threads()} threads, {run.world.size} process{'es' if run.world.size > 1 else ''}"
+        f"{', compiled layers' if run.compiled else ''}"
     )
+
+
+def compile_run(run: Run, before: bool | None, warnings: list[str]) -> None:
+    """Compile the layers if that is asked for, or worth it; a run that continues stays with what it began with (`before`)."""
+    chosen = before if before is not None and run.recipe.training.compile == "auto" else compilation.worth_it(run)
+    problem = compilation.compile_layers(run) if chosen else None
+    [failures] = run.world.sum([float(problem is not None)])
+    if failures:
+        compilation.plain_layers(run)
+        warnings.append(f"training without compiled layers: {problem or 'another process could not compile them'}")
+    if before is not None and before != run.compiled:
+        warnings.append(f"continuing {'with' if run.compiled else 'without'} compiled layers, unlike before: not bit-exact")
 
 
 def resolve_budget(run: Run) -> int:
+    def measured() -> float:
+        if compilation.worth_it(run):
+            compilation.compile_layers(run)
+        return seconds_per_step(run)
+
     text = run.recipe.training.budget
     if text is None:
         raise ConfigError("no number of steps", where="training.steps", fix="Give --budget, such as 30m, 50Mtokens or 5000steps")
-    return budget.steps_for(
-        text,
-        tokens_per_step=run.tokens_per_step,
-        flops_per_step=run.flops_per_step,
-        measure_seconds_per_step=lambda: seconds_per_step(run),
-    )
+    return budget.steps_for(text, tokens_per_step=run.tokens_per_step, flops_per_step=run.flops_per_step, measure_seconds_per_step=measured)
 
 
 def seconds_per_step(run: Run) -> float:
@@ -288,7 +305,7 @@ def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
     versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")}
     environment: dict[str, Any] = {"python": sys.version.split()[0], "platform": platform.platform(), **versions, "device": str(run.device)}
     environment |= {"command": " ".join(sys.argv[1:]), "recipe": name}
-    environment |= {"threads": torch.get_num_threads(), "processes": run.world.size}
+    environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.networks()}
     return {**run.recipe.to_sections(), **shapes, "identity": run.identity, "environment": environment}
 

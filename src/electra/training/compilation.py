@@ -1,0 +1,100 @@
+"""Regional compilation: torch.compile of the encoders' layers, one at a time, so that layers of one shape share one compilation.
+
+Nothing else is compiled and no module is wrapped: names of weights, checkpoints and exports stay as they are. Shapes are fixed (rows and
+length of a micro-batch; the number of masked slots never reaches a layer), so a step is compiled in the first moments or not at all, and
+a run that continues meets the same kernels as the run that was never stopped. torch keeps what it compiled in a cache on disk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from electra.model.encoder import Encoder
+from electra.model.pair import Pair
+from electra.training import budget
+from electra.training.precision import autocast
+
+if TYPE_CHECKING:
+    from electra.training.run import Run
+
+WORTH_SECONDS = 600.0  # `auto`: shorter runs may not earn back a minute of compiling
+ASSUMED_FLOPS = {"cpu": 1e11, "cuda": 1e14}  # a second, to tell how long a budget of steps may last
+SHAPES = 64  # compiled forms of a layer that are kept: generator and discriminator, first layer and others, sizes of micro-batches
+
+
+def worth_it(run: Run) -> bool:
+    """Whether the run is to be compiled: as its recipe says, or for `auto` by how long it will last."""
+    setting, text = run.recipe.training.compile, run.recipe.training.budget
+    if setting != "auto":
+        return setting == "on"
+    amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
+    expected = amount if unit == "seconds" else run.total_steps * run.flops_per_step / ASSUMED_FLOPS[run.device.type]
+    return expected >= WORTH_SECONDS and compiler_for(run.device)
+
+
+def compiler_for(device: torch.device) -> bool:
+    """What torch needs to make kernels: Triton on a GPU, a C++ compiler on a CPU."""
+    if device.type == "cuda":
+        return importlib.util.find_spec("triton") is not None
+    return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name)
+
+
+def compile_layers(run: Run) -> str | None:
+    """Compile the layers of every network of the run and try them on its next rows. What went wrong is told, and undone."""
+    import torch._dynamo
+
+    cache = Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "compiled"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)  # type: ignore[assignment]
+    for layer in layers(run.pair):
+        layer.compile(dynamic=False)
+    run.compiled = True
+    try:
+        _rehearse(run)
+    except Exception as error:  # whatever a compiler may say
+        plain_layers(run)
+        lines = str(error).strip().splitlines()
+        return lines[0] if lines else type(error).__name__
+    return None
+
+
+def plain_layers(run: Run) -> None:
+    run.compiled = False
+    for layer in layers(run.pair):
+        layer._compiled_call_impl = None  # type: ignore[assignment]
+
+
+def layers(pair: Pair) -> Iterator[nn.Module]:
+    for encoder in pair.modules():
+        if isinstance(encoder, Encoder):
+            yield from encoder.get_submodule("layers").children()
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Inside, layers run as they are written: what happens now and then is not worth a compilation of its own."""
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+def _rehearse(run: Run) -> None:
+    """Forward and backward through every encoder, with each size of a micro-batch, before anything counts."""
+    run.pair.train()
+    for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
+        ids, positions, pieces = (
+            torch.from_numpy(array).to(run.device) for array in (batch.input_ids, batch.position_ids, batch.piece_ids)
+        )
+        for _, network in run.networks():
+            with autocast(run.device, run.precision):
+                hidden = network.encoder(ids, positions, pieces)
+            hidden.float().sum().backward()
+    run.optimizer.zero_grad()
