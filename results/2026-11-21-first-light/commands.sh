@@ -25,4 +25,4 @@ for model in budget-rtd tiny-rtd; do  # the same architectures with fresh weight
     finetune $model random-of-$model sst2 sst-2 --limit-train 6000 --init random
     finetune $model random-of-$model cola cola --init random
 done
-.venv/bin/python results/2026-11-21-first-light/collect.py "$OUT"
+.venv/bin/python results/collect.py results/2026-11-21-first-light "$OUT" budget-rtd budget-mlm tiny-rtd tiny-mlm

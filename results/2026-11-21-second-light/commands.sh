@@ -34,4 +34,4 @@ final random mini-rtd cola cola 1e-3 --init random
 
 # What every position knows: linear probes on the frozen encoders (the transfer panel of the studies).
 .venv/bin/python benchmarks/panel.py "$DATA" "$OUT/mini-rtd" "$OUT/mini-mlm"
-.venv/bin/python results/2026-11-21-second-light/collect.py "$OUT"
+.venv/bin/python results/collect.py results/2026-11-21-second-light "$OUT" mini-rtd mini-mlm
