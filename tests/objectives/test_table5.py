@@ -85,14 +85,14 @@ def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPa
     shown = torch.where(torch.rand(37) < 0.7, targets, torch.randint(5, toy.VOCABULARY, (37,)))
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)
     parameters = [hidden, gate, generator.head.dense.weight, generator.encoder.token_table(), generator.head.bias]
-    loss, guesses = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
+    loss, guessed = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
     ours = torch.autograd.grad(3 * loss, parameters)
     logits = generator.logits(hidden)
     copy = gate.sigmoid()[:, None]
     p = copy * F.one_hot(shown, toy.VOCABULARY) + (1 - copy) * logits.softmax(-1)
     plain = -p.gather(1, targets[:, None]).log().sum()
     theirs = torch.autograd.grad(3 * plain, parameters)
-    assert torch.allclose(loss, plain, rtol=1e-5) and torch.equal(guesses, logits.argmax(-1))
+    assert torch.allclose(loss, plain, rtol=1e-5) and torch.equal(guessed, logits.argmax(-1) == targets)
     for a, b in zip(ours, theirs, strict=True):
         assert torch.allclose(a, b, rtol=1e-5, atol=1e-5)
 

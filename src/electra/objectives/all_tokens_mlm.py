@@ -52,8 +52,8 @@ class Objective(interface.Objective):
         hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         original, shown = corrupted.input_ids.flatten(), replaced.ids.flatten()
-        mlm, guesses = vocabulary.copy_loss(generator, hidden[real], original[real], shown[real], gate[real])
-        guessed = original.new_zeros(original.shape).masked_scatter(real, guesses)[corrupted.masked_positions] == corrupted.targets
+        mlm, right = vocabulary.copy_loss(generator, hidden[real], original[real], shown[real], gate[real])
+        guessed = real.masked_scatter(real, right)[corrupted.masked_positions]
         return Outcome(
             losses={"sampler": replaced.mlm, "mlm": mlm},
             observed={"guessed": guessed, **replaced.observed(corrupted)},

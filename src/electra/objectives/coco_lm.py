@@ -54,6 +54,6 @@ class Objective(all_tokens_mlm.Objective):
         hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
-        mlm, guesses = vocabulary.copy_loss(generator, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach())
-        observed = {"guessed": guesses == corrupted.targets, "replaced_logits": -gate.detach()[real], "replaced": ~is_original}
+        mlm, guessed = vocabulary.copy_loss(generator, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach())
+        observed = {"guessed": guessed, "replaced_logits": -gate.detach()[real], "replaced": ~is_original}
         return Outcome({"sampler": replaced.mlm, "mlm": mlm, "copy": copy}, observed | replaced.observed(corrupted))

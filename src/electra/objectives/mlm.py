@@ -39,5 +39,5 @@ class Objective(interface.Objective):
         generator = pair.generator
         assert generator is not None
         hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, guesses = vocabulary.loss_and_guess(generator, hidden[corrupted.masked_positions], corrupted.targets)
-        return Outcome(losses={"mlm": mlm}, observed={"guessed": guesses == corrupted.targets})
+        mlm, guessed = vocabulary.loss_and_guessed(generator, hidden[corrupted.masked_positions], corrupted.targets)
+        return Outcome(losses={"mlm": mlm}, observed={"guessed": guessed})

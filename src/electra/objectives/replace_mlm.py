@@ -36,8 +36,8 @@ class Objective(interface.Objective):
         assert generator is not None and sampler is not None
         replaced = replacing.replace(sampler, corrupted, self.config)
         hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, guesses = vocabulary.loss_and_guess(generator, hidden[corrupted.masked_positions], corrupted.targets)
+        mlm, guessed = vocabulary.loss_and_guessed(generator, hidden[corrupted.masked_positions], corrupted.targets)
         return Outcome(
             losses={"sampler": replaced.mlm, "mlm": mlm},
-            observed={"guessed": guesses == corrupted.targets, **replaced.observed(corrupted)},
+            observed={"guessed": guessed, **replaced.observed(corrupted)},
         )

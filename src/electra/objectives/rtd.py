@@ -74,7 +74,7 @@ class Objective(interface.Objective):
             assert pair.generator is not None
             replaced = replacing.replace(pair.generator, corrupted, config)
             ids, losses["mlm"] = replaced.ids, replaced.mlm
-            observed = {"guessed": replaced.guesses == corrupted.targets, **replaced.observed(corrupted)}
+            observed = {"guessed": replaced.guessed, **replaced.observed(corrupted)}
 
         judged = self.judged(corrupted)
         is_replaced = (ids != corrupted.input_ids).flatten()[judged]

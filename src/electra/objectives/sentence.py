@@ -76,5 +76,5 @@ class Objective(interface.Objective):
         is_corrupted = torch.bincount(text[judged.replaced], minlength=int(begins.sum())) > 0
         logits = pair.heads["sentence"](judged.hidden[begins]).squeeze(-1).float()
         sentence = F.binary_cross_entropy_with_logits(logits, is_corrupted.float(), reduction="sum")
-        observed = {"guessed": replaced.guesses == corrupted.targets, **replaced.observed(corrupted), **judged.observed()}
+        observed = {"guessed": replaced.guessed, **replaced.observed(corrupted), **judged.observed()}
         return Outcome({"mlm": replaced.mlm, "rtd": judged.loss(), "sentence": sentence}, observed)

@@ -65,7 +65,7 @@ class Objective(interface.Objective):
         slots, targets, uniforms = corrupted.masked_positions, corrupted.targets, corrupted.uniforms
 
         states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)[slots]
-        mlm, sampled, guesses = vocabulary.loss_and_sample(generator, states, targets, uniforms)
+        mlm, sampled, guessed = vocabulary.loss_and_sample(generator, states, targets, uniforms)
         judged = judging.judge(discriminator, corrupted, replacing.put(corrupted, sampled))
 
         with torch.no_grad():
@@ -74,7 +74,7 @@ class Objective(interface.Objective):
         logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(-1) + selection.bias[words]
         logits = logits.float().masked_fill(repeated(words), -torch.inf)
         chosen = F.cross_entropy(logits, torch.zeros_like(targets), reduction="sum")  # the original is the first
-        observed = {"guessed": guesses == targets, "sample_correct": sampled == targets, "sampled": sampled}
+        observed = {"guessed": guessed, "sample_correct": sampled == targets, "sampled": sampled}
         return Outcome({"mlm": mlm, "rtd": judged.loss(), "selection": chosen}, observed | judged.observed())
 
 

@@ -79,5 +79,5 @@ class Objective(rtd.Objective):
             return super().forward(pair, corrupted)
         assert pair.generator is not None
         replaced = replacing.replace(pair.generator, corrupted, self.config)
-        observed = {"guessed": replaced.guesses == corrupted.targets, **replaced.observed(corrupted)}
+        observed = {"guessed": replaced.guessed, **replaced.observed(corrupted)}
         return Outcome({"mlm": replaced.mlm, "rtd": replaced.mlm.new_zeros(())}, observed)

@@ -42,7 +42,7 @@ class Replaced(NamedTuple):
     mlm: Tensor  # its summed loss
     ids: Tensor  # [B, T] the text with its samples in it
     sampled: Tensor  # [M]
-    guesses: Tensor  # [M] its most probable tokens
+    guessed: Tensor  # [M] whether no token is more probable to it than the right one
 
     def observed(self, corrupted: Corrupted) -> dict[str, Tensor]:
         return {"sample_correct": self.sampled == corrupted.targets, "sampled": torch.as_tensor(self.sampled)}
@@ -63,13 +63,13 @@ def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Rep
             focal_gamma=options.focal_gamma,
         )
 
-    mlm, sampled, guesses = predict()
+    mlm, sampled, guessed = predict()
     if generator.training and not options.sampling_dropout:
         generator.eval()
         with torch.no_grad():
-            _, sampled, guesses = predict()
+            _, sampled, guessed = predict()
         generator.train()
-    return Replaced(mlm, put(corrupted, sampled), sampled, guesses)
+    return Replaced(mlm, put(corrupted, sampled), sampled, guessed)
 
 
 def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:

@@ -27,25 +27,35 @@ def rows_at_once(vocab_size: int, device_type: str) -> int:
     return max(1, CHUNK_ELEMENTS * (32 if device_type == "cuda" else 1) // vocab_size)
 
 
-def sample(probabilities_MV: Tensor, uniforms_M: Tensor) -> Tensor:
+def block_sums(probabilities_MV: Tensor) -> Tensor:
+    """What each block of the vocabulary holds [M, blocks], in float64: 128 numbers are added in float32, blocks in float64."""
+    M, V = probabilities_MV.shape
+    whole = V - V % BLOCK
+    sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
+    if whole < V:
+        sums = torch.cat([sums, probabilities_MV[:, whole:].sum(-1, keepdim=True)], dim=1)
+    return sums.to(torch.float64)
+
+
+def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
     """Draw one token for each row by inverse CDF. Rows of `probabilities` [M, V] need not be normalised.
 
-    Two levels: first a block of the vocabulary, by float64 sums of the blocks, then a token inside it. So a float32 running sum
-    over the whole vocabulary, whose rounding would favour some tokens, is never needed, and one uniform number a row suffices.
+    Two levels: first a block of the vocabulary, by float64 running sums of the blocks, then a token inside it. So a float32 running
+    sum over the whole vocabulary, whose rounding would favour some tokens, is never needed, and one uniform number a row suffices.
     """
-    M, V = probabilities_MV.shape
-    padded = F.pad(probabilities_MV, (0, -V % BLOCK)).view(M, -(-V // BLOCK), BLOCK)
-    blocks = padded.sum(-1, dtype=torch.float64).cumsum(-1)
-    aim = uniforms_M.to(torch.float64) * blocks[:, -1]
-    block = torch.searchsorted(blocks, aim[:, None], right=True).clamp_(max=blocks.shape[1] - 1)
-    before = torch.where(block > 0, blocks.gather(1, (block - 1).clamp_(min=0)), 0.0)
-    inside = padded.gather(1, block[:, :, None].expand(-1, -1, BLOCK)).squeeze(1).to(torch.float64)
-    running = inside.cumsum(-1)
-    offset = torch.searchsorted(running, aim[:, None] - before, right=True)
+    V = probabilities_MV.shape[1]
+    upto = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
+    aim = uniforms_M.to(torch.float64) * upto[:, -1]
+    block = torch.searchsorted(upto, aim[:, None], right=True).clamp_(max=upto.shape[1] - 1)
+    before = torch.where(block > 0, upto.gather(1, (block - 1).clamp_(min=0)), 0.0)
+    tokens = block * BLOCK + torch.arange(BLOCK, device=block.device)
+    inside = probabilities_MV.gather(1, tokens.clamp(max=V - 1)).to(torch.float64).masked_fill_(tokens >= V, 0)
+    offset = torch.searchsorted(inside.cumsum(-1), aim[:, None] - before, right=True)
     # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
     last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
     # Only logits that are not finite lead past the vocabulary; the loop tells of those when it sees the gradient.
-    return (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
+    drawn: Tensor = (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
+    return drawn
 
 
 class Sampling(NamedTuple):
@@ -81,7 +91,8 @@ class _LossAndSample(torch.autograd.Function):
         M, V = hidden_ME.shape[0], table_VE.shape[0]
         hidden, table = hidden_ME.to(dtype), table_VE.to(dtype)
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
-        sampled, guesses = torch.empty_like(targets_M if uniforms_M is not None else targets_M[:0]), torch.empty_like(targets_M)
+        sampled = torch.empty_like(targets_M if uniforms_M is not None else targets_M[:0])
+        guessed = torch.empty_like(targets_M, dtype=torch.bool)
         grad_hidden = torch.empty_like(hidden) if needs_gradient else None
         grad_table = torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
@@ -92,11 +103,13 @@ class _LossAndSample(torch.autograd.Function):
                 part = slice(start, start + num_rows)
                 logits = F.linear(hidden[part], table).float().add_(bias_V)
                 target = targets_M[part, None]
-                maximum, guesses[part] = logits.max(-1)
+                maximum = logits.amax(-1)
                 at_target = logits.gather(1, target).squeeze(1)
+                guessed[part] = at_target == maximum
                 reshaped = _reshape(logits, target, sampling) if uniforms_M is not None and sampling != Sampling() else None
                 exponentials = logits.sub_(maximum[:, None]).exp_()
-                total = exponentials.sum(-1)
+                blocks = block_sums(exponentials)
+                total = blocks.sum(-1).float()
                 losses, weights = total.log() + maximum - at_target, None
                 if rule is not None:
                     losses, weights, grads = _apply(rule, -losses, [extra[part] for extra in extras_M])
@@ -104,7 +117,8 @@ class _LossAndSample(torch.autograd.Function):
                         whole[part] = grad
                 loss += losses.sum()
                 if uniforms_M is not None:
-                    sampled[part] = sample(exponentials if reshaped is None else reshaped, uniforms_M[part])
+                    weighed = (exponentials, uniforms_M[part], blocks) if reshaped is None else (reshaped, uniforms_M[part])
+                    sampled[part] = sample(*weighed)
                 if grad_hidden is not None and grad_table is not None and grad_bias is not None:
                     grad_logits = exponentials.div_(total[:, None])
                     grad_logits.scatter_add_(1, target, torch.full_like(target, -1, dtype=torch.float32))
@@ -117,8 +131,8 @@ class _LossAndSample(torch.autograd.Function):
         if grad_hidden is not None and grad_table is not None and grad_bias is not None:
             grad_extras = [grad.to(extra.dtype) for grad, extra in zip(grad_extras, extras_M, strict=True)]
             ctx.save_for_backward(grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras)
-        ctx.mark_non_differentiable(sampled, guesses)
-        return loss, sampled, guesses
+        ctx.mark_non_differentiable(sampled, guessed)
+        return loss, sampled, guessed
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -153,7 +167,8 @@ def loss_and_sample(
     disallow_correct: bool = False,
     focal_gamma: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The masked-language-model loss (summed), a sample and the best guess at each masked slot, from its hidden state [M, D].
+    """The masked-language-model loss (summed), a sample and whether the best guess is right at each masked slot, from its hidden
+    state [M, D].
 
     The sample follows softmax(logits / temperature) exactly, and carries no gradient (paper section 3.1). `disallow_correct` draws
     from that distribution without the target, renormalised. `focal_gamma` above 0 makes the loss focal: -(1 - p)^gamma log p.
@@ -162,20 +177,20 @@ def loss_and_sample(
     return _run(generator, hidden_MD, targets_M, uniforms_M, Sampling(temperature, disallow_correct), rule)
 
 
-def loss_and_guess(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked-language-model loss (summed) and the best guess at each masked slot, where no sample is wanted."""
-    loss, _, guesses = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
-    return loss, guesses
+def loss_and_guessed(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
+    """The masked-language-model loss (summed) and whether the best guess is right at each slot, where no sample is wanted."""
+    loss, _, guessed = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
+    return loss, guessed
 
 
 def copy_loss(generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss (summed) of p = D [target is the token shown] + (1 - D) softmax(logits), D = sigmoid(gate), and the softmax's guesses.
+    """The loss (summed) of p = D [target is the token shown] + (1 - D) softmax(logits), D = sigmoid(gate), and where the softmax is right.
 
     For all positions of a batch: memory is that of one chunk of logits, whatever N and V.
     """
     shown_is_target = (targets_N == shown_N).float()
-    loss, _, guesses = _run(generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target)
-    return loss, guesses
+    loss, _, guessed = _run(generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target)
+    return loss, guessed
 
 
 def focal(log_p: Tensor, gamma: float) -> Tensor:
