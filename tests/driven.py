@@ -1,13 +1,20 @@
-"""A small real run, driven through the command line in its own process."""
+"""A small real run, driven through the command line in a process of its own, to be killed or to be waited for.
+
+Importing torch takes longer than such a run. So most of these processes are forked from one that has imported everything and done nothing
+else; `spawn` starts one as a user does.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +24,9 @@ SETTINGS = {
     "--model.size": "tiny",
     "--training.length": "16",
     "--training.batch-size": "8",
-    "--training.steps": "40",
+    "--training.steps": "24",
     "--training.checkpoint-every": "4",
-    "--training.evaluate-every": "10",
+    "--training.evaluate-every": "8",
     "--training.log-every": "1",
     "--training.precision": "fp32",
     "--training.threads": "1",
@@ -52,38 +59,80 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
-def command(store: Path, out: Path, processes: int = 1, torchrun: bool = False, **changes: str) -> list[str]:
+def command(store: Path, out: Path, processes: int = 1, **changes: str) -> list[str]:
     settings = SETTINGS | {f"--{name}": value for name, value in changes.items()}
     flags = [word for pair in settings.items() for word in pair]
-    if processes > 1 and not torchrun:
+    if processes > 1:
         flags += ["--processes", str(processes)]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())] if torchrun else []
-    return [sys.executable, *launcher, "-m", "electra", "pretrain", "--store", str(store), "--out", str(out), *flags]
+    return ["pretrain", "--store", str(store), "--out", str(out), *flags]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["__main__", "driven", "electra.cli.pretrain", "electra.training.loop", "electra.interop.examples", "electra.interop.huggingface"]
+    + ["sklearn.metrics", "torch._dynamo", "torch.distributed"]  # which those import when they come to need them
+)
 
 
-def launch(arguments: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+class Forked:
+    """`electra WORD...` in a process of its own, without figures in its report."""
+
+    def __init__(self, words: list[str], **variables: str) -> None:
+        descriptor, name = tempfile.mkstemp(prefix="electra-test-")
+        os.close(descriptor)
+        self.said = Path(name)
+        self.process = FORKS.Process(target=_carry_out, args=(words, self.said, variables), daemon=True)
+        self.process.start()
+
+    def poll(self) -> int | None:
+        return self.process.exitcode
+
+    def send(self, number: signal.Signals) -> None:
+        assert self.process.pid is not None
+        if self.poll() is None:
+            os.kill(self.process.pid, number)
+
+    def finish(self, timeout: float = 240) -> str:
+        """What it said, once it has ended."""
+        self.process.join(timeout)
+        assert self.poll() is not None, self.said.read_text()
+        text = self.said.read_text()
+        self.said.unlink()
+        return text
 
 
-def complete(arguments: list[str]) -> str:
-    process = launch(arguments)
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
+def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
+    from electra.cli.main import main
+    from electra.report import figures
+
+    os.environ.update(variables)
+    with open(said, "w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["electra", *words]
+    figures.available = lambda: False
+    sys.exit(main(words))
+
+
+def complete(words: list[str]) -> str:
+    process = Forked(words)
+    output = process.finish()
+    assert process.poll() == 0, output
     return output
 
 
-def free_port() -> int:
-    import socket
+def ranks(words: list[str], size: int, meet: Path) -> list[Forked]:
+    """The processes that a launcher would start; `meet` is a folder."""
+    with tempfile.NamedTemporaryFile(dir=meet) as file:
+        place = f"file://{file.name}-meet"
+    return [Forked(words, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), ELECTRA_RENDEZVOUS=place) for rank in range(size)]
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+
+def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
+    """As a user starts it, or as `python LAUNCHER...` does."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    arguments = [sys.executable, *launcher, "-m", "electra", *words]
+    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
 def rows(out: Path, kind: str = "train") -> list[dict[str, Any]]:

@@ -6,14 +6,13 @@ import io
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, launch, steps_done
+from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
 from electra.ablate import plan, worker
@@ -88,9 +87,9 @@ def test_a_whole_study(command: list[str], tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.reliability
 @pytest.mark.timeout(1200)
 def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], tmp_path: Path) -> None:
-    out, start = tmp_path / "out", [sys.executable, "-m", "electra", *command]
+    out = tmp_path / "out"
 
-    process = launch(start)
+    process = spawn(command)
     wait_for(out / "arms" / "mlm" / "seed-1", 6, process)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=240)[0]
@@ -98,13 +97,13 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
     assert "stopped; the same command continues from here" in said
     assert json.loads((out / "results.json").read_text())["complete"] is False
 
-    process = launch(start)
+    process = spawn(command)
     wait_for(out / "arms" / "rtd" / "seed-1", 6, process)
     process.kill()
     process.communicate(timeout=60)
     done_before = (out / "arms" / "mlm" / "seed-1" / "score.json").stat().st_mtime_ns
 
-    process = launch(start)
+    process = spawn(command)
     said = process.communicate(timeout=400)[0]
     assert process.returncode == 0, said
     assert "4 runs, 1 of them done" in said

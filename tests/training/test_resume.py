@@ -11,30 +11,36 @@ from pathlib import Path
 
 import pytest
 import torch
-from driven import command, complete, fingerprint, launch, rows, steps_done
+from driven import SETTINGS, Forked, command, complete, fingerprint, ranks, rows, spawn, steps_done
 from safetensors.torch import load_file
 
+LAST = int(SETTINGS["--training.steps"])
 
-def kill_and_continue(arguments: list[str], out: Path, kills: int, seed: int, sign: signal.Signals = signal.SIGKILL) -> None:
+
+def wait_for(out: Path, step: int, *processes: Forked) -> None:
+    while steps_done(out) < step and all(process.poll() is None for process in processes):
+        time.sleep(0.01)
+
+
+def kill_and_continue(words: list[str], out: Path, kills: int, seed: int, sign: signal.Signals = signal.SIGKILL) -> None:
     """Kill the run `kills` times, each at a random step and a random moment in it, then let it finish."""
     draw = random.Random(seed)
     for _ in range(kills):
-        begun = steps_done(out)
-        target = draw.randint(min(max(0, begun), 39), 39)
-        process = launch(arguments)
-        while process.poll() is None and steps_done(out) < target:
-            time.sleep(0.002)
+        process = Forked(words)
+        wait_for(out, draw.randint(min(max(0, steps_done(out)), LAST - 1), LAST - 1), process)
         time.sleep(draw.random() * 0.03)
-        os.killpg(process.pid, sign)
-        process.communicate()
-        assert process.returncode in (-sign, 0)
-    complete(arguments)
+        process.send(sign)
+        said = process.finish()
+        assert process.poll() in ({0, -sign} if sign == signal.SIGKILL else {0, -sign, 143}), said
+    complete(words)
 
 
 @pytest.fixture(scope="module")
 def unbroken(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The one run here that is started as a user starts it."""
     out = tmp_path_factory.mktemp("unbroken") / "run"
-    complete(command(toy_store, out))
+    output, _ = (process := spawn(command(toy_store, out))).communicate(timeout=240)
+    assert process.returncode == 0, output
     return out
 
 
@@ -42,40 +48,39 @@ def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> 
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=1)
     assert fingerprint(out) == fingerprint(unbroken)
-    assert [row["step"] for row in rows(out)] == list(range(1, 41)), "no update missing from the ledger, none twice"
+    assert [row["step"] for row in rows(out)] == list(range(1, LAST + 1)), "no update missing from the ledger, none twice"
     for network in ("discriminator", "generator"):
         mine, theirs = (load_file(run / network / "model.safetensors") for run in (out, unbroken))
         assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_sigkill_in_bf16_with_accumulation(toy_store: Path, tmp_path: Path) -> None:
-    changes = {"training.precision": "bf16", "training.micro-batch": "3", "training.optimizer": "muon", "model.encoder": "modern"}
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"training.precision": "bf16", "training.micro-batch": "3", "training.optimizer": "muon", "model.encoder": "modern"},
+        {"objective.name": "all_tokens_mlm", "objective.masking": "whole_word", "model.sharing": "disentangled"},
+    ],
+    ids=["bf16, accumulation, muon, modern", "a corrector with a head and a table of two parts"],
+)
+def test_sigkill_of_other_recipes(changes: dict[str, str], toy_store: Path, tmp_path: Path) -> None:
     complete(command(toy_store, tmp_path / "whole", **changes))
     kill_and_continue(command(toy_store, tmp_path / "run", **changes), tmp_path / "run", kills=1, seed=2)
     assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
 
 
-def test_sigkill_of_a_corrector_with_a_head_and_a_table_of_two_parts(toy_store: Path, tmp_path: Path) -> None:
-    changes = {"objective.name": "all_tokens_mlm", "objective.masking": "whole_word", "model.sharing": "disentangled"}
-    complete(command(toy_store, tmp_path / "whole", **changes))
-    kill_and_continue(command(toy_store, tmp_path / "run", **changes), tmp_path / "run", kills=1, seed=3)
-    assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
-
-
 def test_sigterm_saves_the_step_it_stopped_at(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    arguments = command(toy_store, out, **{"training.checkpoint-every": "1000"})
-    process = launch(arguments)
-    while steps_done(out) < 17:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 143, output
+    words = command(toy_store, out, **{"training.checkpoint-every": "1000"})
+    process = Forked(words)
+    wait_for(out, 10, process)
+    process.send(signal.SIGTERM)
+    output = process.finish()
+    assert process.poll() == 143, output
     saved = [path.name for path in (out / "checkpoints").iterdir()]
     last = rows(out)[-1]["step"]
-    assert saved == [f"step-{last:08d}"] and 17 <= last < 40
+    assert saved == [f"step-{last:08d}"] and 10 <= last < LAST
     assert not (out / "report.html").exists()
-    complete(arguments)
+    complete(words)
     assert fingerprint(out) == fingerprint(unbroken)
 
 
@@ -88,12 +93,11 @@ def test_a_finished_run_says_so_and_writes_nothing(toy_store: Path, unbroken: Pa
 
 def test_damaged_newest_checkpoint_is_named_and_the_one_before_used(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    arguments = command(toy_store, out)
-    process = launch(arguments)
-    while steps_done(out) < 20:
-        time.sleep(0.002)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    words = command(toy_store, out)
+    process = Forked(words)
+    wait_for(out, 14, process)
+    process.send(signal.SIGKILL)
+    process.finish()
     newest = max((out / "checkpoints").glob("step-*"))
     weights = bytearray((newest / "model.safetensors").read_bytes())
     weights[len(weights) // 2] ^= 1
@@ -101,68 +105,99 @@ def test_damaged_newest_checkpoint_is_named_and_the_one_before_used(toy_store: P
     foreign = out / "checkpoints" / "step-99999999"
     foreign.mkdir()
     (foreign / "notes.txt").write_text("not a checkpoint")
-    output = complete(arguments)
+    output = complete(words)
     flat = " ".join(output.split())
     assert f"{newest.name} is damaged (model.safetensors is damaged" in flat
     assert "step-99999999 is damaged (manifest.json is missing)" in flat
     assert (foreign / "notes.txt").exists(), "what is not ours is not deleted"
-    foreign_less = fingerprint_without(out, foreign)
-    assert foreign_less == fingerprint(unbroken)
-
-
-def fingerprint_without(out: Path, foreign: Path) -> object:
     foreign.rename(out / "moved-away")
-    return fingerprint(out)
+    assert fingerprint(out) == fingerprint(unbroken)
 
 
-def test_two_processes_killed_and_continued(toy_store: Path, tmp_path: Path) -> None:
-    """Killed under torchrun, told to stop under our own launcher: both continue to the bits of the run that was left alone."""
-    whole = tmp_path / "whole"
-    complete(command(toy_store, whole, processes=2))
-    stop_two_processes(toy_store, whole, tmp_path / "torchrun", signal.SIGKILL, torchrun=True)
-    stop_two_processes(toy_store, whole, tmp_path / "told", signal.SIGTERM)
+def together(words: list[str], size: int, meet: Path) -> None:
+    for process in ranks(words, size, meet):
+        output = process.finish()
+        assert process.poll() == 0, output
 
 
-@pytest.mark.reliability
-def test_a_killed_launcher_s_processes_save_and_end(toy_store: Path, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    complete(command(toy_store, whole, processes=2))
-    stop_two_processes(toy_store, whole, tmp_path / "killed", signal.SIGKILL)
-
-
-def stop_two_processes(toy_store: Path, whole: Path, out: Path, number: signal.Signals, torchrun: bool = False) -> None:
-    process = launch(command(toy_store, out, processes=2, torchrun=torchrun))
-    while process.poll() is None and steps_done(out) < 22:
-        time.sleep(0.002)
-    (os.killpg if torchrun else os.kill)(process.pid, number)
-    process.communicate(timeout=60)  # returns when every process that holds the pipe has ended
-    if not torchrun:
-        assert process.returncode == (143 if number == signal.SIGTERM else -number)
-        assert "stopped at step" in (out / "log.txt").read_text()
-    complete(command(toy_store, out, processes=2))
+def same_run(out: Path, whole: Path) -> None:
+    """But for the checkpoint of a stop, which leaves no rows."""
     assert fingerprint(out)["model.safetensors"] == fingerprint(whole)["model.safetensors"]
     assert [row["batch_digest"] for row in rows(out)] == [row["batch_digest"] for row in rows(whole)]
-    if torchrun:  # without the checkpoint of the stop, the whole ledger is the same
-        assert fingerprint(out) == fingerprint(whole)
 
 
-def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
-    process = launch(command(tmp_path / "no-store", tmp_path / "run", processes=2))
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert output.count("error:") == 1, output
+@pytest.fixture(scope="module")
+def unbroken_by_two(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two")
+    together(command(toy_store, folder / "run"), 2, folder)
+    return folder / "run"
 
 
-def test_two_processes_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:
+def test_two_processes_killed_and_continued(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    both = ranks(command(toy_store, out), 2, tmp_path)
+    wait_for(out, 14, *both)
+    for process in both:
+        process.send(signal.SIGKILL)
+    for process in both:
+        process.finish()
+    together(command(toy_store, out), 2, tmp_path)
+    assert fingerprint(out) == fingerprint(unbroken_by_two)
+
+
+def test_one_of_two_processes_is_told_to_stop_and_both_do(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    both = ranks(command(toy_store, out), 2, tmp_path)
+    wait_for(out, 14, *both)
+    both[1].send(signal.SIGTERM)
+    said = [process.finish() for process in both]
+    assert [process.poll() for process in both] == [143, 143], said
+    assert "stopped at step" in (out / "log.txt").read_text()
+    together(command(toy_store, out), 2, tmp_path)
+    same_run(out, unbroken_by_two)
+
+
+def test_processes_of_the_launcher_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:
     changes = {"model.dropout": "0.0", "model.attention-dropout": "0.0", "training.steps": "10"}
     complete(command(toy_store, tmp_path / "one", **changes))
-    complete(command(toy_store, tmp_path / "two", processes=2, **changes))
+    output, _ = (process := spawn(command(toy_store, tmp_path / "two", processes=2, **changes))).communicate(timeout=240)
+    assert process.returncode == 0, output
     one, two = rows(tmp_path / "one"), rows(tmp_path / "two")
     assert [row["batch_digest"] for row in one] == [row["batch_digest"] for row in two]
     assert [row["counts"] for row in one] == [row["counts"] for row in two]
     for a, b in zip(one, two, strict=True):
         assert b["loss"] == pytest.approx(a["loss"], rel=1e-3)
     assert two[0]["loss"] == pytest.approx(one[0]["loss"], rel=1e-6)
+
+
+def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+    process = spawn(command(tmp_path / "no-store", tmp_path / "run", processes=2))
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert output.count("error:") == 1, output
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("launcher", ["torchrun", "ours"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told"])
+def test_processes_of_a_launcher_that_is_stopped_save_or_end(
+    launcher: str, number: signal.Signals, toy_store: Path, unbroken_by_two: Path, tmp_path: Path
+) -> None:
+    """A killed torchrun leaves nothing behind but what was saved; told to stop, or our own launcher killed, its processes save and end."""
+    out = tmp_path / "run"
+    if launcher == "ours":
+        process = spawn(command(toy_store, out, processes=2))
+    else:
+        process = spawn(command(toy_store, out), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    while process.poll() is None and steps_done(out) < 14:
+        time.sleep(0.01)
+    (os.killpg if (launcher, number) == ("torchrun", signal.SIGKILL) else os.kill)(process.pid, number)
+    output, _ = process.communicate(timeout=60)  # returns when every process that holds the pipe has ended
+    if launcher == "ours":
+        assert process.returncode == (143 if number == signal.SIGTERM else -number), output
+    assert ("stopped at step" in (out / "log.txt").read_text()) == ((launcher, number) != ("torchrun", signal.SIGKILL))
+    together(command(toy_store, out), 2, tmp_path)
+    same_run(out, unbroken_by_two)
 
 
 @pytest.mark.reliability
@@ -177,32 +212,21 @@ def test_fifty_sigkills(toy_store: Path, unbroken: Path, tmp_path: Path, seed: i
 @pytest.mark.parametrize("seed", range(5))
 def test_sigterm_at_random_moments(toy_store: Path, unbroken: Path, tmp_path: Path, seed: int) -> None:
     out = tmp_path / "run"
-    draw = random.Random(seed)
-    arguments = command(toy_store, out)
-    for _ in range(3):
-        process = launch(arguments)
-        target = draw.randint(min(max(0, steps_done(out)), 39), 39)
-        while process.poll() is None and steps_done(out) < target:
-            time.sleep(0.002)
-        time.sleep(draw.random() * 0.05)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
-        assert process.returncode in (143, 0, -15)
-    complete(arguments)
+    kill_and_continue(command(toy_store, out), out, kills=3, seed=seed, sign=signal.SIGTERM)
     assert fingerprint(out) == fingerprint(unbroken)
 
 
 @pytest.mark.reliability
 def test_four_processes_killed_and_continued(toy_store: Path, tmp_path: Path) -> None:
-    complete(command(toy_store, tmp_path / "whole", processes=4))
+    together(command(toy_store, tmp_path / "whole"), 4, tmp_path)
     out = tmp_path / "run"
-    process = launch(command(toy_store, out, processes=4))
-    while process.poll() is None and steps_done(out) < 15:
-        time.sleep(0.002)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    complete(command(toy_store, out, processes=4))
-    assert fingerprint(out) == fingerprint(tmp_path / "whole")
+    process = spawn(command(toy_store, out, processes=4))
+    while process.poll() is None and steps_done(out) < 10:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate(timeout=60)
+    together(command(toy_store, out), 4, tmp_path)
+    same_run(out, tmp_path / "whole")
 
 
 def test_ledger_is_readable_after_a_torn_line(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
