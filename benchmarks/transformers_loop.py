@@ -17,12 +17,13 @@ from torch.nn import functional as F
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 VOCABULARY, MASK = 30522, 103
-SIZES = {"small": (256, 4, 128, 0.25), "base": (768, 12, 768, 1 / 3)}  # hidden, heads, embedding, width of the generator
+# layers, hidden, heads, embedding, width of the generator
+SIZES = {"tiny": (4, 128, 2, 128, 0.5), "small": (12, 256, 4, 128, 0.25), "base": (12, 768, 12, 768, 1 / 3)}
 
 
 def networks(size: str, dropout: float) -> tuple[ElectraForMaskedLM, ElectraForPreTraining]:
-    hidden, heads, embedding, width = SIZES[size]
-    shape = {"vocab_size": VOCABULARY, "embedding_size": embedding, "num_hidden_layers": 12}
+    layers, hidden, heads, embedding, width = SIZES[size]
+    shape = {"vocab_size": VOCABULARY, "embedding_size": embedding, "num_hidden_layers": layers}
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     narrow = round(hidden * width)
     large = ElectraForPreTraining(ElectraConfig(hidden_size=hidden, num_attention_heads=heads, intermediate_size=4 * hidden, **shape))

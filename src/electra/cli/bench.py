@@ -32,6 +32,8 @@ class Arguments:
     """CPU threads of each process; several are compared (none: torch's choice)."""
     processes: tuple[int, ...] = (1,)
     """Processes that share a batch; several are compared."""
+    compile: tuple[Literal["off", "on"], ...] = ("off",)
+    """torch.compile of the encoders' layers; both are compared. The compiling itself (a minute, once) is not counted."""
     dropout: float | None = None
     """Another dropout than the recipe's."""
     vocab_size: int = 8192
@@ -50,7 +52,9 @@ def run(arguments: Arguments) -> int:
     if options.seconds <= 0 or options.rounds < 1 or options.vocab_size < 100:
         raise ConfigError("needs seconds above 0, at least 1 round, a vocabulary of at least 100", where="electra bench")
     settings: list[Setting] = list(
-        itertools.product(options.batch or (0,), options.length or (0,), options.precision, options.threads or (0,), options.processes)
+        itertools.product(
+            options.batch or (0,), options.length or (0,), options.precision, options.threads or (0,), options.compile, options.processes
+        )
     )
     for setting in settings:
         recipe_for(options, setting)  # wrong ones are told before anything is measured
@@ -68,11 +72,11 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-Setting = tuple[int, int, str, int, int]  # batch, length, precision, threads, processes; 0: the recipe's
+Setting = tuple[int, int, str, int, str, int]  # batch, length, precision, threads, compile, processes; 0: the recipe's
 
 
 def recipe_for(options: Arguments, setting: Setting) -> Recipe:
-    batch, length, precision, threads, processes = setting
+    batch, length, precision, threads, compiled, processes = setting
     recipe = make_recipe(read_toml(find_recipe(options.recipe)), where=options.recipe)
     training, model = recipe.training, recipe.model
     sections = replace(
@@ -83,6 +87,7 @@ def recipe_for(options: Arguments, setting: Setting) -> Recipe:
             length=length or training.length,
             precision=precision,  # type: ignore[arg-type]
             threads=threads or training.threads,
+            compile=compiled,  # type: ignore[arg-type]
             device=options.device,
         ),
         model=replace(
@@ -132,7 +137,7 @@ def in_a_process(options: Arguments, setting: Setting) -> dict[str, Any]:
 
 def flags(options: Arguments, setting: Setting) -> list[str]:
     """What asks for this one setting."""
-    batch, length, precision, threads, processes = setting
+    batch, length, precision, threads, compiled, processes = setting
     chosen: dict[str, Any] = {
         "recipe": options.recipe,
         "size": options.size,
@@ -140,6 +145,7 @@ def flags(options: Arguments, setting: Setting) -> list[str]:
         "length": length,
         "precision": precision,
         "threads": threads,
+        "compile": compiled,
     }
     chosen |= {"processes": processes, "dropout": options.dropout, "vocab-size": options.vocab_size, "device": options.device}
     chosen |= {"seconds": options.seconds}
@@ -166,11 +172,12 @@ def tell(rows: list[dict[str, Any]]) -> None:
     for precision, gflops in {row["precision"]: row["matmul_gflops"] for row in rows}.items():
         console.print(f"Ceiling of {precision} matrix products in one process: {gflops:,.0f} GFLOP/s.")
     console.print(f"Ceiling of copies: {first['copy_gb_per_s']:,.0f} GB/s.\n")
-    table = Table("batch", "length", "precision", "threads", "processes", "tokens/s", "MFU", "peak MiB", box=None, pad_edge=False)
+    columns = ("batch", "length", "precision", "threads", "processes", "compiled", "tokens/s", "MFU", "peak MiB")
+    table = Table(*columns, box=None, pad_edge=False)
     for column in table.columns:
         column.justify = "right"
     for row in rows:
-        shape = [str(row[name]) for name in ("batch", "length", "precision", "threads", "processes")]
+        shape = [str(row[name]) for name in ("batch", "length", "precision", "threads", "processes")] + ["yes" if row["compiled"] else "no"]
         table.add_row(*shape, f"{row['tokens_per_s_median']:,.0f}", f"{row['mfu']:.0%}", f"{row['peak_rss_mib']:,}")
     console.print(table)
     best = max(rows, key=lambda row: float(row["tokens_per_s_median"]))

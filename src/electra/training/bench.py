@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
+from electra.errors import RunFailed
+from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.recipe import Recipe
@@ -44,11 +47,14 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     recipe = replace(recipe, training=replace(recipe.training, steps=1 << 30, budget=None, log_every=1 << 30))
     run = build_run(recipe, Path("memory"), random_store(vocab_size), world)
     run = replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
+    problem = compilation.compile_layers(run) if recipe.training.compile == "on" else None
+    if problem is not None:
+        raise RunFailed(f"the layers cannot be compiled: {problem}", where="--compile on")
     now = clock(run.device)
     for _ in range(WARM_UP):
         began = now()
         update(run)
-    with FlopCounterMode(display=False) as counter:
+    with compilation.uncompiled() if run.compiled else nullcontext(), FlopCounterMode(display=False) as counter:
         update(run)
     steps = int(str(world.broadcast(max(FEWEST, round(seconds / (now() - began) * 2)))))
     times = []
@@ -70,6 +76,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         "device": str(run.device),
         "threads": torch.get_num_threads(),
         "processes": world.size,
+        "compiled": run.compiled,
         "steps": steps,
         "tokens_per_s_median": round(tokens / statistics.median(times), 1),
         "tokens_per_s_best": round(tokens / min(times), 1),

@@ -1,0 +1,92 @@
+"""What must hold on every device: the CPU's losses and gradients, training that learns, checkpoints, compiled layers.
+
+`python benchmarks/gpu.py` runs these where there is a CUDA device.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toy
+
+from electra.model.attention import attend
+from electra.training import compilation
+from electra.training.distributed import World
+from electra.training.loop import train, update
+from electra.training.recipe import Recipe
+from electra.training.run import build_run, start
+from electra.training.signals import StopRequest
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, on_gpu])])
+every_encoder = pytest.mark.parametrize("encoder", ["electra", "modern"])
+
+
+def recipe(device: str, encoder: str = "electra", **training: Any) -> Recipe:
+    model = {"encoder": encoder, "dropout": 0.0, "attention_dropout": 0.0}
+    return toy.recipe(model=model, training={"device": device, **training})
+
+
+def loss_and_gradients(device: str, encoder: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+    run = build_run(recipe(device, encoder), Path("nowhere"), toy.store(), World())
+    parts = [run.objective.corrupt(batch, 1, 0.0).to(run.device) for batch in run.micro_batches(0)]
+    return toy.loss_and_gradients(run.objective, run.pair, parts)
+
+
+@every_device
+@every_encoder
+def test_loss_and_gradients_are_those_of_the_cpu(device: str, encoder: str) -> None:
+    (losses, gradients), (expected, theirs) = loss_and_gradients(device, encoder), loss_and_gradients("cpu", encoder)
+    assert losses == pytest.approx(expected, rel=1e-5)
+    for name, value in theirs.items():
+        assert torch.allclose(gradients[name].cpu(), value, rtol=1e-3, atol=1e-4 * float(value.abs().max())), name
+
+
+@every_device
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_continued_run_learns_what_the_whole_one_learns(device: str, precision: str, tmp_path: Path) -> None:
+    """Not to the bit on a GPU, whose additions into the token table have no fixed order."""
+    settings = recipe(device, precision=precision, steps=30, checkpoint_every=10, evaluate_every=30)
+
+    def go(folder: Path, first: int) -> list[torch.Tensor]:
+        with StopRequest() as stop, start(settings, folder, toy.store(), World()) as run:
+            while run.step < first:
+                update(run)
+            stop.received = None if first == 0 else 15  # type: ignore[assignment]
+            assert train(run, stop) == (first == 0)
+            return [parameter.detach().cpu() for parameter in run.pair.parameters()]
+
+    whole = go(tmp_path / "whole", 0)
+    go(tmp_path / "cut", 10)
+    tolerance = {"rtol": 0, "atol": 0} if device == "cpu" else {"rtol": 1e-2, "atol": 1e-2}
+    for a, b in zip(whole, go(tmp_path / "cut", 0), strict=True):
+        assert torch.allclose(a, b, **tolerance)
+
+
+@every_device
+def test_a_mask_keeps_pieces_apart(device: str) -> None:
+    """Attention over a packed row is that of each piece alone."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 24, 8, device=device) for _ in range(3))
+    pieces = (torch.arange(24, device=device) >= 10).expand(2, 24)
+    packed = attend(q, k, v, pieces[:, None, :, None] == pieces[:, None, None, :], 0.0)
+    for part in (slice(0, 10), slice(10, 24)):
+        alone = attend(q[:, :, part], k[:, :, part], v[:, :, part], None, 0.0)
+        assert torch.allclose(packed[:, :, part], alone, atol=1e-5)
+
+
+@pytest.mark.cuda
+@on_gpu
+@every_encoder
+def test_compiled_layers_learn_what_plain_ones_learn(encoder: str) -> None:
+    def losses(compiled: bool) -> list[float]:
+        run = build_run(recipe("cuda", encoder), Path("nowhere"), toy.store(), World())
+        if compiled:
+            assert compilation.compile_layers(run) is None
+        parts = [run.objective.corrupt(batch, 1, 0.0).to(run.device) for batch in run.micro_batches(0)]
+        return list(toy.loss_and_gradients(run.objective, run.pair.train(), parts)[0].values())
+
+    assert losses(True) == pytest.approx(losses(False), rel=1e-4)
