@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import small
 import toy
@@ -235,6 +236,19 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
     report = probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None)
     assert {row[0] for row in report.tables[1].rows} <= {"R:SPELL", "M:DET"}
     assert any("Error types as the file names them" in note for note in report.notes)
+
+
+def test_a_fine_tuned_detector_stands_beside(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ged" / "model").mkdir(parents=True)
+    (tmp_path / "ged" / "model" / "model.safetensors").write_bytes(b"weights")
+    known = lambda source, given: [np.array([float(word == "wrong") for word in words]) for words in given]  # noqa: E731
+    monkeypatch.setattr(errors, "detector_values", known)
+    probe = errors.Probe(errors.Config(resamples=5, surprisal=False, detector=str(tmp_path / "ged")))
+    data = probe.find([folders / "data"])
+    assert data["detector"] == [tmp_path / "ged" / "model" / "model.safetensors"]  # so that the record names it by its digest
+    report = probe.run([small.model(tmp_path, "m", extra="wrong")], data, lambda *_: None)
+    found = {row[0]: row[4].value for row in report.tables[0].rows}  # type: ignore[union-attr]
+    assert found["fine-tuned detector"] == 1.0 > found["discriminator of m"] and "surprisal, generator of m" not in found
 
 
 def test_options_are_told(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,12 +114,20 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
                 assert score == pytest.approx(expected, abs=1e-4), (name, text)
 
 
+def test_scorers_of_one_pass_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    once = scoring._read_once
+    monkeypatch.setattr(scoring, "_read_once", lambda loaded, batch, reading: read.append(reading) or once(loaded, batch, reading))
+    sentence_scores(network(tmp_path, "discriminator"), TEXTS, ["original", "odds-mean", "margin", "original-mean"])
+    assert set(read) == {"odds"}
+
+
 def test_words_masked_left_to_right_share_what_the_plain_reading_found(tmp_path: Path) -> None:
     """A token that ends its word is masked alone either way; the other pieces must differ, or the variant would be none."""
     loaded = network(tmp_path, "generator")
     plain = token_scores(loaded, TEXTS, "masked")
     rows = []
-    shared = token_scores(loaded, TEXTS, "masked-word", lambda done, total: rows.append(total), masked=plain)
+    shared = token_scores(loaded, TEXTS, "masked-word", lambda done, total: rows.append(total), known={"masked": plain})
     alone = token_scores(loaded, TEXTS, "masked-word")
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)

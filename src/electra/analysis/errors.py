@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from electra.analysis.parts import bootstrap, interface, texts
-from electra.analysis.parts.detector import detector_values
+from electra.analysis.parts.detector import detector_values, folder_of
 from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, ProbeDataError, Progress, Report, Series, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.ranking import Ranking
 from electra.analysis.parts.reading import Sentence, sample
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 from electra.analysis.parts.word_kinds import kind_of
+from electra.interop.huggingface import WEIGHTS
 
 UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
 CURVE_POINTS = 60
@@ -65,6 +67,11 @@ class Probe(interface.Probe):
 
     def inputs(self) -> tuple[Input, ...]:
         return texts.learner_inputs(self.config.language)
+
+    def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
+        """The detector's weights count as data: the record names them by their digest."""
+        weights = folder_of(self.config.detector) / WEIGHTS
+        return super().find(roots) | ({"detector": [weights]} if self.config.detector and weights.is_file() else {})
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
         config = self.config

@@ -23,9 +23,15 @@ if TYPE_CHECKING:
 CORRECT = ("c", "o", "correct", "original", "0")  # names of the label that says nothing is wrong
 
 
+def folder_of(source: str) -> Path:
+    """The model's folder: a fine-tuning keeps it in model/."""
+    inner = Path(source) / "model"
+    return inner if inner.is_dir() else Path(source)
+
+
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:
     """For each word, the log-odds that its label is not "correct", read at its first token, where taggers are trained."""
-    loaded = load(Path(source) / "model" if (Path(source) / "model").is_dir() else source, "tagger")
+    loaded = load(folder_of(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
     if len(correct) != 1 or len(loaded.labels) < 2:
         told = f"its labels ({', '.join(loaded.labels)}) do not say which one is correct"

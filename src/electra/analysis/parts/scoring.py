@@ -20,8 +20,9 @@ Only rows of one length go through a network together, so nothing is padded and 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -113,8 +114,8 @@ def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]
     """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens scores 0."""
     chosen = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
-    for reading in sorted({scorer.reading for scorer in chosen}):  # `masked` before `masked-word`, which can use it
-        readings[reading] = token_scores(loaded, texts, reading, progress, masked=readings.get("masked"))
+    for reading in sorted({scorer.reading for scorer in chosen}):  # `masked` before `masked-word`, `odds` before `original`
+        readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
     return {scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]]) for scorer in chosen}
 
 
@@ -125,21 +126,28 @@ def reduce(values: Floats, reduction: Reduction) -> float:
 
 
 def token_scores(
-    loaded: Loaded, texts: Sequence[str], reading: Reading, progress: Progress | None = None, masked: Sequence[Floats] | None = None
+    loaded: Loaded,
+    texts: Sequence[str],
+    reading: Reading,
+    progress: Progress | None = None,
+    known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
 ) -> list[Floats]:
     """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it, without specials).
 
-    `masked`: the same texts' values of that reading, if known. `masked-word` agrees with it wherever a token is its word's last.
+    `known`: the same texts' values of other readings. `original` is a function of `odds`, and `masked-word` agrees with `masked`
+    wherever a token is its word's last.
     """
     if complaint := _complaint(loaded, reading):
         fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
         raise ModelError(complaint, where=loaded.folder, fix=fix)
+    if reading == "original" and "odds" in known:
+        return [_log_sigmoid(odds) for odds in known["odds"]]
     tokens, ends = _tokenise(loaded, texts, reading)
     windows = _windows(tokens, loaded.config.max_positions - 2, loaded.tokenizer.specials)
-    known = masked if reading == "masked-word" else None
-    values = [np.zeros(len(ids)) for ids in tokens] if known is None else [row.copy() for row in known]
+    masked = known.get("masked") if reading == "masked-word" else None
+    values = [np.zeros(len(ids)) for ids in tokens] if masked is None else [row.copy() for row in masked]
     masking = reading in ("masked", "masked-word")
-    rows = {length: [item for window in same for item in _items(window, ends, masking, known)] for length, same in windows.items()}
+    rows = {length: [item for window in same for item in _items(window, ends, masking, masked)] for length, same in windows.items()}
     total, done = sum(map(len, rows.values())), 0
     for length in sorted(rows, reverse=True):  # the longest first: what is too large for the memory fails at once
         for batch in _batched(rows[length], max(1, POSITIONS_AT_ONCE // length)):
@@ -231,9 +239,13 @@ def _read_once(loaded: Loaded, batch: Sequence[Item], reading: Reading) -> list[
             hidden, ids = _encode(loaded, rows), torch.from_numpy(rows)
             values = _log_probabilities(loaded, hidden.flatten(0, 1), ids.flatten()).reshape(rows.shape)
         else:
-            odds = -loaded.logits(torch.from_numpy(rows)).double()
-            values = (torch.nn.functional.logsigmoid(odds) if reading == "original" else odds).cpu().numpy()
+            odds = -loaded.logits(torch.from_numpy(rows)).double().cpu().numpy()
+            values = _log_sigmoid(odds) if reading == "original" else odds
     return [values[row, kept.start - window.start + 1 : kept.stop - window.start + 1] for row, (window, kept) in enumerate(batch)]
+
+
+def _log_sigmoid(odds: Floats) -> Floats:
+    return np.asarray(-np.logaddexp(0.0, -odds))
 
 
 def _encode(loaded: Loaded, rows: Ints) -> Tensor:
