@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import json
 import threading
 from pathlib import Path
 
@@ -60,9 +62,33 @@ def test_what_is_wrong_there_is_told(tmp_path: Path, tokenizer: Tokenizer, cache
     with pytest.raises(StoreError, match=r"train\.ds: arrived damaged"):
         remote.fetch_store("memory://torn/store")
     assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], "nothing half-copied is left"
-    fsspec.filesystem("memory").pipe_file("/torn/store/manifest.json", b'{"files": {"../evil": {"size": 1, "sha256": "0"}}}')
-    with pytest.raises(StoreError, match=r"not that of a token store"):
-        remote.fetch_store("memory://torn/store")
+    for names in (["store.json", "../evil"], ["store.json", "/tmp/evil"], ["store.json", "a/../../evil"], ["train.ds"], []):
+        listing = {"files": {name: {"size": 1, "sha256": "0"} for name in names}}
+        fsspec.filesystem("memory").pipe_file("/torn/store/manifest.json", json.dumps(listing).encode())
+        with pytest.raises(StoreError, match=r"not that of a token store"):
+            remote.fetch_store("memory://torn/store")
+
+
+def test_a_second_process_waits_for_the_copy_of_the_first(
+    tmp_path: Path, tokenizer: Tokenizer, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
+    upload(tmp_path / "store", "memory://busy/store")
+    here = remote.fetch_store("memory://busy/store")
+    turns: list[float] = []
+
+    def wait(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 3:
+            held.close()
+
+    monkeypatch.setattr(remote.time, "sleep", wait)
+    said: list[str] = []
+    durable.remove_directory(here)
+    with contextlib.ExitStack() as held:
+        held.enter_context(durable.lock(here.with_name(f"{here.name}.lock")))  # as the first process holds it
+        assert remote.fetch_store("memory://busy/store", said.append) == here
+    assert len(turns) == 3 and len(said) == 1
 
 
 def test_over_http(tmp_path: Path, tokenizer: Tokenizer) -> None:

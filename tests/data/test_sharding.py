@@ -8,28 +8,36 @@ from pathlib import Path
 import pytest
 from corpora import contents, texts, write
 
+from electra import durable
 from electra.cli.main import main
 from electra.data import sharding
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, StoreError
+from electra.errors import ConfigError, CorpusError, StoreError
 
 CONFIG = CorpusConfig(heldout=0.05)
 
 
 def corpus(folder: Path, files: int = 7) -> Path:
-    """Files of unequal size; some documents come again in later files."""
+    """Files of unequal size; some documents come again in later files, one holds what is mended and counted in reading."""
     documents = texts(140)
+    documents[25] += "\0 and on"
     for number in range(files):
         part = documents[number * 20 : number * 20 + 5 + 2 * number]
         write(folder / "text", [*part, *(documents[:3] if number in (2, 6) else []), ""], f"{number}.jsonl")
+    with open(folder / "text" / "4.jsonl", "ab") as file:
+        file.write(b'{"text": "not \xff utf-8"}\n')
     return folder / "text"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_merged_shards_are_the_store_of_one_command(tmp_path: Path, tokenizer: Tokenizer, count: int) -> None:
+def test_merged_shards_are_the_store_of_one_command(
+    tmp_path: Path, tokenizer: Tokenizer, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = corpus(tmp_path)
+    if count == 2:
+        monkeypatch.setattr(sharding, "_DOCUMENTS", 3)  # copied in many parts
     whole = build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
     folders = [tmp_path / "shards" / str(index) for index in range(count)]
     for index, folder in enumerate(folders):
@@ -39,6 +47,7 @@ def test_merged_shards_are_the_store_of_one_command(tmp_path: Path, tokenizer: T
     merged = sharding.merge(folders, tmp_path / "merged")
     merged.verify()
     assert merged.audit["documents_duplicate"] == whole.audit["documents_duplicate"] == 6
+    assert (merged.audit["nuls_dropped"], merged.audit["bytes_replaced"]) == (1, 1)
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
@@ -69,13 +78,33 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
         sharding.merge([text], tmp_path / "out")
     with pytest.raises(StoreError, match="holds another shard"):
         sharding.build_shard([text], tokenizer, shards[0], (1, 3), config=CONFIG)
+    with pytest.raises(ConfigError, match="no shards named"):
+        sharding.merge([], tmp_path / "out")
     with pytest.raises(ConfigError, match="7 files cannot be dealt to 8 shards"):
         sharding.build_shard([text], tokenizer, tmp_path / "new", (0, 8))
     damaged = shards[1] / "train.ds"
     damaged.write_bytes(bytes(len(damaged.read_bytes())))
     with pytest.raises(StoreError, match=r"train\.ds is damaged"):
         sharding.merge(shards, tmp_path / "out")
+    (shards[0] / "shard.json").write_text((shards[0] / "shard.json").read_text().replace('"format": ', '"format": 9', 1))
+    durable.commit_directory(
+        tmp_path / "newer", {name: (shards[0] / name).read_bytes() for name in contents(shards[0]) if name != durable.MANIFEST}
+    )
+    with pytest.raises(StoreError, match=r"shard format 9\d+, this version reads format"):
+        sharding.merge([tmp_path / "newer", *shards[1:]], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_shards_without_text_make_no_store_and_no_store_is_overwritten(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    text = write(tmp_path / "text", ["", " "]).parent
+    sharding.build_shard([text], tokenizer, tmp_path / "s0", (0, 1), config=CONFIG, workers=1)
+    with pytest.raises(CorpusError, match="no text in any of the shards"):
+        sharding.merge([tmp_path / "s0"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    write(tmp_path / "out", ["something else"])
+    with pytest.raises(StoreError, match="exists already"):
+        sharding.merge([tmp_path / "s0"], tmp_path / "out")
+    assert list(contents(tmp_path / "out")) == ["corpus.jsonl"]
 
 
 def test_from_the_command_line(tmp_path: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]) -> None:
