@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # where a window's row of targets is padded
-EVALUATION_TOKENS = 4096  # tokens in a batch, padding included, where nothing is learned
 POOL = 64  # batches that are sorted by length together: enough for little padding, few enough to stay well mixed
 
 
@@ -124,13 +123,13 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
     return [batches[i] for i in order.astype(np.int64)]
 
 
-def evaluation_order(lengths: Ids) -> Iterator[Ids]:
-    """Batches of similar length for one pass, the shortest first: as many windows as fit the budget of tokens."""
+def evaluation_order(lengths: Ids, positions: int) -> Iterator[Ids]:
+    """Batches of similar length for one pass, the shortest first: as many windows as fit `positions`, padding included."""
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
         end = start + 1
-        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= EVALUATION_TOKENS:
+        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= positions:
             end += 1
         yield order[start:end]
         start = end

@@ -38,6 +38,7 @@ from electra.finetune.settings import default_learning_rate
 from electra.finetune.tables import find_split, format_tsv
 from electra.finetune.tasks import Example, load_task
 from electra.interop.load import Loaded, load
+from electra.model.batching import positions_at_once
 from electra.model.pair import build_encoder
 from electra.seeds import key, permute
 from electra.training.precision import autocast, pick_device, pick_precision
@@ -235,7 +236,7 @@ def at_candidates(logits_BT: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor
 def judge_candidates(judge: nn.Module, windows: Windows, num_labels: int, pad: int, device: torch.device) -> Scores:
     judge.eval()
     scores = np.zeros(len(windows))
-    for index in evaluation_order(windows.lengths()):
+    for index in evaluation_order(windows.lengths(), positions_at_once(device)):
         batch = collate(windows, index, pad, device)
         assert batch.targets is not None
         scores[index] = -at_candidates(judge(batch), batch.targets)[0].cpu().numpy()

@@ -27,6 +27,7 @@ from electra.finetune.heads import FineTuned, build_head
 from electra.finetune.metrics import Score
 from electra.finetune.settings import Settings
 from electra.finetune.tasks import Example, Task
+from electra.model.batching import positions_at_once
 from electra.model.pair import build_encoder, initialise
 from electra.model.sizes import EncoderConfig
 from electra.seeds import key
@@ -212,7 +213,7 @@ def run_model(
     model.eval()
     outputs: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(windows)
     loss_sum, count = 0.0, 0.0
-    for index in evaluation_order(windows.lengths()):
+    for index in evaluation_order(windows.lengths(), positions_at_once(device)):
         batch = collate(windows, index, pad, device)
         logits = model(batch)
         if batch.targets is not None:

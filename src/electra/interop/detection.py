@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from electra.interop.load import Loaded
 
 TEXTS_AT_ONCE = 1024  # texts that are tokenised and sorted by length together
-POSITIONS_AT_ONCE = 8192  # positions in one forward pass, padding included
 
 
 @dataclass(frozen=True)
@@ -66,13 +65,15 @@ class Pieces:
 def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> Iterator[Detection]:
     """Judge texts, in their order, in batches of similar length. `overlap`: the share of a window that the next one sees again."""
     refuse_energies(loaded)
-    size = loaded.config.max_positions - 2
+    from electra.model.batching import positions_at_once
+
+    size, positions = loaded.config.max_positions - 2, positions_at_once(next(loaded.encoder.parameters()).device)
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_AT_ONCE)):
         pieces = [split(loaded.tokenizer, text) for text in chunk]
         windows = [(row, *window) for row, piece in enumerate(pieces) for window in cut(len(piece.ids), size, int(size * overlap))]
         scores = [np.zeros(len(piece.ids)) for piece in pieces]
-        for group in _batches([stop - start + 2 for _, start, stop, _, _ in windows]):
+        for group in _batches([stop - start + 2 for _, start, stop, _, _ in windows], positions):
             members = [windows[index] for index in group]
             found = _probabilities(loaded, [pieces[row].ids[start:stop] for row, start, stop, _, _ in members])
             for (row, start, _, keep_from, keep_to), values in zip(members, found, strict=True):
@@ -113,11 +114,12 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
     return [(start, min(start + size, length), borders[i], borders[i + 1]) for i, start in enumerate(starts)]
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices in groups of similar length, the longest first, so that a batch too large for the memory fails at once."""
+def _batches(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
+    """Indices in groups of similar length that hold up to `positions`, padding included; the longest first, so that a batch too large
+    for the memory fails at once."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if group and (len(group) + 1) * lengths[group[0]] > POSITIONS_AT_ONCE:
+        if group and (len(group) + 1) * lengths[group[0]] > positions:
             yield group
             group = []
         group.append(index)
