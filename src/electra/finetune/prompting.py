@@ -41,6 +41,7 @@ from electra.interop.load import Loaded, load
 from electra.model.batching import positions_at_once
 from electra.model.pair import build_encoder
 from electra.seeds import key, permute
+from electra.training.optimizer import AdamW
 from electra.training.precision import autocast, pick_device, pick_precision
 from electra.training.schedule import multiplier
 
@@ -249,7 +250,7 @@ def train(judge: Judge, windows: Windows, num_labels: int, settings: PromptSetti
     """Replaced token detection on the candidates of the shots. AdamW, no weight decay, 10 % warm-up, then down to 0."""
     device = next(judge.parameters()).device
     precision = pick_precision("auto", device)
-    optimizer = torch.optim.AdamW(judge.parameters(), lr=0.0, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0)
+    optimizer = AdamW(judge.parameters(), lr=0.0, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0)
     lengths = windows.lengths().reshape(-1, num_labels).max(1)
     order: list[Ids] = []
     judge.train()
@@ -264,7 +265,8 @@ def train(judge: Judge, windows: Windows, num_labels: int, settings: PromptSetti
             logits = judge(batch)
         means_B, wanted_B = at_candidates(logits, batch.targets)
         loss = F.binary_cross_entropy_with_logits(means_B, wanted_B.float())
-        optimizer.zero_grad()
+        for parameter in judge.parameters():
+            parameter.grad = None
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(judge.parameters(), 1.0)
         for group in optimizer.param_groups:

@@ -32,6 +32,7 @@ from electra.model.pair import build_encoder, initialise
 from electra.model.sizes import EncoderConfig
 from electra.seeds import key
 from electra.training import checkpoint
+from electra.training.optimizer import AdamW
 from electra.training.precision import autocast
 from electra.training.schedule import multiplier
 
@@ -123,7 +124,7 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
     assert settings.learning_rate is not None and settings.layer_decay is not None
     model = build_model(job, seed)
     groups = parameter_groups(model, settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
-    optimizer = torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
+    optimizer = AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
     progress = restore(checkpoints, model, optimizer, best, job.say)
     per_epoch, total = steps_of(job)
@@ -143,7 +144,8 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
             logits = model(batch)
         loss_sum, count = job.task.loss(logits, batch.targets)
         loss = loss_sum / count
-        optimizer.zero_grad()
+        for parameter in model.parameters():
+            parameter.grad = None
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         for group in optimizer.param_groups:

@@ -50,8 +50,9 @@ def attend(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | N
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
     """Cosines and sines [positions, K] of rotary position embedding (Su et al. 2021), halves laid side by side."""
-    frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
-    angles = torch.arange(num_positions, dtype=torch.float32)[:, None] * frequencies
+    # on the CPU also where a template is made on the meta device: there arange imports torch's compiler, which takes seconds
+    frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device="cpu") / head_size)
+    angles = torch.arange(num_positions, dtype=torch.float32, device="cpu")[:, None] * frequencies
     angles = torch.cat([angles, angles], dim=-1)
     return angles.cos(), angles.sin()
 

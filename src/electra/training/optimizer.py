@@ -12,6 +12,18 @@ from electra.model.pair import Pair
 from electra.training.recipe import TrainingSection
 
 
+def _undecorated(method: Any) -> Any:
+    """torch keeps these methods out of compiled programs by a decorator that imports the compiler: a second at the start of every run."""
+    return getattr(method, "__wrapped__", method)
+
+
+class AdamW(torch.optim.AdamW):
+    """torch's own, without that second."""
+
+    add_param_group = _undecorated(torch.optim.Optimizer.add_param_group)
+    step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
+
+
 class Optimizer:
     """Named parameters in groups (network x decayed or not x algorithm), stepped by torch's fused kernels.
 
@@ -26,7 +38,7 @@ class Optimizer:
         for group in _groups(pair, settings):
             (self.muon_groups if group.pop("muon") else self.adam_groups).append(group)
         self.optimizers: list[torch.optim.Optimizer] = [
-            torch.optim.AdamW(self.adam_groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=True)
+            AdamW(self.adam_groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=True)
         ]
         if self.muon_groups:
             self.optimizers.append(torch.optim.Muon(self.muon_groups, lr=0.0, adjust_lr_fn="match_rms_adamw"))
