@@ -107,6 +107,14 @@ def test_the_layout_of_a_row() -> None:
     assert rows.position_ids.tolist() == [[0, 1, 2, 3, 4, 0, 1, 2, 3, 0], [0, 1, 2, 3, 4, 5, 6, 7, 0, 0]]
 
 
+def test_special_tokens_inside_a_document_are_special() -> None:
+    """Other makers of stores end each document with one; it must never be masked. [UNK] is text."""
+    documents = TokenDocuments(np.array([9, SPECIALS.unk, SPECIALS.sep, 8, SPECIALS.mask, 7], dtype="<u2"), np.array([3, 6], dtype="<u8"))
+    rows = Batches(documents, length=10, seed=0, specials=SPECIALS).rows([0])
+    assert rows.input_ids[0].tolist() == [2, 9, 1, 3, 3, 2, 8, 4, 7, 3]
+    assert rows.special[0].tolist() == [True, False, False, True, True, True, False, True, False, True]
+
+
 def test_too_short_and_empty_are_refused() -> None:
     with pytest.raises(ConfigError, match="5"):
         batches_of([9], length=4)

@@ -38,7 +38,7 @@ class Rows:
     input_ids: Int64  # [B, T]
     position_ids: Int64  # [B, T] from 0 in each piece; 0 at padding
     piece_ids: Int64  # [B, T] 0, 1, 2, ... in each row; -1 at padding
-    special: npt.NDArray[np.bool_]  # [B, T] true at [CLS], [SEP] and [PAD]
+    special: npt.NDArray[np.bool_]  # [B, T] true at [CLS], [SEP], [PAD] and [MASK], wherever they stand: never masked, never replaced
     packed: bool  # true when a row holds more than one piece, or padding: then attention needs the piece ids
 
 
@@ -110,7 +110,9 @@ class Batches:
         ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
         piece[padding], position[padding] = -1, 0
-        return Rows(ids, position, piece, opens | closes | padding, packed=bool(padding.any() or inner.any()))
+        # A store of another maker may hold special tokens inside its documents, such as an end-of-text after each.
+        special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
+        return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
 
     def padding(self) -> float:
         """The share of [PAD] in the rows of an epoch."""
