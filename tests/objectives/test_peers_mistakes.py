@@ -1,0 +1,101 @@
+"""Mistakes found in other trainers' code, each with the test that fails on it.
+
+What the full-size network reads (one peer gave its discriminator the masked text), how much of the vocabulary is alive at once (most
+project every position before they pick the masked ones), a temperature without effect (divided out after the noise was drawn), and
+sampling in the number format of the matrix products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import toy
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from electra import objectives
+from electra.objectives.parts import replacing, vocabulary
+
+CHUNKED = [name for name in objectives.names() if name not in ("adversarial", "teams")]  # those two hold the masked slots' logits
+
+
+def corrupted(made: Any, size: int = 8) -> Any:
+    return made.corrupt(toy.batches().batch(0, size), 3, 1.0)
+
+
+@pytest.mark.parametrize("name", objectives.names())
+def test_the_full_size_network_reads_the_samples(name: str) -> None:
+    """Neither [MASK] nor the original stands where a sample was drawn."""
+    made = toy.objective(name)
+    pair, part = toy.pair_for(made), corrupted(made)
+    full = pair.discriminator or pair.generator
+    assert full is not None
+    read: list[torch.Tensor] = []
+    full.encoder.register_forward_pre_hook(lambda module, inputs: read.append(inputs[0]))
+    observed = made.forward(pair, part).observed
+    sampled = observed.get("sampled")
+    if sampled is not None and hasattr(part, "spared"):
+        sampled = torch.where(part.spared, part.targets, sampled)
+    expected = part.masked_ids if sampled is None else replacing.put(part, sampled)
+    assert len(read) == 1 and torch.equal(read[0], expected)
+    assert not torch.equal(read[0], part.input_ids)
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_the_logits_of_few_slots_are_alive_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 4 * toy.VOCABULARY)
+    rows = 0
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal rows
+            out = func(*args, **(kwargs or {}))
+            for tensor in out if isinstance(out, tuple | list) else (out,):
+                logits = isinstance(tensor, torch.Tensor) and tensor.shape[-1:] == (toy.VOCABULARY,)
+                if logits and tensor.is_contiguous():  # a view of the token table from its side is not
+                    rows = max(rows, tensor.numel() // toy.VOCABULARY)
+            return out
+
+    made = toy.objective(name)
+    pair, part = toy.pair_for(made), corrupted(made)
+    if name == "electric":
+        part = corrupted(made, 1)  # it holds the samples' logits, as many as are masked in one row here
+        assert len(part.targets) <= 4
+    with Watching():
+        losses = made.forward(pair, part).losses
+        torch.stack([loss for loss in losses.values() if loss.requires_grad]).sum().backward()
+    assert 0 < rows <= 4 < (len(part.targets) if name != "electric" else int(part.real().sum()))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_temperature_shapes_the_samples(temperature: float) -> None:
+    generator = toy.pair_for(toy.objective("rtd")).generator
+    assert generator is not None
+    torch.manual_seed(0)
+    hidden = torch.randn(1, generator.encoder.config.hidden_size) * 5
+    uniforms = torch.rand(50_000, dtype=torch.float64)
+    with torch.no_grad():
+        expected = (generator.logits(hidden)[0] / temperature).softmax(-1)
+        _, drawn, _ = vocabulary.loss_and_sample(
+            generator, hidden.expand(len(uniforms), -1), torch.zeros(len(uniforms), dtype=torch.long), uniforms, temperature
+        )
+    shares = torch.bincount(drawn, minlength=toy.VOCABULARY) / len(uniforms)
+    assert (shares - expected).abs().max() < 0.01
+
+
+def test_softmax_loss_and_samples_are_float32_where_products_are_not() -> None:
+    generator = toy.pair_for(toy.objective("rtd")).generator
+    assert generator is not None
+    torch.manual_seed(0)
+    hidden, targets = torch.randn(64, generator.encoder.config.hidden_size) * 5, torch.randint(5, toy.VOCABULARY, (64,))
+    uniforms = torch.rand(64, dtype=torch.float64)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        loss, sampled, _ = vocabulary.loss_and_sample(generator, hidden, targets, uniforms)
+        head = generator.head
+        products = F.linear(head.norm(F.gelu(head.dense(hidden))), generator.encoder.token_table())
+    assert products.dtype == torch.bfloat16 and loss.dtype == torch.float32
+    logits = products.float() + head.bias
+    assert torch.equal(sampled, vocabulary.sample(logits.softmax(-1), uniforms))
+    assert torch.allclose(loss, F.cross_entropy(logits, targets, reduction="sum"), rtol=1e-6)
