@@ -258,5 +258,6 @@ def figures(answers: Mapping[tuple[str, str], Answer], first: str) -> list[Figur
 
 def _diagram(name: str, title: str, note: str, curves: Mapping[str, tuple[Floats, Floats, Floats, Floats]]) -> Figure:
     series = [Series(label, p.tolist(), share.tolist(), low.tolist(), high.tolist()) for label, (p, share, low, high) in curves.items()]
-    diagonal = Series("calibrated", [0.0, 1.0], [0.0, 1.0], style="reference")
-    return Figure(name, title, note, "P(replaced)", "share that is wrong", [*series, diagonal], x_range=(0.0, 1.0), y_range=(0.0, 1.0))
+    end = float(np.ceil(10 * max(max(p.max(), share.max()) for p, share, *_ in curves.values())) / 10)  # no more than is in use
+    diagonal = Series("calibrated", [0.0, end], [0.0, end], style="reference")
+    return Figure(name, title, note, "P(replaced)", "share that is wrong", [*series, diagonal], x_range=(0.0, end), y_range=(0.0, end))

@@ -33,7 +33,8 @@ class Interval(Number):
         shown = super().__html__()
         if self.low is None or self.high is None:
             return shown
-        return Markup('{} <span class="none">[{}, {}]</span>').format(shown, Number(self.low, self.kind), Number(self.high, self.kind))
+        ends = Number(self.low, self.kind), Number(self.high, self.kind)
+        return Markup('{} <span class="none interval">[{}, {}]</span>').format(shown, *ends)
 
 
 def write_page(folder: Path) -> Path:
@@ -66,7 +67,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     """One probe. Its figures go to `drawn` as standalone SVG."""
-    blocks: list[Block] = [_headline(record["headline"])] if record["headline"] else []
+    blocks: list[Block] = [_headline(record)] if record["headline"] else []
     blocks += [Text(note) for note in record["notes"]]
     panels = _panels(record, drawn)
     if panels:
@@ -82,8 +83,9 @@ def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     return Section(record["title"], blocks, f"{record['question']} {record['source']}")
 
 
-def _headline(headline: Mapping[str, Mapping[str, Any]]) -> Block:
-    return Table(("", "value"), [(name, _cell(estimate)) for name, estimate in headline.items()])
+def _headline(record: Mapping[str, Any]) -> Block:
+    """The numbers that say most, of the first model."""
+    return Table(("", record["models"][0]["name"]), [(name, _cell(estimate)) for name, estimate in record["headline"].items()])
 
 
 def _panels(record: Mapping[str, Any], drawn: dict[str, str]) -> list[Panel]:

@@ -118,7 +118,8 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report
         found.append((step, probe.run([at_step], data, _part(progress, number, len(steps), f"step {step}"))))
     if not found:
         raise RunFolderError("there is no checkpoint to follow", where=run, fix="Keep some while training: --training.keep 10")
-    notes.append(f"{len(found)} checkpoints. A run keeps its newest ones only: --training.keep says how many.")
+    last = f"{len(found)} checkpoints; the numbers above are those of the last, step {found[-1][0]}."
+    notes.append(f"{last} A run keeps its newest ones only: --training.keep says how many.")
     measures = list(found[0][1].headline)
     table = Table(
         "Headline numbers", ("step", *measures), [(step, *(report.headline.get(key) for key in measures)) for step, report in found]
@@ -135,7 +136,7 @@ def _over_steps(measure: str, found: Sequence[tuple[int, Report]]) -> Figure:
     points = [report.headline.get(measure, Estimate(None)) for _, report in found]
     series = Series.of(measure, [step for step, _ in found], points)
     plain = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
-    return Figure(f"over-training-{plain}", measure, "The band is the 95 % interval.", "steps", measure, [series])
+    return Figure(f"over-training-{plain}", measure, "The band is the 95 % interval.", "steps", "", [series])
 
 
 def _describe(path: Path) -> dict[str, Any]:
