@@ -113,5 +113,7 @@ def test_auto_asks_how_long_the_run_will_last(training: dict[str, object], expec
     assert compilation.worth_it(run) == expected
     long = build_run(recipe(steps=1 << 40), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
     assert compilation.worth_it(long)
+    dropping = build_run(toy.recipe(training={"steps": 1 << 40}), Path("nowhere"), toy.store(), World())
+    assert not compilation.worth_it(dropping), "dropout makes compiled layers slower on a CPU"
     monkeypatch.setattr(compilation, "compiler_for", lambda device: False)
     assert not compilation.worth_it(long)

@@ -32,10 +32,15 @@ SHAPES = 64  # compiled forms of a layer that are kept: generator and discrimina
 
 
 def worth_it(run: Run) -> bool:
-    """Whether the run is to be compiled: as its recipe says, or for `auto` by how long it will last."""
-    setting, text = run.recipe.training.compile, run.recipe.training.budget
+    """Whether the run is to be compiled: as its recipe says, or for `auto` by how long it will last.
+
+    On a CPU dropout makes compiled layers slower than plain ones: their random numbers are drawn one at a time.
+    """
+    model, setting, text = run.recipe.model, run.recipe.training.compile, run.recipe.training.budget
     if setting != "auto":
         return setting == "on"
+    if run.device.type == "cpu" and max(model.dropout, model.attention_dropout) > 0:
+        return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
     expected = amount if unit == "seconds" else run.total_steps * run.flops_per_step / ASSUMED_FLOPS[run.device.type]
     return expected >= WORTH_SECONDS and compiler_for(run.device)

@@ -11,7 +11,7 @@ import torch
 
 from electra.errors import RunFailed
 from electra.seeds import key
-from electra.training import checkpoint, evaluation
+from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
 from electra.training.precision import autocast
 from electra.training.run import Run
@@ -74,6 +74,8 @@ def update(run: Run) -> None:
     rate = multiplier(step - first, end - first, run.recipe.training.warmup, run.recipe.training.schedule)
     run.optimizer.step(rate)
     run.step += 1
+    if run.device.type == "cpu":
+        memory.trim(run.step)
     run.seconds += time.perf_counter() - began
     run.window.append(time.perf_counter() - began)
     if run.log_due():

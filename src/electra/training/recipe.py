@@ -67,7 +67,7 @@ class TrainingSection:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling are always fp32."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile of the encoders' layers. auto: where a compiler is at hand and the run will last ten minutes or more."""
+    """torch.compile of the encoders' layers. auto: in runs of ten minutes and more where a compiler is at hand (a CPU: without dropout)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = None
     """CPU threads of each process (none: torch's choice)."""
