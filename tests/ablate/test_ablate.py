@@ -216,7 +216,7 @@ def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.Capt
 def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
 ) -> None:
-    monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 36.0)
+    monkeypatch.setattr("electra.training.rehearsal.seconds_per_step", lambda run: 36.0)
     assert main([*command, "--dry-run", "--jobs", "2"]) == 0
     said = capsys.readouterr().out
     steps = {arm: int(said.partition(f"  {arm}: ")[2].partition(" updates")[0]) for arm in ("mlm", "rtd")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sklearn.metrics import average_precision_score, f1_score, log_loss, precisi
 
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
-from electra.training import checkpoint, evaluation, loop
+from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
 from electra.training.run import Run, build_run, start
@@ -91,27 +92,42 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 0.5)
-    timed = {"training": {"steps": None, "budget": "3s"}}
+    monkeypatch.setattr(rehearsal, "measure", lambda run, budget: rehearsal.Costs(100.0))
+    timed = {"training": {"steps": None, "budget": "601s"}}
     rows = train(tmp_path / "run", **timed)
-    assert max(row["step"] for row in rows) == 6 and read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    monkeypatch.setattr("electra.training.run.seconds_per_step", lambda run: 0.1)  # a faster machine, the same run
+    assert max(row["step"] for row in rows) == 6
+    [told] = [row["message"] for row in read_rows(tmp_path / "run" / "metrics.jsonl") if row.get("event") == "budget"]
+    assert told.startswith("601s is 6 steps as measured now (an update 1e+02 s")
+    assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
+    monkeypatch.setattr(rehearsal, "measure", lambda run, budget: rehearsal.Costs(10.0))  # a faster machine, the same run
     train(tmp_path / "run", **timed)
     assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    with pytest.raises(RunFolderError, match=r"training\.budget was 3s, now 4s"):
-        train(tmp_path / "run", training={"steps": None, "budget": "4s"})
+    with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s"):
+        train(tmp_path / "run", training={"steps": None, "budget": "604s"})
     with pytest.raises(ConfigError, match="no number of steps"):
         train(tmp_path / "none", training={"steps": None})
 
 
 def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.training.run.MEASURE_SECONDS", 0.01)
-    monkeypatch.setattr("electra.training.budget.parse", lambda text: (1e-9, "seconds"))
-    monkeypatch.setattr(
-        "electra.training.budget.steps_for", lambda *args, measure_seconds_per_step, **rest: 6 if measure_seconds_per_step() > 0 else 0
-    )
+    monkeypatch.setattr(rehearsal, "LONGEST", 0.01)
+    measured: list[float] = []
+
+    def steps_for(*args: Any, steps_in_seconds: Callable[[float], float], **rest: Any) -> int:
+        measured.append(steps_in_seconds(1000.0))
+        return 6
+
+    monkeypatch.setattr("electra.training.budget.steps_for", steps_for)
     timed = losses(train(tmp_path / "timed", training={"steps": None, "budget": "3s"}))
-    assert timed == losses(train(tmp_path / "counted"))
+    assert timed == losses(train(tmp_path / "counted")) and measured[0] > 6
+    assert not list((tmp_path / "timed").glob(".rehearsal*"))
+
+
+def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Path) -> None:
+    costs = rehearsal.Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
+    free = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    assert costs.steps_in(1000.0, free) == (1000 - 11 * 10 - 20 * 5) / 2  # a tenth and a twentieth of the run apart
+    set_by_hand = build_run(toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World())
+    assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:

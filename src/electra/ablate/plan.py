@@ -25,7 +25,8 @@ from electra.errors import ConfigError, ElectraError, RunFolderError
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
-from electra.training.run import build_run, seconds_per_step, with_defaults
+from electra.training.rehearsal import seconds_per_step
+from electra.training.run import build_run, with_defaults
 
 FORMAT = 1
 RECORD = "study.json"

@@ -179,7 +179,8 @@ def _hours(planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads:
     """What is left to train, in time: each arm is trained for some seconds, one after the other."""
     from electra.ablate.plan import Job, job_recipe
     from electra.training.distributed import World
-    from electra.training.run import build_run, seconds_per_step
+    from electra.training.rehearsal import seconds_per_step
+    from electra.training.run import build_run
 
     share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
     for arm in dict.fromkeys(progress.job.arm for progress in jobs):

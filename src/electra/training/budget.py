@@ -23,16 +23,13 @@ def parse(text: str) -> tuple[float, str]:
     return amount * _UNITS[unit[0]], "seconds"
 
 
-def steps_for(text: str, *, tokens_per_step: int, flops_per_step: float, measure_seconds_per_step: Callable[[], float]) -> int:
+def steps_for(text: str, *, tokens_per_step: int, flops_per_step: float, steps_in_seconds: Callable[[float], float]) -> int:
     """The number of updates a budget pays for, at least one. Only a budget of time measures anything."""
     amount, unit = parse(text)
     if unit == "seconds":
-        cost = measure_seconds_per_step()
+        steps = int(steps_in_seconds(amount))
     else:
-        cost = {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit]
-    steps = int(amount / cost)
+        steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
     if steps < 1:
-        raise ConfigError(
-            f"{text} pays for less than one step ({cost:.3g} {unit} each)", where="--budget", fix="Give more, or train a smaller size"
-        )
+        raise ConfigError(f"{text} pays for less than one step", where="--budget", fix="Give more, or train a smaller size")
     return steps

@@ -30,8 +30,6 @@ from electra.training.precision import pick_device, pick_precision
 from electra.training.recipe import HARMLESS, Recipe, make_recipe
 from electra.training.telemetry import Telemetry
 
-MEASURE_SECONDS = 3.0  # a budget of time is turned into steps after training this long on a throw-away copy
-
 
 @dataclass(frozen=True)
 class WarmStart:
@@ -214,8 +212,10 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
     run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
     if recorded is not None:
         refuse_changes(recorded, run)
+    told = ""
     if steps is None:
-        steps = int(str(world.broadcast(resolve_budget(run) if world.leads else None)))
+        steps, told = resolve_budget(run) if world.leads else (0, "")
+        steps = int(str(world.broadcast(steps)))
         run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
     warnings: list[str] = []
     compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")), warnings)
@@ -234,6 +234,8 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
     try:
         for line in warnings:
             run.telemetry.event(run.step, "warning", line)
+        if told:
+            run.telemetry.event(run.step, "budget", told)
         if run.step < run.total_steps:
             event = "resumed" if run.step else "started"
             run.telemetry.event(run.step, event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}")
@@ -269,35 +271,24 @@ def compile_run(run: Run, before: bool | None, warnings: list[str]) -> None:
         warnings.append(f"continuing {'with' if run.compiled else 'without'} compiled layers, unlike before: not bit-exact")
 
 
-def resolve_budget(run: Run) -> int:
-    def measured() -> float:
-        if compilation.worth_it(run):
-            compilation.compile_layers(run)
-        return seconds_per_step(run)
+def resolve_budget(run: Run) -> tuple[int, str]:
+    """The number of steps, and how a budget of time came to it."""
+    from electra.training import rehearsal
 
-    text = run.recipe.training.budget
+    text, began, told = run.recipe.training.budget, time.monotonic(), ""
     if text is None:
         raise ConfigError("no number of steps", where="training.steps", fix="Give --budget, such as 30m, 50Mtokens or 5000steps")
-    return budget.steps_for(text, tokens_per_step=run.tokens_per_step, flops_per_step=run.flops_per_step, measure_seconds_per_step=measured)
 
+    def steps_in(seconds: float) -> float:
+        nonlocal told
+        if compilation.worth_it(run):
+            compilation.compile_layers(run)
+        costs = rehearsal.measure(run, seconds)
+        told = f"as measured now ({costs}); the steps stand, so a machine that slows down takes longer"
+        return costs.steps_in(seconds - (time.monotonic() - began), run)
 
-def seconds_per_step(run: Run) -> float:
-    """Train for a moment (the caller rebuilds the run) and take the median update after the first two."""
-    from electra.training.loop import update
-
-    total, first, average = 1 << 30, 0, 0.0
-    while first < total:  # each stage by its share of the training
-        first, end = run.objective.stage(first, total)
-        alone = replace(run, world=World(), telemetry=Telemetry(run.folder, leads=False, total_steps=0), total_steps=total, step=first)
-        began = time.perf_counter()
-        times: list[float] = []
-        while len(times) < 4 or time.perf_counter() - began < MEASURE_SECONDS:
-            before = time.perf_counter()
-            update(alone)
-            times.append(time.perf_counter() - before)
-        average += sorted(times[2:])[len(times[2:]) // 2] * (end - first) / total
-        first = end
-    return average / run.world.size
+    steps = budget.steps_for(text, tokens_per_step=run.tokens_per_step, flops_per_step=run.flops_per_step, steps_in_seconds=steps_in)
+    return steps, f"{text} is {steps:,} steps {told}" if told else ""
 
 
 def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
