@@ -1,0 +1,24 @@
+"""Held-out numbers are of the text that is held out, and of nothing else: a peer's evaluation reads the training files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import toy
+
+from electra.data.store import TokenStore
+from electra.training.distributed import World
+from electra.training.loop import heldout_metrics
+from electra.training.run import build_run
+from electra.training.signals import StopRequest
+
+
+def test_heldout_numbers_are_of_the_heldout_documents(tmp_path: Path) -> None:
+    def numbers(store: TokenStore) -> dict[str, float | None]:
+        return heldout_metrics(build_run(toy.recipe(), tmp_path, store, World()), StopRequest())
+
+    store = toy.store()
+    usual = numbers(store)
+    assert numbers(replace(store, train=toy.documents(200, 3))) == usual
+    assert numbers(replace(store, heldout=toy.documents(20, 4))) != usual
