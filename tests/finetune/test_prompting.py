@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from electra.cli.main import main
 from electra.errors import ElectraError
+from electra.finetune import prompting
+from electra.finetune.dataset import limit_by_hash
 from electra.finetune.features import NO_TARGET, Batch, collate
 from electra.finetune.prompting import (
     ORIGINAL,
@@ -29,6 +31,7 @@ from electra.finetune.prompting import (
 )
 from electra.finetune.prompts import PROMPTS, Prompt, PromptSettings, choose_prompt
 from electra.finetune.sequence import SequenceTask
+from electra.finetune.settings import default_learning_rate
 from electra.finetune.tasks import Example, load_task
 from electra.interop.load import load
 
@@ -125,6 +128,9 @@ def test_what_is_too_long_is_cut_off_the_longer_text(tmp_path: Path) -> None:
     ids, places, whole = encode(tokenizer, filled, 10)
     kept = [tokenizer.id_to_token(i) for i in ids]
     assert kept == ["[CLS]", "red", "old", "red", ".", "fine", "[UNK]", "slow", "town", "[SEP]"] and list(places) == [5] and not whole
+    filled = Prompt("{text}. {label}, {text2}", {}).fill(("red old", "slow town new music my"), "fine")
+    kept = [tokenizer.id_to_token(i) for i in encode(tokenizer, filled, 10)[0]]
+    assert kept == ["[CLS]", "red", "old", ".", "fine", "[UNK]", "slow", "town", "new", "[SEP]"]  # from the end of the second one
     with pytest.raises(ElectraError, match="the template alone has more than 4 tokens"):
         encode(tokenizer, filled, 4)
 
@@ -146,6 +152,7 @@ def test_few_shots_teach_the_discriminators_own_head(
     results = prompt(str(model), settings, lines.append)
     assert results == json.loads((tmp_path / "out" / "prompt.json").read_text())
     by_seed = results["few_shot_accuracy_by_seed"]
+    assert results["learning_rate"] == 3e-3
     assert len(by_seed) == 2 and min(by_seed) > 0.85 > results["zero_shot_accuracy"]
     assert results["few_shot_accuracy"] == pytest.approx(np.mean(by_seed))
     assert results["few_shot_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
@@ -157,6 +164,24 @@ def test_few_shots_teach_the_discriminators_own_head(
     assert again["few_shot_accuracy_sd"] is None and not (tmp_path / "out" / "dev-seed-0.tsv").exists()
     assert (tmp_path / "out" / "dev-seed-1.tsv").read_text() == second  # a draw is a function of its seed
     assert any("seed 1: accuracy" in line for line in lines)
+
+
+def test_each_step_has_its_own_dropout_and_its_gradient_is_clipped(
+    electra_folder: Path, sst2_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, settings = load(electra_folder), chosen(sst2_folder, Path("unused"), shots=4, steps=6, batch_size=4)
+    shots = draw_shots(examples_in(sst2_folder, "train"), sst2(), 4, 0)
+    windows, _ = candidates(shots, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24)
+    keys, norms, batches = list[int](), list[float](), list[tuple[int, ...]]()
+    monkeypatch.setattr(torch, "manual_seed", keys.append)
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda parameters, norm: norms.append(norm))
+    monkeypatch.setattr(prompting, "collate", lambda w, index, *rest: (batches.append(tuple(index)), collate(w, index, *rest))[1])
+    for seed in (0, 1):
+        prompting.train(Judge(loaded, 0.1), windows, 2, settings, 1e-3, seed, loaded.tokenizer.specials.pad)
+    assert len(set(keys)) == 12 and norms == [1.0] * 12
+    assert batches[:6] != batches[6:] and all(index[::2] == tuple(i - 1 for i in index[1::2]) for index in batches)
+    assert sorted(i for index in batches[:2] for i in index) == list(range(16))  # an epoch shows every shot once
+    assert torch.equal(Judge(loaded, 0.1).head.prediction.weight, loaded.head.prediction.weight)  # type: ignore[union-attr]
 
 
 def test_a_model_that_cannot_tell_scores_chance_and_says_that_all_tie(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
@@ -233,4 +258,11 @@ def test_from_the_command_line(electra_folder: Path, sst2_folder: Path, tmp_path
     told = capsys.readouterr().out
     assert "sst-2, 20 examples: accuracy" in told and "chance 0.5000" in told
     assert json.loads((tmp_path / "out" / "prompt.json").read_text())["words"] == {"negative": "dull", "positive": "bright"}
+    judged = [line.split("\t")[0] for line in (tmp_path / "out" / "dev.tsv").read_text().splitlines()[1:]]
+    assert judged == [example.id for example in limit_by_hash(examples_in(sst2_folder), 20)] != [str(i) for i in range(20)]
     assert main([*arguments, "--shots", "-1"]) == 2
+
+
+def test_few_shots_learn_at_a_fifth_of_the_rate_of_fine_tuning(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    results = prompt(str(electra_folder), chosen(sst2_folder, tmp_path / "out", shots=2, seeds=1, steps=1, limit=4), silent)
+    assert results["learning_rate"] == pytest.approx(default_learning_rate(32) / 5)

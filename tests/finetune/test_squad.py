@@ -471,6 +471,16 @@ def test_the_joint_loss_is_the_papers() -> None:
     assert count == 2 and loss.item() == pytest.approx(expected, abs=1e-5)
 
 
+def test_without_token_types_every_token_but_padding_can_be_an_answer() -> None:
+    ids = torch.zeros(2, 4, dtype=torch.long)
+    pieces = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
+    found = JointReader.possible(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
+    assert found.tolist() == [[True] * 4, [True, True, False, False]]
+    typed = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
+    found = JointReader.possible(Batch(np.arange(2), ids, typed, None, None))
+    assert found.tolist() == [[True, False, True, True], [True, True, False, False]]  # [CLS] always can
+
+
 def test_the_beam_holds_the_likeliest_beginnings_and_their_ends() -> None:
     head, batch, hidden = joint_reader()
     with torch.no_grad():
