@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import re
-from collections.abc import Sequence
+import typing
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -28,7 +30,7 @@ def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: st
         with contextlib.redirect_stderr(caught):
             parsed: T = tyro.cli(
                 arguments,
-                args=list(argv),
+                args=_switches_spelled(argv, set(_switches(arguments))),
                 prog=f"electra {verb}",
                 description=description,
                 config=(tyro.conf.AvoidSubcommands, tyro.conf.CascadeSubcommandArgs),
@@ -40,6 +42,34 @@ def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: st
             raise
         said, near = _complaint(caught.getvalue())
         raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
+
+
+def _switches(kind: type, prefix: str = "--") -> Iterator[str]:
+    """The options of a dataclass that are either on or off."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name, hint = prefix + field.name.replace("_", "-"), hints[field.name]
+        if hint is bool:
+            yield name
+        elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _switches(hint, f"{name}.")
+
+
+def _switches_spelled(argv: Sequence[str], switches: set[str]) -> list[str]:
+    """`--lowercase False`, as recipes and other programs write it, is `--no-lowercase` to tyro."""
+    spelled: list[str] = []
+    for word in argv:
+        name, equals, value = word.partition("=")
+        if not equals and spelled:
+            name, value = spelled[-1], word
+        if name.replace("_", "-") not in switches or value.lower() not in ("true", "false"):
+            spelled.append(word)
+            continue
+        if not equals:
+            spelled.pop()
+        section, dot, last = name.removeprefix("--").rpartition(".")
+        spelled.append(name if value.lower() == "true" else f"--{section}{dot}no-{last}")
+    return spelled
 
 
 def _complaint(box: str) -> tuple[str, str]:

@@ -1,0 +1,36 @@
+"""Switches may be spelled out, as recipes and other programs have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from electra.cli import detect, pretrain
+from electra.cli.arguments import parse
+from electra.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--tokenizer.lowercase", "False"], False),
+        (["--tokenizer.lowercase=false"], False),
+        (["--tokenizer.no-lowercase"], False),
+        (["--tokenizer.lowercase", "True"], True),
+        (["--tokenizer.lowercase"], True),
+        ([], True),
+    ],
+)
+def test_a_switch_in_every_spelling(argv: list[str], expected: bool) -> None:
+    assert pretrain.parse([*argv, "--budget", "5steps"]).recipe.tokenizer.lowercase is expected
+
+
+def test_switches_of_objectives_and_with_underscores() -> None:
+    made = pretrain.parse(["--objective.name", "rtd", "--objective.sampling_dropout", "False", "--training.bias_correction=False"]).recipe
+    assert made.objective["sampling_dropout"] is False and made.training.bias_correction is False
+
+
+def test_no_other_word_is_taken_for_an_answer() -> None:
+    made = parse(detect.Arguments, ["model", "True", "--json"], verb="detect", description="")
+    assert (made.text, made.json) == ("True", True)
+    with pytest.raises(ConfigError):
+        pretrain.parse(["--tokenizer.lowercase", "maybe"])
