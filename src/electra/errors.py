@@ -69,5 +69,5 @@ def nearest(name: str, known: list[str]) -> str:
     """'Did you mean ...?' for a mistyped name, or the list of known names when nothing is near."""
     from difflib import get_close_matches
 
-    match = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"Did you mean {match[0]!r}?" if match else f"Known: {', '.join(sorted(known))}"
+    match = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"Did you mean {match[0]!r}?" if match else f"Known: {', '.join(sorted(known))}."

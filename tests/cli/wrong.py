@@ -103,6 +103,10 @@ def blocked(p: Place) -> str:
     return p.file("in-the-way") + "/store"
 
 
+def corpus_run(p: Place) -> list[str]:
+    return ["pretrain", "--corpus", lines(p), "--out", str(p.folder / "run"), "--data.unit", "line", "--tokenizer.vocab-size", "9000"]
+
+
 def recipe(p: Place, content: str) -> list[str]:
     return p.pretrain("--recipe", p.file("mine.toml", content))
 
@@ -180,6 +184,13 @@ TEXT = [
         lambda p: p.prepare(lines(p), "--out", blocked(p)),
     ),
     Case("no workers", ConfigError, r"--workers.*At least 1", lambda p: p.prepare(lines(p), "--workers", "0")),
+    Case("too large a vocabulary for a run", TokenizerError, r"^error: tokenizer\.vocab_size: .*Choose \d+ or less", corpus_run),
+    Case(
+        "no field, in a run",
+        CorpusError,
+        r"a\.jsonl:2: no text in field 'text'.*data\.text_field",
+        lambda p: ["pretrain", "--corpus", no_field(p), "--out", str(p.folder / "run"), "--workers", "1"],
+    ),
     Case("no text named", ConfigError, r"no text named.*Such as", lambda p: ["prepare", "--out", str(p.folder / "made")]),
     Case("no --out", ConfigError, r"Missing.*--out.*electra prepare --help", lambda p: ["prepare", lines(p)]),
 ]

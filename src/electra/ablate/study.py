@@ -100,7 +100,7 @@ def find_study(name: str) -> Path:
         return Path(name)
     if name.endswith(".toml") or "/" in name:
         raise ConfigError("no such study file", where=name)
-    raise ConfigError(f"no study named {name!r}", where="STUDY", fix=f"{nearest(name, study_names())}; or give a TOML file")
+    raise ConfigError(f"no study named {name!r}", where="STUDY", fix=f"{nearest(name, study_names())} Or give a TOML file")
 
 
 def read_study(path: Path) -> Study:

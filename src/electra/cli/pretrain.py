@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from electra.model.sizes import EncoderConfig
     from electra.training.run import Run, WarmStart
 
+# What the options of electra prepare are called where text is prepared on the way to something else.
+RENAMED = {
+    "--vocab-size": "tokenizer.vocab_size",
+    "--text-field": "data.text_field",
+    "say --format": "prepare it before, with electra prepare --format",
+}
 SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
 
 
@@ -147,14 +153,19 @@ def open_store(inputs: Inputs, recipe: Recipe, leads: bool) -> TokenStore:
         return TokenStore.open(path, existing_tokenizer(wanted) if wanted else None)
     out = inputs.out / "store"
     if leads:
-        return prepare(
-            inputs.corpus or ("python-docs",),
-            out,
-            data=recipe.data,
-            tokenizer=recipe.tokenizer,
-            existing=wanted or inputs.init_discriminator or inputs.init_generator,
-            workers=inputs.workers,
-        )
+        try:
+            return prepare(
+                inputs.corpus or ("python-docs",),
+                out,
+                data=recipe.data,
+                tokenizer=recipe.tokenizer,
+                existing=wanted or inputs.init_discriminator or inputs.init_generator,
+                workers=inputs.workers,
+            )
+        except ElectraError as error:
+            for theirs, ours in RENAMED.items():
+                error.where, error.fix = error.where.replace(theirs, ours), error.fix.replace(theirs, ours)
+            raise
     while not (out / "store.json").is_file():  # before the process group exists: its timeout must not end a long preparation
         time.sleep(0.5)
     return TokenStore.open(out)

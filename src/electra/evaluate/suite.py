@@ -117,7 +117,7 @@ def load_suite(name: str) -> Suite:
         return read_suite(Path(name))
     if name.endswith(".toml") or "/" in name:
         raise ConfigError("no such suite file", where=name)
-    raise ConfigError(f"no suite named {name!r}", where="--suite", fix=f"{nearest(name, [*suite_names(), ALL])}; or give a TOML file")
+    raise ConfigError(f"no suite named {name!r}", where="--suite", fix=f"{nearest(name, [*suite_names(), ALL])} Or give a TOML file")
 
 
 def read_suite(path: Path) -> Suite:
