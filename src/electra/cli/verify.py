@@ -1,4 +1,4 @@
-"""Check a run, a checkpoint, a token store or a model folder for damage: manifests, hashes, shapes."""
+"""Check a run, a checkpoint, a token store, a fine-tuning or a model folder for damage: manifests, hashes, shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Is everything in a folder as it was written? Checkpoints and stores by their manifests, exported folders by what they hold."""
+"""Is everything in a folder as it was written? Checkpoints, stores and finished seeds by their manifests, exported folders by what they
+hold."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ from electra.interop import run_folder
 from electra.interop.huggingface import DIGEST, WEIGHTS, digest
 from electra.interop.load import load_folder, read_safetensors
 
+FINETUNING = "finetune.json"  # marks the folder of a fine-tuning
+WANTED = "Give a run folder, a checkpoint, a token store, a fine-tuning or a model folder"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -25,21 +29,21 @@ class Finding:
 
 
 def verify(path: Path) -> Iterator[Finding]:
-    """Look at a run folder, a checkpoint, a token store or a model folder."""
+    """Look at a run folder, a checkpoint, a token store, a fine-tuning or a model folder."""
     if not path.is_dir():
-        raise ModelError("no such folder", where=path, fix="Give a run folder, a checkpoint, a token store or a model folder")
+        raise ModelError("no such folder", where=path, fix=WANTED)
     if run_folder.holds_networks(path):
         yield from _run(path)
     elif (path / "store.json").is_file():
         yield _store(path)
+    elif (path / FINETUNING).is_file():
+        yield from _finetuning(path)
     elif (path / "config.json").is_file():
         yield _model(path)
     elif (path / durable.MANIFEST).is_file() or (path / "state.json").is_file():
         yield _checkpoint(path)
     else:
-        raise ModelError(
-            "nothing here that can be verified", where=path, fix="Give a run folder, a checkpoint, a token store or a model folder"
-        )
+        raise ModelError("nothing here that can be verified", where=path, fix=WANTED)
 
 
 def _run(run: Path) -> Iterator[Finding]:
@@ -49,6 +53,14 @@ def _run(run: Path) -> Iterator[Finding]:
     if (run / "store").is_dir():
         yield _store(run / "store")
     yield from (_model(run / name) for name in run_folder.NETWORKS if (run / name).is_dir())
+
+
+def _finetuning(folder: Path) -> Iterator[Finding]:
+    for seed in sorted((folder / "seeds").glob("seed-*"), key=lambda path: (len(path.name), path.name)):
+        yield Finding(seed, "results of a seed", durable.verify_directory(seed) or "")
+    if (folder / "ensemble").is_dir():
+        yield Finding(folder / "ensemble", "ensemble", durable.verify_directory(folder / "ensemble") or "")
+    yield _model(folder / "model") if (folder / "model").is_dir() else Finding(folder, "fine-tuning without a model: it has not ended")
 
 
 def _record(run: Path) -> Finding:
