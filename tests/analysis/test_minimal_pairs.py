@@ -62,8 +62,10 @@ class Standing(Model):
         return Letters()
 
 
-def ask(data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], float], *networks: str, **options: Any) -> Report:
-    """The probe's report when every scorer of a network gives `score(sentence)`."""
+def ask(
+    data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], float], *networks: str, twin: str = "", **options: Any
+) -> Report:
+    """The probe's report when every scorer of a network gives `score(sentence)`. `twin`: the one network of a second model."""
 
     def scores(loaded: Any, texts: Sequence[str], names: Sequence[str], told: Any) -> dict[str, Any]:
         assert len(set(texts)) == len(texts)  # equal texts are scored once
@@ -75,7 +77,8 @@ def ask(data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], floa
     probe = analysis.create("minimal_pairs", options)
     shares: list[float] = []
     model = Standing("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]
-    report = probe.run([model], probe.find([data]), lambda what, share: shares.append(share))
+    second = [Standing("twin", "twin", _loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
+    report = probe.run([model, *second], probe.find([data]), lambda what, share: shares.append(share))
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
     return report
 
@@ -119,6 +122,32 @@ def test_phenomena_paradigms_lengths_and_limit(data: Path, monkeypatch: pytest.M
     assert by_scorer["original"][-3:] == (None, None, 1.0) and by_scorer["shorter"][-3:] == (None, None, 0.0)
     assert "15 pairs" in report.notes[0]
     json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, name, term, verb in (("blimp", "a", "x", "eats"), ("blimp", "b", "y", "saw"), ("supplement", "c", "", "ran")):
+        pairs = [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)]
+        write(tmp_path / folder, name, pairs, **({"linguistics_term": term} if term else {}))
+    report = ask(tmp_path, monkeypatch, lambda text: float(text.startswith("the") and "saw" not in text))  # knows nothing of "saw"
+    assert {name: estimate.value for name, estimate in report.headline.items() if "original" in name} == {
+        "blimp: original": 0.75,
+        "supplement: original": 1.0,
+    }
+    assert [(row[0], row[1].value) for row in report.tables[1].rows] == [("x", 1.0), ("y", 0.5), ("supplement", 1.0)]  # type: ignore[union-attr]
+
+
+def test_each_model_answers_with_its_own_networks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", twin="generator")
+    scorers = {"toy": "discriminator", "twin": "generator"}
+    expected = [
+        (model, name)
+        for model, kind in scorers.items()
+        for name in (*SCORERS, "shorter")
+        if name == "shorter" or SCORERS[name].network == kind
+    ]
+    assert [(row[0], row[1]) for row in report.tables[0].rows] == expected
+    assert report.tables[1].columns[1:] == tuple(f"{model}: {name}" for model, name in expected)
+    assert {name.split(": ")[1] for name in report.headline} == {"original", "odds"}  # the first model's
 
 
 def test_a_row_is_read_as_it_stands_and_equal_sentences_are_left_out(tmp_path: Path) -> None:

@@ -33,6 +33,16 @@ def test_calibration_is_judged_on_the_half_that_nothing_was_fitted_on() -> None:
     assert np.abs(mean_p - share).max() < 0.08 and (low <= share + 1e-9).all() and (share <= high + 1e-9).all()
 
 
+def test_what_was_fitted_is_not_judged_on_the_same_words() -> None:
+    """Isotonic regression is without error on its own half, whatever the noise; on the other half it is not. Halves are of sentences."""
+    draw = np.random.default_rng(1)
+    sentence = np.repeat(np.arange(100), 4)
+    wrong = np.repeat(draw.random(100) < 0.4, 4).astype(float)
+    judged = calibration.Judged(np.repeat(draw.normal(size=100), 4), wrong, sentence)  # a sentence's words are all alike
+    found = calibration.calibrate(judged, calibration.Config(resamples=5))
+    assert value(found.by_map["isotonic"]["ece"]) > 0.05
+
+
 def test_calibration_by_class_by_hand() -> None:
     p, y = np.array([0.9, 0.7, 0.4, 0.2]), np.array([1.0, 0.0, 1.0, 0.0])
     found = calibration.by_class(p, y, np.ones(4))

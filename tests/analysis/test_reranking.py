@@ -177,6 +177,24 @@ def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
     assert row(ours, "one: original")[3].value > 0  # capitals are what the stand-in does not know
 
 
+def test_the_recogniser_is_its_own_mix_and_gains_are_measured_against_a_bonus(tmp_path: Path) -> None:
+    """The plain sum of its columns would choose the worst; its mix prefers a word too few; a bonus for words mends that."""
+    random, lines = np.random.default_rng(0), []
+    for number in range(12):
+        hyps = []
+        for text, decoder, ctc in (("A", -1.0, 0.0), ("A B", -1.2, 0.0), ("C D E", -5.0, 30.0)):
+            scores = {"decoder": decoder, "ctc": ctc + random.normal(), "lm": random.normal()}
+            hyps.append({"text": text, **scores, "score": scores["decoder"] + 0.01 * scores["ctc"] + 0.5 * scores["lm"]})
+        lines.append(json.dumps({"id": str(number), "ref": "A B", "hyps": hyps}))
+    (tmp_path / "nbest.jsonl").write_text("\n".join(lines))
+    report = ask([small.model(tmp_path)], tmp_path, scorers=["original"])
+    rates = {name: row(report, name)[1].value for name in (reranking.FIRST, reranking.ACOUSTIC, reranking.BONUS, reranking.ORACLE)}
+    assert rates == {reranking.FIRST: 50.0, reranking.ACOUSTIC: 50.0, reranking.BONUS: 0.0, reranking.ORACLE: 0.0}
+    assert row(report, reranking.ACOUSTIC)[2].value == -50.0
+    first = ask([small.model(tmp_path)], tmp_path, scorers=["original"], hypotheses=1)
+    assert row(first, reranking.ORACLE)[1].value == 50.0
+
+
 @pytest.mark.parametrize("option", ["sentences", "hypotheses"])
 def test_negative_limits_are_told(tmp_path: Path, lists: Path, option: str) -> None:
     with pytest.raises(ConfigError, match=f"{option}: -1 is no number"):
