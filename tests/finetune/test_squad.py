@@ -544,6 +544,10 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
     first, second = prediction(1.0, red=0.0, old=-float(np.log(3.0))), prediction(-4.0, old=5.0)
     (together,) = task_named("squad2").average([[first], [second]])
     assert [span.text for span in together.spans] == ["old", "red"] and together.null_odds == -1.5
+    plain, joint = task_named("squad2"), replace(task_named("squad2"), joint=True)
+    assert (plain.threshold, joint.threshold, replace(joint, no_answer_threshold=1.5).threshold) == (0.0, -2.75, 1.5)
+    said = [joint.said(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
+    assert said == ["old", "old", ""]  # none above the threshold, not at it
     assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
 
 

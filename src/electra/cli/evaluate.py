@@ -17,7 +17,7 @@ class Arguments:
     models: Positional[tuple[str, ...]]
     """Run folders, exported or published folders, or names on the hub: one, or several to compare."""
     suite: str = "glue"
-    """glue, superglue-mini, tagging, squad, babylm, all; or a TOML file of your own."""
+    """glue, superglue-mini, tagging, squad, sentences, babylm, all; or a TOML file of your own."""
     data: Repeated[tuple[str, ...]]
     """The folder below which the tasks' data lie, each in a folder named after its task (may be repeated)."""
     out: Path
