@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import time
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import toy
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
-from electra.ablate import plan, worker
+from electra.ablate import plan, runner, worker
 from electra.cli.main import main
 from electra.data.store import TokenStore
+from electra.training.distributed import World
+from electra.training.run import build_run
 from electra.training.signals import StopRequest
 
 JOBS = [plan.Job(arm, 1.0, seed) for seed in (1, 2) for arm in ("mlm", "rtd")]
@@ -175,6 +179,76 @@ def test_a_finished_study_is_not_done_again_and_another_is_refused(
     assert scorer.started[4:] == ["rtd2"]  # what failed is tried again, the rest is not
     assert main([*command, "--budget", "40steps"]) == 2
     assert "holds another study: flops was" in capsys.readouterr().err
+
+
+def test_no_more_runs_at_a_time_than_asked_and_none_after_a_stop(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+) -> None:
+    running: list[int] = []
+
+    class Slow(Scorer):
+        """Ends when it is asked the third time; the first to be told to stop stops."""
+
+        asked, stopped = 0, False
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            running.append(sum(one.poll() is None for one in alive) + 1)
+            alive.append(self)
+
+        def poll(self) -> int | None:  # type: ignore[override]
+            self.asked += 1
+            return 143 if self.stopped else None if self.asked < 3 else self.code
+
+        def terminate(self) -> None:
+            self.stopped = True
+            (plan.Job("rtd", 1.0, 2).folder(tmp_path / "out") / "score.json").unlink(missing_ok=True)
+
+    alive: list[Slow] = []
+    monkeypatch.setattr("electra.ablate.runner.open_worker", Slow)
+    assert main([*command, "--jobs", "2", "--seeds", "1"]) == 0
+    assert max(running) == 2 and all(one.stdin.closed for one in alive)
+    progress = [runner.stand(tmp_path / "out", plan.Job("rtd", 1.0, seed), plan.read_plan(tmp_path / "out")) for seed in (2, 3)]
+    runner.carry_out(
+        runner.Crew(tmp_path / "out", 1, 1), progress, stopping=lambda: len(alive) > 2, look=lambda: None, finished=lambda one: None
+    )
+    assert [one.state for one in progress] == ["stopped", "waiting"]
+
+
+def test_a_worker_that_leaves_no_score_has_failed(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+) -> None:
+    class Forgetful(Scorer):
+        def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
+            self.stdin, self.code = io.BytesIO(), 0
+            said.write_text("")
+
+    monkeypatch.setattr("electra.ablate.runner.open_worker", Forgetful)
+    assert main([*command, "--seeds", "1"]) == 1
+    assert "rtd, seed 1 failed: the worker ended with code 0" in capsys.readouterr().out
+
+
+def test_the_panel_is_asked_about_the_full_size_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    class Task:
+        def score(self, subject: Any) -> dict[str, float]:
+            asked.append(subject)
+            return {"value": 0.5}
+
+    monkeypatch.setattr(worker.panel, "TASKS", {"one": Task(), "two": Task()})
+    chosen = {"folder": str(tmp_path / "data"), "tasks": {"one": {}, "two": {}}, "identity": {"of": "panel"}}
+    store = toy.store()
+    vars(store)["tokenizer"] = "its tokenizer"
+    run = build_run(toy.recipe(), tmp_path, store, World())
+    with StopRequest() as stop:
+        found = worker.score(run, chosen, 7, stop)
+        assert found is not None and found["panel"] == {"of": "panel"} and set(found["scores"]) == {"one", "two"}
+        assert run.pair.discriminator is not None
+        assert all(one.encoder is run.pair.discriminator.encoder for one in asked)
+        assert {(one.seed, one.data, one.tokenizer) for one in asked} == {(7, tmp_path / "data", "its tokenizer")}
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert worker.score(run, chosen, 7, stop) is None and len(asked) == 2, "what is not whole is no score"
 
 
 def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ def test_no_arm_gets_less_than_the_steps_or_tokens_asked_for(plan: Callable[...,
     assert min(tokens) == pytest.approx(7000, abs=64)
 
 
+@pytest.mark.parametrize("what", ["data", "tokenizer"])
+def test_other_text_or_tokens_are_refused(what: str, study_file: Callable[[], Path], recipe_file: str, tmp_path: Path) -> None:
+    study = read_study(study_file())
+    options: dict[str, Any] = {"recipe": recipe_file, "budget_text": "3e10flops", "threads": 1, "panel": NO_PANEL}
+    durable.commit_json(tmp_path / "out" / RECORD, make_plan(study, toy.store(), tmp_path / "out", **options))
+    store = toy.store()
+    changed = {"description": {"digest": "other"}} if what == "data" else {"tokenizer_digest": "other"}
+    with pytest.raises(RunFolderError, match=f"holds another study: {what} was toy, now other"):
+        make_plan(study, replace(store, **changed), tmp_path / "out", **options)
+
+
 def test_what_an_update_costs_is_what_its_run_says(plan: Callable[..., dict[str, Any]]) -> None:
     made = plan()
     for name, arm in made["fixed"]["arms"].items():
@@ -72,7 +84,8 @@ def test_smaller_budgets_are_runs_of_their_own(plan: Callable[..., dict[str, Any
     jobs = all_jobs(made, range(1, 3))
     assert [(job.seed, job.share) for job in jobs[:5]] == [(1, 0.25), (1, 0.25), (1, 1.0), (1, 1.0), (2, 0.25)]
     assert len({job.folder(tmp_path) for job in jobs}) == len(jobs) == 8
-    assert job_recipe(made, Job("rtd", 0.25, 2), threads=1).training.steps == 20
+    training = job_recipe(made, Job("rtd", 0.25, 2), threads=3).training
+    assert (training.steps, training.seed, training.threads) == (20, 2, 3)
 
 
 def test_a_budget_of_time_is_turned_into_flops_once(plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any) -> None:

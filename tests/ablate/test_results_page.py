@@ -33,7 +33,10 @@ def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
     assert tested["p"] == pytest.approx(compare(values["rtd"], values["mlm"]).p)
     assert tested["p_holm"] >= tested["p"]
     assert "against_baseline" not in arms["mlm"]["scores"]["pos"]
-    assert "auc" not in arms["mlm"]["scores"] and "auc" in arms["rtd"]["scores"]
+    assert "auc" not in arms["mlm"]["scores"]
+    assert arms["rtd"]["scores"]["auc"]["by_seed"]["2"] == pytest.approx(0.5 + 0.3 * values["rtd"][2]), "of the last evaluation"
+    curve = found["curves"]["rtd"]["auc"]
+    assert len(curve["flops"]) == 10 and curve["mean"][-1] == arms["rtd"]["scores"]["auc"]["mean"], "the untrained network is left out"
     assert (found["primary"], found["complete"], found["seeds"]) == ("panel", True, [1, 2, 3])
     assert describe(found)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
 
@@ -78,6 +81,18 @@ def test_an_arm_keeps_its_colour_where_another_lacks_the_metric(tmp_path: Path) 
         drawn = (tmp_path / "figures" / f"curve-{metric}.svg").read_text()
         colours = dict.fromkeys(re.findall("|".join(PALETTE), drawn))
         assert set(colours) == {PALETTE[order.index(arm)] for arm in arms}
+
+
+def test_curves_are_means_over_all_seeds_or_are_not_drawn(tmp_path: Path) -> None:
+    plan = fake_study.plan_of(read_study(find_study("objectives")))
+    jobs = [Job("rtd", 1.0, seed) for seed in (1, 2)]
+    for job in jobs:
+        fake_study.write_run(job.folder(tmp_path), plan, job)
+    rows = (jobs[1].folder(tmp_path) / "metrics.jsonl").read_text().splitlines(keepends=True)
+    kept = [row for row in rows if '"eval"' not in row or rows.index(row) > 12]  # the second seed was evaluated less often
+    (jobs[1].folder(tmp_path) / "metrics.jsonl").write_text("".join(kept))
+    found = gather(plan, [runner.stand(tmp_path, job, plan) for job in jobs])
+    assert 1 < len(found["curves"]["rtd"]["auc"]["flops"]) < 10
 
 
 def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
