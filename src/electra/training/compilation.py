@@ -34,16 +34,20 @@ SHAPES = 64  # compiled forms of a layer that are kept: generator and discrimina
 def worth_it(run: Run) -> bool:
     """Whether the run is to be compiled: as its recipe says, or for `auto` by how long it will last.
 
-    On a CPU dropout makes compiled layers slower than plain ones: their random numbers are drawn one at a time.
+    On a CPU compiled layers with dropout are no faster than plain ones.
     """
-    model, setting, text = run.recipe.model, run.recipe.training.compile, run.recipe.training.budget
+    setting, text = run.recipe.training.compile, run.recipe.training.budget
     if setting != "auto":
         return setting == "on"
-    if run.device.type == "cpu" and max(model.dropout, model.attention_dropout) > 0:
+    if drops(run) and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
     expected = amount if unit == "seconds" else run.total_steps * run.flops_per_step / ASSUMED_FLOPS[run.device.type]
     return expected >= WORTH_SECONDS and compiler_for(run.device)
+
+
+def drops(run: Run) -> bool:
+    return max(run.recipe.model.dropout, run.recipe.model.attention_dropout) > 0
 
 
 def compiler_for(device: torch.device) -> bool:
@@ -56,10 +60,13 @@ def compiler_for(device: torch.device) -> bool:
 def compile_layers(run: Run) -> str | None:
     """Compile the layers of every network of the run and try them on its next rows. What went wrong is told, and undone."""
     import torch._dynamo
+    import torch._inductor.config
 
     cache = Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "compiled"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)  # type: ignore[assignment]
+    if drops(run) and run.device.type == "cpu":
+        torch._inductor.config.fallback_random = True  # its own numbers are drawn one at a time: a third slower than torch's
     for layer in layers(run.pair):
         layer.compile(dynamic=False)
     run.compiled = True
