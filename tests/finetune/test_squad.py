@@ -25,7 +25,7 @@ from electra.finetune.context_windows import Arrangement, Context, best_window, 
 from electra.finetune.dataset import choose_task, read_dataset
 from electra.finetune.features import NO_TARGET, Batch, Tokens, collate, epoch_order
 from electra.finetune.predict import predict
-from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, Prediction, QuestionAnswering, Span, plain_spans
+from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, Prediction, QuestionAnswering, Span, beam_spans, plain_spans
 from electra.finetune.readers import JointReader
 from electra.finetune.runner import finetune, prepare, resolve
 from electra.finetune.settings import Settings
@@ -297,6 +297,25 @@ def test_the_best_spans_are_those_of_looking_at_all() -> None:
     every = [(inner[i, 0] + inner[j, 1], i, j) for i in range(12) for j in range(i, min(12, i + 4)) if window.judged[i]]
     found = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
     assert found == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
+
+
+def test_of_the_beam_only_judged_beginnings_and_ends_within_reach_are_answers() -> None:
+    offsets = np.stack([np.arange(6), np.arange(1, 7)], -1)
+    arrangement = Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
+    window = cut(np.array([5]), Context(np.arange(6), offsets), arrangement, 40, 9)[0]
+    window = replace(window, judged=np.array([True, True, False, True, True, True]))
+    places, ends = np.zeros(BEAM), np.zeros((BEAM, BEAM))  # [CLS], which is no part of the context
+    logits, end_logits = np.full(BEAM, -9.0), np.full((BEAM, BEAM), -9.0)
+    logits[:3], places[:3] = (-1.0, -2.0, -3.0), window.first + np.array([1, 2, 4])  # the second is judged elsewhere
+    end_logits[:3, :4] = (-0.5, -1.0, -1.5, -2.0)
+    ends[0, :4] = window.first + np.array([2, 1, 4, 0])  # two tokens, one, four, one before the beginning
+    ends[1, :4] = window.first + np.array([2, 3, 4, 5])
+    ends[2, :4] = window.first + np.array([6, 5, 4, 3])  # the first lies behind the context
+    output = np.concatenate([np.zeros(3), logits, places, end_logits.ravel(), ends.ravel()])
+    kept = [(1, 2, -1.0, -0.5), (1, 1, -1.0, -1.0), (4, 5, -3.0, -1.0), (4, 4, -3.0, -1.5)]
+    assert beam_spans(window, output, longest=3, count=9) == kept
+    assert beam_spans(window, output, longest=4, count=9) == [*kept[:2], (1, 4, -1.0, -1.5), *kept[2:]]
+    assert beam_spans(window, output, longest=3, count=2) == kept[:2]
 
 
 def test_the_lowest_belief_in_no_answer_of_all_windows_counts() -> None:
