@@ -29,6 +29,12 @@ def test_calibration_is_judged_on_the_half_that_nothing_was_fitted_on() -> None:
     assert sure.temperature == pytest.approx(3, rel=0.07)
     assert value(sure.by_map["as it is"]["ece"]) > 0.05
     assert value(sure.by_map["temperature"]["ece"]) < 0.025
+    said = calibration.headline({calibration.HUMAN: sure})
+    assert list(said.values()) == [sure.by_map["as it is"]["ece"], sure.by_map["temperature"]["ece"], sure.by_map["as it is"]["explained"]]
+    errors_of, parts_of, _ = calibration.tables({("m", calibration.HUMAN): sure})
+    assert [row[3] for row in errors_of.rows] == [found["ece"] for found in sure.by_map.values()]
+    part = dict(zip(parts_of.columns[2:], map(value, parts_of.rows[0][2:]), strict=True))  # type: ignore[arg-type]
+    assert part["Brier"] == pytest.approx(part["reliability"] - part["resolution"] + part["uncertainty"] + part["within bins"])
     mean_p, share, low, high = fair.curves["as it is"]
     assert np.abs(mean_p - share).max() < 0.08 and (low <= share + 1e-9).all() and (share <= high + 1e-9).all()
 
@@ -36,9 +42,9 @@ def test_calibration_is_judged_on_the_half_that_nothing_was_fitted_on() -> None:
 def test_what_was_fitted_is_not_judged_on_the_same_words() -> None:
     """Isotonic regression is without error on its own half, whatever the noise; on the other half it is not. Halves are of sentences."""
     draw = np.random.default_rng(1)
-    sentence = np.repeat(np.arange(100), 4)
-    wrong = np.repeat(draw.random(100) < 0.4, 4).astype(float)
-    judged = calibration.Judged(np.repeat(draw.normal(size=100), 4), wrong, sentence)  # a sentence's words are all alike
+    sentence = np.repeat(np.arange(80), 40)
+    wrong = np.repeat(draw.random(80) < 0.4, 40).astype(float)
+    judged = calibration.Judged(np.repeat(draw.normal(size=80), 40), wrong, sentence)  # a sentence's words are all alike
     found = calibration.calibrate(judged, calibration.Config(resamples=5))
     assert value(found.by_map["isotonic"]["ece"]) > 0.05
 

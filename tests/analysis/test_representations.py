@@ -298,6 +298,31 @@ def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> No
     assert not any("yardstick" in note for note in report.notes)
 
 
+def test_encoders_of_other_depths_are_compared_at_their_last_ones_too(tmp_path: Path, data: Path) -> None:
+    models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
+    report = ask("layer_similarity", models, data)
+    mine, theirs = common_words(encoders_of(models, False), treebank([data / "en-dev.conllu"], 0), quiet).vectors
+    last = report.headline["CKA with two, last depth"]
+    assert last.value == pytest.approx(cka(Features(mine[-1]), Features(theirs[-1])), abs=1e-6)
+    table = next(table for table in report.tables if table.title == "CKA of one and two")
+    assert [row[0] for row in table.rows] == ["0", "1", "2", "2 and 3"] and table.rows[-1][1] == last
+    assert table.rows[-1][2] == pytest.approx(cka(Features(mine[-1]), Features(theirs[-1]), debiased=False), abs=1e-6)
+    matrix = next(figure for figure in report.figures if figure.name == "cka-1")
+    assert matrix.series[1].y[3] == pytest.approx(cka(Features(mine[1]), Features(theirs[3])), abs=1e-6)  # rows: one's depths
+
+
+def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
+    model = small.model(tmp_path, "one")
+    report = ask("attention", [model], data)
+    looked = attention.look(encoders_of([model], False)[0], treebank([data / "en-dev.conllu"], 0), quiet)
+    means = looked.sums["entropy"].sum(0) / looked.tokens.sum()  # [layers, heads]
+    tables = {table.title: table for table in report.tables}
+    assert [row[1].value for row in tables["Entropy of attention, mean of the heads"].rows] == pytest.approx(means.mean(1).tolist())  # type: ignore[union-attr]
+    assert [(row[0], row[1]) for row in tables["Each head"].rows] == [
+        (f"{layer + 1}.{head + 1}", pytest.approx(means[layer, head])) for layer in range(2) for head in range(means.shape[1])
+    ]
+
+
 def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> None:
     first, second = np.array([[1.0, 0], [0, 2], [0, 0]]), np.array([[3.0, 0], [4, 0], [1, 1]])
     assert sentence_similarity.cosines(np.concatenate([first, second]).astype(np.float32)).tolist() == [1, 0, 0]
