@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -10,7 +11,9 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 import toy
@@ -226,6 +229,20 @@ def test_a_worker_that_leaves_no_score_has_failed(
     monkeypatch.setattr("electra.ablate.runner.open_worker", Forgetful)
     assert main([*command, "--seeds", "1"]) == 1
     assert "rtd, seed 1 failed: the worker ended with code 0" in capsys.readouterr().out
+
+
+def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+) -> None:
+    assert main([*command, "--seeds", "1"]) == 0
+    job = plan.Job("rtd", 1.0, 5)
+    monkeypatch.setattr(worker, "start", lambda *_, **__: contextlib.nullcontext(SimpleNamespace(step=1, seconds=1.0, telemetry=Mock())))
+    monkeypatch.setattr(worker, "train", lambda run, stop: True)
+    monkeypatch.setattr(worker, "score", lambda *_: None)
+    with StopRequest() as stop:
+        stop.received = signal.SIGTERM
+        assert worker.run_job(tmp_path / "out", job, 1, stop) == 143
+    assert not (job.folder(tmp_path / "out") / "score.json").exists()
 
 
 def test_the_panel_is_asked_about_the_full_size_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
