@@ -1,0 +1,61 @@
+"""The first signal asks, the second one ends; and what a run says when its processes have changed in number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy
+
+from electra.training import checkpoint, loop
+from electra.training.distributed import World
+from electra.training.run import start
+from electra.training.signals import EXIT_CODES, StopRequest
+
+STUBBORN = """
+import time
+from electra.training.signals import StopRequest
+with StopRequest() as stop:
+    print("ready", flush=True)
+    while not stop.received:
+        time.sleep(0.01)
+    print("asked", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", list(EXIT_CODES))
+def test_the_second_signal_ends_the_process_at_once(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for expected in ("ready", "asked"):
+            assert process.stdout.readline().strip() == expected
+            process.send_signal(number)
+        assert process.wait(10) == EXIT_CODES[number]
+
+
+def test_handlers_are_put_back() -> None:
+    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert stop.received == signal.SIGUSR1 and stop.exit_code == 143
+    assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
+
+
+def test_another_number_of_processes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with start(toy.recipe(), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
+        assert loop.train(run, stop)
+    restore = checkpoint.restore
+
+    def restored(*given: Any) -> dict[str, Any]:
+        return restore(*given) | {"world_size": 2}
+
+    monkeypatch.setattr(checkpoint, "restore", restored)
+    with start(toy.recipe(), tmp_path, toy.store(), World()):
+        pass
+    assert "continuing on 1 processes what 2 began: not bit-exact" in (tmp_path / "log.txt").read_text()
