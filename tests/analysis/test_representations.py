@@ -308,13 +308,15 @@ def test_encoders_of_other_depths_are_compared_at_their_last_ones_too(tmp_path: 
     assert [row[0] for row in table.rows] == ["0", "1", "2", "2 and 3"] and table.rows[-1][1] == last
     assert table.rows[-1][2] == pytest.approx(cka(Features(mine[-1]), Features(theirs[-1]), debiased=False), abs=1e-6)
     matrix = next(figure for figure in report.figures if figure.name == "cka-1")
-    assert matrix.series[1].y[3] == pytest.approx(cka(Features(mine[1]), Features(theirs[3])), abs=1e-6)  # rows: one's depths
+    assert matrix.series[2].y[1] == pytest.approx(cka(Features(mine[2]), Features(theirs[1])), abs=1e-6)  # rows: depths of "one"
 
 
 def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
     model = small.model(tmp_path, "one")
     report = ask("attention", [model], data)
-    looked = attention.look(encoders_of([model], False)[0], treebank([data / "en-dev.conllu"], 0), quiet)
+    encoder, sentences = encoders_of([model], False)[0], treebank([data / "en-dev.conllu"], 0)
+    looked, alone = (attention.look(encoder, some, quiet) for some in (sentences, sentences[3:4]))
+    assert alone.sums["entropy"][0] == pytest.approx(looked.sums["entropy"][3], rel=1e-5)  # whatever the company
     means = looked.sums["entropy"].sum(0) / looked.tokens.sum()  # [layers, heads]
     tables = {table.title: table for table in report.tables}
     assert [row[1].value for row in tables["Entropy of attention, mean of the heads"].rows] == pytest.approx(means.mean(1).tolist())  # type: ignore[union-attr]
