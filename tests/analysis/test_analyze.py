@@ -294,4 +294,5 @@ def test_an_interval_is_shown_beside_its_number() -> None:
     shown = str(probes.Interval(0.25, "score", 0.2, 0.3).__html__())
     assert '<data value="0.25">0.250</data>' in shown and '<data value="0.2">0.200</data>' in shown
     assert "[" not in str(probes.Interval(0.25, "score").__html__())
+    assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == probes.Interval(0.25, "score", 0.2, 0.3)
     assert running.ENDING == probes.ENDING and running.FORMAT == probes.FORMAT  # two rooms that may not import each other
