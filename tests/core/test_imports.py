@@ -26,7 +26,6 @@ MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "ablate": {"training", "finetune", "objectives", "interop", "model", "data"},
     "evaluate": {"finetune", "analysis", "interop", "training", "model", "data"},
     "report": set(),
-    "demo": {"analysis", "interop"},
 }
 
 

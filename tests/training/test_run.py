@@ -20,7 +20,7 @@ from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderErr
 from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
-from electra.training.run import Run, build_run, start
+from electra.training.run import Run, WarmStart, build_run, start
 from electra.training.signals import StopRequest
 from electra.training.telemetry import read_rows
 
@@ -44,6 +44,14 @@ def test_the_record_is_complete(tmp_path: Path) -> None:
     assert first["loss"] == pytest.approx(first["losses"]["mlm"] + 50 * first["losses"]["rtd"], rel=1e-6)
     record = read_toml(tmp_path / "run" / "run.toml")
     assert record["training"]["steps"] == 6 and record["identity"]["data"] == "toy" and record["discriminator"]["hidden_size"] == 128
+
+
+def test_what_is_said_of_the_networks_to_begin_from_reaches_the_log(tmp_path: Path) -> None:
+    warm = WarmStart({"discriminator": "there", "generator": ""}, None, None, lambda pair: ("two tables differ",))
+    for _ in range(2):  # said once: not again by the run that continues
+        with start(toy.recipe(), tmp_path, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
+            assert loop.train(run, stop)
+    assert [row["message"] for row in read_rows(tmp_path / "metrics.jsonl") if row.get("event") == "warning"] == ["two tables differ"]
 
 
 def test_micro_batches_change_nothing(tmp_path: Path) -> None:

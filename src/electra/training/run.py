@@ -61,6 +61,7 @@ class Run:
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
     saved: int = -1  # the step of the newest checkpoint
+    notes: tuple[str, ...] = ()  # on the networks it began from
     evaluated: set[int] = field(default_factory=set)
     alarmed: bool = False  # the collapse alarm rings once
     compiled: bool = False  # its layers are
@@ -179,7 +180,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         identity["output"] = objective.output
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
-        warm.load(pair)
+    notes = warm.load(pair) if warm is not None else ()
     objective.connect(pair)
     return Run(
         recipe=recipe,
@@ -197,6 +198,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         flops_per_step=objective.sequence_flops(shapes, training.length) * training.batch_size,
         identity=identity,
         total_steps=training.steps or 0,
+        notes=notes,
     )
 
 
@@ -226,8 +228,10 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
         run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
         if state.get("world_size", world.size) != world.size:
             warnings.append(f"continuing on {world.size} processes what {state['world_size']} began: not bit-exact")
-    elif recorded is None and world.leads:
-        durable.commit_file(folder / "run.toml", write_toml(record(run, name)).encode())
+    else:
+        warnings.extend(run.notes)
+        if recorded is None and world.leads:
+            durable.commit_file(folder / "run.toml", write_toml(record(run, name)).encode())
     rows = run.telemetry.open(run.step)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)
