@@ -83,9 +83,10 @@ class _LossAndSample(torch.autograd.Function):
         uniforms_M: Tensor | None,
         sampling: Sampling,
         rule: Rule | None,
+        learning: bool,
         *extras_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        needs_gradient = any(ctx.needs_input_grad)
+        needs_gradient = learning and any(ctx.needs_input_grad)  # the latter speaks of the weights, also where no gradient is kept
         device = hidden_ME.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ME.dtype
         M, V = hidden_ME.shape[0], table_VE.shape[0]
@@ -105,7 +106,8 @@ class _LossAndSample(torch.autograd.Function):
                 target = targets_M[part, None]
                 maximum = logits.amax(-1)
                 at_target = logits.gather(1, target).squeeze(1)
-                guessed[part] = at_target == maximum
+                # bfloat16 logits are often equal. In training a tie counts as right: finding the first of them costs a pass more.
+                guessed[part] = at_target == maximum if needs_gradient else logits.argmax(-1) == targets_M[part]
                 reshaped = _reshape(logits, target, sampling) if uniforms_M is not None and sampling != Sampling() else None
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
@@ -137,7 +139,7 @@ class _LossAndSample(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         grad_hidden, grad_table, grad_bias, *grad_extras = (saved * grads[0] for saved in ctx.saved_tensors)
-        return grad_hidden, grad_table, grad_bias, None, None, None, None, *grad_extras
+        return grad_hidden, grad_table, grad_bias, None, None, None, None, None, *grad_extras
 
 
 def _reshape(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
@@ -218,6 +220,6 @@ def _run(  # noqa: PLR0917
     head = generator.head
     hidden_ME = head.norm(F.gelu(head.dense(hidden_MD)))
     outcome: tuple[Tensor, Tensor, Tensor] = _LossAndSample.apply(  # type: ignore[no-untyped-call]
-        hidden_ME, generator.encoder.token_table(), head.bias, targets_M, uniforms_M, sampling, rule, *extras_M
+        hidden_ME, generator.encoder.token_table(), head.bias, targets_M, uniforms_M, sampling, rule, torch.is_grad_enabled(), *extras_M
     )
     return outcome
