@@ -134,6 +134,7 @@ def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Pa
     costs = rehearsal.Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
     free = build_run(toy.recipe(), tmp_path, toy.store(), World())
     assert costs.steps_in(1000.0, free) == (1000 - 11 * 10 - 20 * 5) / 2  # a tenth and a twentieth of the run apart
+    assert costs.steps_in(60.0, free) == 60 / 2 / 2  # which cost more than there is: half is for updates all the same
     set_by_hand = build_run(toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World())
     assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
 

@@ -28,11 +28,12 @@ class Costs:
     checkpoint: float = 0.0
 
     def steps_in(self, seconds: float, run: Run) -> float:
-        """Updates that fit, with the evaluations and checkpoints that belong to them."""
+        """Updates that fit, with the evaluations and checkpoints that belong to them. At least half of the time is for updates: a short
+        budget on a slow machine would buy nothing but evaluations, so there it is exceeded."""
         evaluations, checkpoints = run.recipe.training.evaluate_every, run.recipe.training.checkpoint_every
         each = self.update + (self.evaluation / evaluations if evaluations else 0) + (self.checkpoint / checkpoints if checkpoints else 0)
         once = (1 if evaluations else 11) * self.evaluation + (0 if checkpoints else 20) * self.checkpoint
-        return (seconds - once) / each
+        return max(seconds - once, seconds / 2) / each
 
     def __str__(self) -> str:
         parts = {"an update": self.update, "an evaluation": self.evaluation, "a checkpoint": self.checkpoint}
