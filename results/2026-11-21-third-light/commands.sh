@@ -20,6 +20,7 @@ for arm in long-rtd long-mlm random; do
     finetune $arm-sst2-1e-3 $run --task sst2 --data "$DATA/glue/sst-2" --seeds 3 --learning-rate 1e-3 --limit-train 6000 "${fresh[@]}"
     finetune $arm-cola-1e-3 $run --task cola --data "$DATA/glue/cola" --seeds 3 --learning-rate 1e-3 "${fresh[@]}"
     finetune $arm-cola10-5e-4 $run --task cola --data "$DATA/glue/cola" --seeds 1 --learning-rate 5e-4 --epochs 10 "${fresh[@]}"
+    finetune $arm-cola10-5e-4-b $run --task cola --data "$DATA/glue/cola" --seed 1 --seeds 2 --learning-rate 5e-4 --epochs 10 "${fresh[@]}"
     # All of SST-2: seed 0, then seeds 1 and 2
     finetune $arm-sst2full-1e-3 $run --task sst2 --data "$DATA/glue/sst-2" --seeds 1 --batch-size 64 --learning-rate 1e-3 "${fresh[@]}"
     finetune $arm-sst2full-1e-3-b $run --task sst2 --data "$DATA/glue/sst-2" --seed 1 --seeds 2 --batch-size 64 --learning-rate 1e-3 "${fresh[@]}"
@@ -27,3 +28,8 @@ for arm in long-rtd long-mlm random; do
 done
 .venv/bin/python benchmarks/panel.py "$DATA" "$OUT/long-rtd" "$OUT/long-mlm"
 .venv/bin/python results/collect.py results/2026-11-21-third-light "$OUT" long-rtd long-mlm
+
+# What it knows: every probe, then human errors once more beside a fine-tuned detector. The .probe.json files are in probes/.
+finetune long-rtd-ged long-rtd --task ged --data "$DATA/ged/fce-rei" --learning-rate 1e-3 --limit-train 8000 --epochs 2
+electra analyze "$OUT/long-rtd" --against "$OUT/long-mlm" --probe all --probe-option minimal_pairs.limit=50 --data "$DATA" --out "$OUT/probes"
+electra analyze "$OUT/long-rtd" --probe errors --probe-option errors.detector="$OUT/finetuned/long-rtd-ged" --data "$DATA" --out "$OUT/probes"
