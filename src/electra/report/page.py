@@ -39,6 +39,21 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Interval(Number):
+    """A number with the ends of its interval."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __html__(self) -> str:
+        shown = super().__html__()
+        if self.low is None or self.high is None:
+            return shown
+        ends = Number(self.low, self.kind), Number(self.high, self.kind)
+        return Markup('{} <span class="none interval">[{}, {}]</span>').format(shown, *ends)
+
+
+@dataclass(frozen=True)
 class Text:
     """A paragraph. `tone`: a quiet remark, or a warning that should not be missed."""
 

@@ -6,35 +6,17 @@ Every number comes from the files `NAME.probe.json`; nothing is computed here. F
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from markupsafe import Markup
 
 from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, figures
-from electra.report.page import Block, Fold, Number, Panel, Panels, Section, Table, Text, render, write
+from electra.report.page import Block, Fold, Interval, Number, Panel, Panels, Section, Table, Text, render, write
 
 ENDING = ".probe.json"
 PAGE = "analysis.html"
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Interval(Number):
-    """A number with the ends of its interval."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def __html__(self) -> str:
-        shown = super().__html__()
-        if self.low is None or self.high is None:
-            return shown
-        ends = Number(self.low, self.kind), Number(self.high, self.kind)
-        return Markup('{} <span class="none interval">[{}, {}]</span>').format(shown, *ends)
 
 
 def write_page(folder: Path) -> Path:

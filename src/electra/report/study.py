@@ -16,26 +16,12 @@ from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, figures
 from electra.report.glossary import METRICS
-from electra.report.page import Block, Facts, Fold, Number, Panel, Panels, Section, Table, Text, render, write
+from electra.report.page import Block, Facts, Fold, Interval, Number, Panel, Panels, Section, Table, Text, render, write
 
 RESULTS, PAGE = "results.json", "report.html"
 FORMAT = 2
 SCALE = "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never the values."
 PAPER_COLUMN = "Paper (another scale)"
-
-
-@dataclass(frozen=True)
-class Spread(Number):
-    """A mean with its 95 % interval behind it."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def __html__(self) -> str:
-        shown = super().__html__()
-        if self.low is None or self.high is None:
-            return shown
-        return Markup('{} <span class="none">[{}, {}]</span>').format(shown, Number(self.low, self.kind), Number(self.high, self.kind))
 
 
 @dataclass(frozen=True)
@@ -181,7 +167,7 @@ def _test_table(results: Mapping[str, Any], metric: str) -> Table:
         against = one.get("against_baseline") or {}
         row: list[object] = [
             title_of(results, name) + (" (baseline)" if name == study["baseline"] else ""),
-            Spread(one.get("mean"), "score", one.get("low"), one.get("high")),
+            Interval(one.get("mean"), "score", one.get("low"), one.get("high")),
             Number(one.get("sd"), "score"),
             Change(against.get("difference")),
             _between(against.get("low"), against.get("high")),
@@ -224,7 +210,7 @@ def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
         rows = []
         for name, arm in arms.items():
             cells = [arm["scores"].get(metric, {}) for metric in group]
-            rows.append([title_of(results, name), *(Spread(one.get("mean"), "score", one.get("low"), one.get("high")) for one in cells)])
+            rows.append([title_of(results, name), *(Interval(one.get("mean"), "score", one.get("low"), one.get("high")) for one in cells)])
         blocks.append(Table(["Arm", *(metric_title(results, metric) for metric in group)], rows))
     lead = (
         "Held-out pre-training metrics are of the last evaluation. Language-model losses are of the small generator where an arm has one."
