@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "electra"
-LEAVES = {"errors", "seeds", "durable", "config"}
+LEAVES = {"errors", "seeds", "durable", "ownership", "config"}
 MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "errors": set(),
     "seeds": set(),
     "durable": set(),
+    "ownership": set(),
     "config": set(),
     "data": set(),
     "model": set(),

@@ -22,6 +22,7 @@ from electra.ablate.study import Arm, Study, arm_recipe
 from electra.config import differences
 from electra.data.store import TokenStore
 from electra.errors import ConfigError, ElectraError, RunFolderError
+from electra.ownership import refuse_differences
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
@@ -152,18 +153,11 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
     changed = differences(old, now)
     new = {f"arms.{name}" for name in plan["fixed"]["arms"] if name not in recorded["fixed"]["arms"]}
     changed = [entry for entry in changed if entry[0] not in new]
-    if changed:
-        listed = "; ".join(f"{name} was {_short(a)}, now {_short(b)}" for name, a, b in changed[:4])
-        more = f"; and {len(changed) - 4} more" if len(changed) > 4 else ""
-        raise RunFolderError(f"holds another study: {listed}{more}", where=out, fix="Use the same settings, or another --out")
+    refuse_differences(out, "study", changed, most=4)
 
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
-
-
-def _short(value: Any) -> str:
-    return "absent" if value is None else "there" if isinstance(value, Mapping) else str(value)[:24]
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.cli.arguments import Positional, Repeated
-from electra.errors import ConfigError, RunFolderError, nearest
+from electra.errors import ConfigError, nearest
+from electra.ownership import refuse_strangers
 
 if TYPE_CHECKING:
     from electra.ablate.study import Study
@@ -53,6 +54,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra import durable
+    from electra.ablate.plan import RECORD
     from electra.ablate.study import find_study, read_study
     from electra.training.signals import StopRequest
 
@@ -64,21 +66,11 @@ def run(arguments: Arguments) -> int:
     for name in arguments.arm:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", where="--arm", fix=nearest(name, list(study.arms)))
-    _refuse_strangers(arguments.out)
+    refuse_strangers(arguments.out, RECORD, "a study", beside=("store", "tokenizer", "log.txt"))
     with durable.lock(arguments.out):
         store = _open_store(arguments, study)
         with StopRequest() as stop:
             return _run_study(arguments, study, store, stop)
-
-
-def _refuse_strangers(out: Path) -> None:
-    from electra.ablate.plan import RECORD
-
-    if out.exists() and not out.is_dir():
-        raise RunFolderError("is a file, not a folder", where=out, fix="Choose another --out")
-    strangers = [path.name for path in out.glob("*") if path.name not in ("store", "tokenizer", "log.txt") and path.name[0] != "."]
-    if strangers and not (out / RECORD).exists():
-        raise RunFolderError(f"holds files that are not a study ({strangers[0]}, ...)", where=out, fix="Choose another --out")
 
 
 def _open_store(arguments: Arguments, study: Study) -> TokenStore:

@@ -32,6 +32,7 @@ from electra.finetune.settings import Settings
 from electra.finetune.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import load
+from electra.ownership import refuse_differences, refuse_strangers
 from electra.training.precision import pick_device
 
 Say = Callable[[str], None]
@@ -175,10 +176,8 @@ def make_plan(title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes
 def refuse_changes(out: Path, plan: Mapping[str, Any]) -> None:
     """Models and tasks may be added to a folder or left out; those it has already must be what they were."""
     path = out / RECORD
+    refuse_strangers(out, RECORD, "an evaluation")
     if not path.exists():
-        strangers = sorted(entry.name for entry in out.iterdir() if not entry.name.startswith("."))
-        if strangers:
-            raise RunFolderError(f"holds files that are not an evaluation ({strangers[0]}, ...)", where=out, fix="Choose another --out")
         return
     old = durable.read_json(path, RunFolderError, fix="Choose another --out")["plan"]
     changed = differences({"suite": old["suite"]}, {"suite": plan["suite"]})
@@ -186,9 +185,7 @@ def refuse_changes(out: Path, plan: Mapping[str, Any]) -> None:
         for name in old[part].keys() & plan[part].keys():
             changed += differences(old[part][name], plan[part][name], f"{name}.")
     changed = [change for change in changed if not change[0].endswith(".source")]  # the same weights may lie elsewhere
-    if changed:
-        listed = "; ".join(f"{name} was {str(a)[:24]}, now {str(b)[:24]}" for name, a, b in sorted(changed, key=lambda change: change[0]))
-        raise RunFolderError(f"holds another evaluation: {listed}", where=out, fix="Use the same settings, or another --out")
+    refuse_differences(out, "evaluation", sorted(changed, key=lambda change: change[0]))
 
 
 def write(measured: Measured) -> dict[str, Any]:

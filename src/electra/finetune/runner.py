@@ -39,6 +39,7 @@ from electra.interop.card import Card
 from electra.interop.huggingface import digest, save_finetuned, weights_of, write_model
 from electra.interop.load import Loaded, load
 from electra.model.sizes import EncoderConfig
+from electra.ownership import refuse_differences, refuse_strangers
 from electra.training.precision import pick_device, pick_precision
 
 RESULTS = "all_results.json"
@@ -152,16 +153,12 @@ def environment(job: Job) -> dict[str, Any]:
 def refuse_changes(out: Path, record: dict[str, Any]) -> None:
     """A folder goes on with the settings, data and model it began with, or not at all."""
     path = out / RECORD
+    refuse_strangers(out, RECORD, "a fine-tuning")
     if not path.exists():
-        strangers = sorted(entry.name for entry in out.iterdir() if not entry.name.startswith("."))
-        if strangers:
-            raise RunFolderError(f"holds files that are not a fine-tuning ({strangers[0]}, ...)", where=out, fix="Choose another --out")
         return
     old, new = durable.read_json(path, RunFolderError), json.loads(json.dumps(record))
     changed = [entry for part in ("settings", "identity") for entry in differences(old.get(part, {}), new[part])]
-    if changed:
-        listed = "; ".join(f"{name} was {str(a)[:24]}, now {str(b)[:24]}" for name, a, b in changed)
-        raise RunFolderError(f"holds another fine-tuning: {listed}", where=out, fix="Use the same settings, or another --out")
+    refuse_differences(out, "fine-tuning", changed)
 
 
 def logging_to(path: Path, say: Say) -> Say:

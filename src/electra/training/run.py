@@ -18,11 +18,12 @@ from electra import durable, objectives, seeds
 from electra.config import differences, merge, read_toml, write_toml
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
-from electra.errors import ConfigError, RunFolderError
+from electra.errors import ConfigError
 from electra.model.pair import Discriminator, Generator, Pair, build_pair
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.objectives.parts.statistics import Statistics
+from electra.ownership import refuse_differences, refuse_strangers
 from electra.training import budget, checkpoint, compilation
 from electra.training.distributed import World
 from electra.training.optimizer import Optimizer
@@ -309,12 +310,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """The run.toml of a folder, None for a new or empty one; refuses a folder that holds something else."""
     if (folder / "run.toml").exists():
         return read_toml(folder / "run.toml")
-    if folder.exists() and not folder.is_dir():
-        raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another --out")
-    expected = ("store", "tokenizer", "log.txt")  # what a run killed before its first step leaves
-    strangers = [path.name for path in folder.glob("*") if path.name not in expected and not path.name.startswith(".")]
-    if strangers:
-        raise RunFolderError(f"holds files that are not a run ({strangers[0]}, ...)", where=folder, fix="Choose another --out")
+    refuse_strangers(folder, "run.toml", "a run", beside=("store", "tokenizer", "log.txt"))
     return None
 
 
@@ -324,9 +320,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     now = {**run.recipe.to_sections(), "identity": run.identity}
     changed = [(name, a, b) for name, a, b in differences(with_defaults(old), with_defaults(now)) if name not in HARMLESS]
     changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
-    if changed:
-        listed = "; ".join(f"{name} was {_short(a)}, now {_short(b)}" for name, a, b in changed)
-        raise RunFolderError(f"holds another run: {listed}", where=run.folder, fix="Use the same settings, or another --out")
+    refuse_differences(run.folder, "run", changed)
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,7 +334,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items() if inner is not None}
     return list(value) if isinstance(value, tuple) else value
-
-
-def _short(value: Any) -> str:
-    return str(value)[:24]
