@@ -25,7 +25,7 @@ def refuse_strangers(folder: Path, record: str, kind: str, beside: Collection[st
         raise RunFolderError(f"holds files that are not {kind} ({strangers[0]}{more})", where=folder, fix="Choose another --out")
 
 
-def refuse_differences(folder: Path, kind: str, changed: Sequence[tuple[str, Any, Any]], most: int | None = None) -> None:
+def refuse_differences(folder: Path, kind: str, changed: Sequence[tuple[str, Any, Any]], most: int | None = None, fix: str = "") -> None:
     """Refuse to go on where settings differ from those recorded, naming each, or the first `most` of them.
 
     changed: as `electra.config.differences` gives it.
@@ -34,4 +34,4 @@ def refuse_differences(folder: Path, kind: str, changed: Sequence[tuple[str, Any
         return
     listed = "; ".join(f"{name} was {str(old)[:24]}, now {str(new)[:24]}" for name, old, new in changed[:most])
     more = f"; and {len(changed[most:])} more" if most is not None and changed[most:] else ""
-    raise RunFolderError(f"holds another {kind}: {listed}{more}", where=folder, fix="Use the same settings, or another --out")
+    raise RunFolderError(f"holds another {kind}: {listed}{more}", where=folder, fix=fix or "Use the same settings, or another --out")

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import time
@@ -288,6 +289,28 @@ def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
     assert "Missing: detection, seed 3." in page.read_text()
     assert main([*command, "--seeds", "3"]) == 0
     assert scorer.started[5:] == ["rtd3"] and results_of(out)["complete"]
+
+
+def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(command: list[str], tmp_path: Path, scorer: type[Scorer]) -> None:
+    assert main([*command, "--seeds", "1"]) == 0
+    for arm in ("mlm", "rtd"):
+        rows = [
+            {"kind": "train", "step": 1},
+            {"kind": "eval", "step": 30, "flops": 1e9, "seconds": 1.0, "metrics": {"auc": 0.7}},
+            {"kind": "train", "step": 30},
+        ]
+        folder = tmp_path / "out" / "arms" / arm / "seed-1"
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    there = tmp_path / "elsewhere"
+    kept = runpy.run_path(str(Path(__file__).parents[2] / "results" / "keep_study.py"))["keep"]
+    assert kept(tmp_path / "out", there) == ["arms/mlm/seed-1", "arms/rtd/seed-1"]
+    assert not any(str(tmp_path) in path.read_text() for path in there.rglob("*") if path.is_file())
+    (tmp_path / "out").rename(tmp_path / "gone")
+
+    assert main([str(there) if word == str(tmp_path / "out") else word for word in command]) == 0
+    assert scorer.started[2:] == ["mlm2", "rtd2"]
+    scores = results_of(there)["budgets"][0]["arms"]["rtd"]["scores"]
+    assert scores["pos"]["by_seed"] == {"1": 0.6, "2": 0.7} and scores["auc"]["by_seed"] == {"1": 0.7}
 
 
 def test_a_study_keeps_its_panel_when_a_later_command_names_none(command: list[str], tmp_path: Path, scorer: type[Scorer]) -> None:

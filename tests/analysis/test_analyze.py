@@ -204,6 +204,7 @@ def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
         (["pair", "--probe", "errors", "--over-training", "--against", "twin"], "follows one run"),
         (["pair", "--probe", "errors", "--against", "pair"], "named twice"),
         (["nowhere", "--probe", "errors"], "nowhere"),
+        (["nowhere", "--probe", "all"], "nowhere: not a folder here"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(  # noqa: PLR0917

@@ -6,6 +6,7 @@ import pytest
 
 from electra.cli import detect, pretrain
 from electra.cli.arguments import parse
+from electra.cli.main import main
 from electra.errors import ConfigError
 
 
@@ -34,3 +35,10 @@ def test_no_other_word_is_taken_for_an_answer() -> None:
     assert (made.text, made.json) == ("True", True)
     with pytest.raises(ConfigError):
         pretrain.parse(["--tokenizer.lowercase", "maybe"])
+
+
+@pytest.mark.parametrize(("verb", "shown"), [("detect", "MODEL [TEXT]"), ("predict", "MODEL FILE"), ("prepare", "CORPUS")])
+def test_positional_arguments_are_called_by_their_names(verb: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    assert capsys.readouterr().out.splitlines()[0].endswith(shown)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import toy_task
+from plain_loop import groups_with_decay, losses_of
 
 from electra.errors import ConfigError, RunFailed
 from electra.finetune.dataset import choose_task, read_dataset
@@ -129,35 +130,15 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     with open(regression_folder / "train.csv", newline="") as file:
         data = list(csv.DictReader(file))
     classes = ["1.0", "3.5", "6.0"]
-    optimizer = torch.optim.AdamW(their_groups(theirs, 2e-3, 0.7), betas=(0.9, 0.999), eps=1e-6)
-    peaks = [group["lr"] for group in optimizer.param_groups]
     order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
-    losses = []
-    for step in range(20):
-        rows = [data[i] for i in order[step]]
+
+    def loss_of(batch: Sequence[int]) -> torch.Tensor:
+        rows = [data[i] for i in batch]
         inputs = tokenizer([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], padding=True, return_tensors="pt")
-        loss = theirs(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
-        rate = (step + 1) / 2 if step < 2 else (20 - step) / 18
-        for group, peak in zip(optimizer.param_groups, peaks, strict=True):
-            group["lr"] = peak * rate
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    np.testing.assert_allclose(ours, losses, atol=1e-4)
+        return theirs(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss  # type: ignore[no-any-return]
+
+    np.testing.assert_allclose(ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4)
     assert np.ptp(ours) > 0.01
-
-
-def their_groups(model: torch.nn.Module, rate: float, decay: float) -> list[dict[str, Any]]:
-    """Layer-wise decay by transformers' names: head 0, layer 1 (the top) 1, layer 0 2, embeddings 3."""
-    groups = []
-    for name, parameter in model.named_parameters():
-        exponent = 3 if "embeddings" in name else 2 if "layer.0." in name or "layers.0." in name else 0
-        if "layer.1." in name or "layers.1." in name or "final_norm" in name:
-            exponent = 1
-        groups.append({"params": [parameter], "lr": rate * decay**exponent, "weight_decay": 0.0})
-    return groups
 
 
 def test_layers_learn_slower_from_the_top_down(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:

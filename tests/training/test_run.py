@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,16 @@ def test_what_is_said_of_the_networks_to_begin_from_reaches_the_log(tmp_path: Pa
         with start(toy.recipe(), tmp_path, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
             assert loop.train(run, stop)
     assert [row["message"] for row in read_rows(tmp_path / "metrics.jsonl") if row.get("event") == "warning"] == ["two tables differ"]
+
+
+def test_a_network_that_takes_the_shape_of_another_model_is_named(tmp_path: Path) -> None:
+    other = replace(build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.discriminator.encoder.config, num_layers=3)  # type: ignore[union-attr]
+    warm = WarmStart({"discriminator": "", "generator": "there"}, other, None, lambda pair: ())
+    mlm = toy.recipe(objective={"name": "mlm"})
+    assert build_run(mlm, tmp_path, toy.store(), World(), warm).notes == (
+        f"the generator has the shape of the model it starts from, 3 layers of 128; the recipe says {other.num_layers + 1} layers of 128",
+    )
+    assert build_run(mlm, tmp_path, toy.store(), World()).notes == ()
 
 
 def test_micro_batches_change_nothing(tmp_path: Path) -> None:
@@ -110,7 +122,7 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(rehearsal, "measure", lambda run, budget: rehearsal.Costs(10.0))  # a faster machine, the same run
     train(tmp_path / "run", **timed)
     assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s"):
+    with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s\..*--init-discriminator"):
         train(tmp_path / "run", training={"steps": None, "budget": "604s"})
     with pytest.raises(ConfigError, match="no number of steps"):
         train(tmp_path / "none", training={"steps": None})
@@ -137,6 +149,20 @@ def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Pa
     assert costs.steps_in(60.0, free) == 60 / 2 / 2  # which cost more than there is: half is for updates all the same
     set_by_hand = build_run(toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World())
     assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
+
+
+def test_the_first_evaluation_of_a_process_is_not_taken_for_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, calls = build_run(toy.recipe(), tmp_path, toy.store(), World()), []
+
+    def cold_at_first(*args: Any, **rest: Any) -> dict[str, float | None]:
+        time.sleep(0.0 if calls else 0.5)
+        calls.append(rest)
+        return {}
+
+    monkeypatch.setattr("electra.training.loop.heldout_metrics", cold_at_first)
+    monkeypatch.setattr(rehearsal, "LONGEST", 0.01)
+    assert rehearsal.measure(run, 1.0).evaluation < 0.4
+    assert len(calls) == 2
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def run(arguments: Arguments) -> int:
     from electra import analysis
     from electra.analysis.parts.models import named_models
     from electra.analysis.parts.running import run_probe
+    from electra.interop.source import locate
     from electra.report import probes as pages
     from electra.training.precision import pick_device
 
@@ -58,6 +59,8 @@ def run(arguments: Arguments) -> int:
         raise ConfigError("no such file or folder", where=missing, fix="Check --data")
     if arguments.over_training and arguments.against:
         raise ConfigError("--over-training follows one run", where="--against", fix="Leave it out, and run the command once for each")
+    for source in (arguments.model, *arguments.against):
+        locate(source)  # a wrong name is one line, not one for each probe
     models = named_models([arguments.model, *arguments.against], pick_device(arguments.device))
     done = 0
     for name in chosen:

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: str, default: T | None = None) -> T:
     """Parse `argv` into the dataclass `arguments`. What is wrong becomes one line; --help ends the process with code 0."""
+    _name_positionals(arguments)
     caught = io.StringIO()
     options: Any = {} if default is None else {"default": default}
     try:
@@ -42,6 +43,16 @@ def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: st
             raise
         said, near = _complaint(caught.getvalue())
         raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
+
+
+def _name_positionals(arguments: type) -> None:
+    """Positional arguments are called by their field's name in --help, where tyro would show the type."""
+    hints = typing.get_type_hints(arguments, include_extras=True)
+    for field in dataclasses.fields(arguments):
+        hint = hints[field.name]
+        if typing.get_origin(hint) is typing.Annotated and tyro.conf.Positional in hint.__metadata__:
+            shown = field.name.upper() if field.default in (dataclasses.MISSING, ()) else f"[{field.name.upper()}]"
+            arguments.__annotations__[field.name] = typing.Annotated[hint, tyro.conf.arg(metavar=shown)]
 
 
 def _switches(kind: type, prefix: str = "--") -> Iterator[str]:

@@ -121,12 +121,12 @@ def evaluate(run: Run, stop: StopRequest) -> None:
             raise RunFailed(message, where=run.folder, fix="Try a budget-* recipe, a smaller generator or a higher mask rate")
 
 
-def heldout_metrics(run: Run, stop: StopRequest) -> dict[str, float | None]:
+def heldout_metrics(run: Run, stop: StopRequest, rows: int | None = None) -> dict[str, float | None]:
     return evaluation.evaluate(
         run.pair,
         run.objective,
         run.heldout,
-        rows=run.recipe.evaluation.rows,
+        rows=run.recipe.evaluation.rows if rows is None else rows,
         mask_fraction=run.recipe.evaluation.mask_fraction,
         batch_size=run.micro_batch_size,
         device=run.device,

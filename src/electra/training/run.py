@@ -140,6 +140,19 @@ def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmS
     return Shapes(generator=(warm and warm.generator) or narrow, discriminator=full)
 
 
+def shapes_taken(shapes: Shapes, own: Shapes) -> tuple[str, ...]:
+    """Notes on the networks that have the shape of the model they start from, and not the recipe's."""
+
+    def told(one: EncoderConfig) -> str:
+        return f"{one.num_layers} layers of {one.hidden_size}"
+
+    return tuple(
+        f"the {kind} has the shape of the model it starts from, {told(a)}; the recipe says {told(b)}"
+        for kind, a, b in zip(shapes._fields, shapes, own, strict=True)
+        if a is not None and b is not None and (a.num_layers, a.hidden_size) != (b.num_layers, b.hidden_size)
+    )
+
+
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     """Some objectives cannot do without certain settings of [model]."""
     settings = {**vars(recipe.model), "generator_width": recipe.model.generator_width or size_named(recipe.model.size).generator_width}
@@ -181,7 +194,7 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         identity["output"] = objective.output
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
-    notes = warm.load(pair) if warm is not None else ()
+    notes = () if warm is None else (*shapes_taken(shapes, network_shapes(recipe, store, objective.networks)), *warm.load(pair))
     objective.connect(pair)
     return Run(
         recipe=recipe,
@@ -320,7 +333,10 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     now = {**run.recipe.to_sections(), "identity": run.identity}
     changed = [(name, a, b) for name, a, b in differences(with_defaults(old), with_defaults(now)) if name not in HARMLESS]
     changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
-    refuse_differences(run.folder, "run", changed)
+    fix = ""
+    if all(name in ("training.budget", "training.steps") for name, _, _ in changed):  # the schedule hangs on the number of steps
+        fix = "Use the same, or train on in another --out: --init-discriminator and --init-generator take this run's networks"
+    refuse_differences(run.folder, "run", changed, fix=fix)
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
