@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from electra.errors import ConfigError
 from electra.finetune.features import Batch
 from electra.finetune.tasks import HeadKind
+from electra.model.dropout import dropout
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
@@ -42,7 +43,7 @@ class Head(nn.Module):
         self.output = nn.Linear(config.hidden_size, num_outputs)
 
     def drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.rate, self.training)
+        return dropout(x, self.rate, self.training)
 
     def pool(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         """One vector of each text."""

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from electra.model.dropout import dropout as dropped
+
 EXPLICIT_LENGTH = 256  # up to here two plain matrix products beat the fused CPU kernel, whose backward pass is slow
 
 
@@ -43,7 +45,7 @@ def attend(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | N
         scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
         if mask_B1TT is not None:
             scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
-        weights_BHTT = F.dropout(scores_BHTT.softmax(-1), dropout, dropout > 0)
+        weights_BHTT = dropped(scores_BHTT.softmax(-1), dropout, dropout > 0)
         return weights_BHTT @ v_BHTK
     return F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=mask_B1TT, dropout_p=dropout)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.model.attention import Direction, attend, attention_mask, one_sided
+from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 from electra.model.tables import DisentangledTable
 
@@ -83,9 +84,9 @@ class Layer(nn.Module):
         q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
-        x_BTD = self.attention_norm(x_BTD + F.dropout(context, config.dropout, training))
+        x_BTD = self.attention_norm(x_BTD + dropout(context, config.dropout, training))
         update = self.output(F.gelu(self.intermediate(x_BTD)))
-        x_BTD = self.output_norm(x_BTD + F.dropout(update, config.dropout, training))
+        x_BTD = self.output_norm(x_BTD + dropout(update, config.dropout, training))
         return x_BTD
 
 
@@ -112,7 +113,7 @@ class ElectraEncoder(Encoder):
     ) -> Tensor:
         mask_B1TT = one_sided(attention_mask(piece_ids), self.direction, input_ids)
         x = self.embeddings(input_ids, position_ids, token_type_ids, token_vectors)
-        x_BTD = self.projection(F.dropout(x, self.config.dropout, self.training))
+        x_BTD = self.projection(dropout(x, self.config.dropout, self.training))
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT)
         return torch.as_tensor(x_BTD)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.model.attention import attend, attention_mask, one_sided, rotary_table, rotate
+from electra.model.dropout import dropout
 from electra.model.encoder import Encoder
 from electra.model.sizes import EncoderConfig
 from electra.model.tables import DisentangledTable
@@ -65,9 +66,9 @@ class ModernLayer(nn.Module):
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
         # ModernBERT drops the attention's output at the attention rate and inside the feed-forward at its own.
-        x_BTD = x_BTD + F.dropout(context, config.attention_dropout, training)
+        x_BTD = x_BTD + dropout(context, config.attention_dropout, training)
         activated, gate = self.gated(self.mlp_norm(x_BTD)).chunk(2, dim=-1)
-        x_BTD = x_BTD + self.output(F.dropout(F.gelu(activated) * gate, config.dropout, training))
+        x_BTD = x_BTD + self.output(dropout(F.gelu(activated) * gate, config.dropout, training))
         return x_BTD
 
 
@@ -103,7 +104,7 @@ class ModernEncoder(Encoder):
         else:
             cos, sin = self.cos[position_ids].unsqueeze(1), self.sin[position_ids].unsqueeze(1)
         words = F.embedding(input_ids, self.token_table()) if token_vectors is None else token_vectors
-        x_BTD = F.dropout(self.embedding_norm(words), self.config.dropout, self.training)
+        x_BTD = dropout(self.embedding_norm(words), self.config.dropout, self.training)
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT, cos, sin)
         return torch.as_tensor(self.final_norm(x_BTD))

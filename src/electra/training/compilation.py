@@ -65,8 +65,6 @@ def compile_layers(run: Run) -> str | None:
     cache = Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "compiled"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)  # type: ignore[assignment]
-    if drops(run) and run.device.type == "cpu":
-        torch._inductor.config.fallback_random = True  # its own numbers are drawn one at a time: a third slower than torch's
     for layer in layers(run.pair):
         layer.compile(dynamic=False)
     run.compiled = True
