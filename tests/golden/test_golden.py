@@ -36,7 +36,7 @@ def test_the_curve_on_file_shows_learning(objective: str, encoder: str) -> None:
     golden = json.loads(record.file_of(objective, encoder).read_text())
     weights = toy.objective(objective).weights
     assert all(len(golden[name]) == record.STEPS for name in weights)
-    ratio = {name: np.mean(golden[name][-20:]) / np.mean([value for value in golden[name] if value][:20]) for name in weights}
+    ratio = {name: np.mean(golden[name][-20:]) / np.mean([value for value in golden[name] if value][:10]) for name in weights}
     if not toy.objective(objective).feedback:  # two networks that work against each other need not both get better
         ratio.pop("nce", None)  # noise that gets better is harder to tell from text
         assert all(value < 1 for value in ratio.values()) and ratio.get("mlm", 0) < 0.995
