@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ def refuse_differences(folder: Path, kind: str, changed: Sequence[tuple[str, Any
     """
     if not changed:
         return
-    listed = "; ".join(f"{name} was {str(old)[:24]}, now {str(new)[:24]}" for name, old, new in changed[:most])
+    listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:most])
     more = f"; and {len(changed[most:])} more" if most is not None and changed[most:] else ""
     raise RunFolderError(f"holds another {kind}: {listed}{more}", where=folder, fix=fix or "Use the same settings, or another --out")
+
+
+def _short(value: Any) -> str:
+    return "absent" if value is None else "there" if isinstance(value, Mapping) else str(value)[:24]

@@ -80,7 +80,7 @@ def test_the_store_accounts_for_its_text(journey: Journey) -> None:
 @pytest.mark.parametrize("run", ["rtd", "mlm"])
 def test_both_objectives_learn_and_are_exported(journey: Journey, run: str) -> None:
     losses = journey.losses(run)
-    assert len(losses) == STEPS and mean(losses[-5:]) < 0.8 * losses[0]
+    assert len(losses) == STEPS and mean(losses[-5:]) < 0.85 * losses[0]
     assert (journey[run] / "report.html").read_text().startswith("<!DOCTYPE html>")
     networks = {path.parent.name for path in journey[run].glob("*/model.safetensors")}
     assert networks == ({"generator", "discriminator"} if run == "rtd" else {"generator"})

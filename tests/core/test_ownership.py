@@ -39,6 +39,6 @@ def test_each_difference_is_named_unless_only_some_are_asked_for(tmp_path: Path)
     changed = [("a.x", 1, 2), ("b.y", "old" * 20, None), ("c.z", 3, 4)]
     with pytest.raises(RunFolderError) as all_of_them:
         refuse_differences(tmp_path, "run", changed)
-    assert "holds another run: a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now None; c.z was 3, now 4." in str(all_of_them.value)
+    assert "holds another run: a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now absent; c.z was 3, now 4." in str(all_of_them.value)
     with pytest.raises(RunFolderError, match=r"a.x was 1, now 2; and 2 more\."):
         refuse_differences(tmp_path, "run", changed, most=1)
