@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,48 @@ def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: P
     assert statuses(read(tmp_path / "out"))["sst2"] == ["waiting"]
 
 
+def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
+    whole: Path, model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin", "--jobs", "2")
+    assert main(words) == 0
+    assert without_times(read(tmp_path / "out")) == without_times(read(whole))
+    said = capfd.readouterr().out.splitlines()
+    assert all(re.match(r"(sst2|again|rte), toy( \(fresh weights\))?: |mnli: no data|table: |page: ", line) for line in said), said
+    assert {line.partition(":")[0] for line in said if " seed 1 " in line} >= {"sst2, toy", "rte, toy (fresh weights)"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_whoever_is_stopped_the_processes_side_by_side_end_and_the_command_continues(
+    number: signal.Signals, model: Path, data: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "toys.toml").write_text(SUITE)
+    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "50", "--random-twin", "--jobs", "2")
+    process = start(words)
+    until(process, "seed 1 ")
+    workers = [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    assert len(workers) >= 2
+    process.send_signal(number)
+    rest, _ = process.communicate(timeout=120)
+    assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -9}[number]
+    assert ("stopped; the same command continues from here" in rest) == (number != signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while any(map(running, workers)):
+        assert time.monotonic() < deadline, "a worker goes on without the command"
+        time.sleep(0.1)
+    assert statuses(read(tmp_path / "out"))["sst2"] == ["waiting"] * 2
+    words[words.index("--seeds") + 1] = "1"
+    assert main(words) == 0 and statuses(read(tmp_path / "out"))["rte"] == ["done"] * 2
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def start(words: Sequence[str]) -> subprocess.Popen[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "electra", *words]
@@ -214,13 +257,14 @@ def test_another_model_settings_or_files_are_refused_by_name(
     assert (whole / "evaluation.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_task_that_fails_is_told_and_the_others_go_on(
-    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    jobs: str, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     broken = shutil.copytree(data, tmp_path / "data")
     (broken / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\n")
-    assert main(arguments(model, broken, tmp_path / "toys.toml", tmp_path / "out")) == 2
+    assert main(arguments(model, broken, tmp_path / "toys.toml", tmp_path / "out", "--jobs", jobs)) == 2
     said = capsys.readouterr()
     assert re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out) and "could not be done: RTE" in said.err
     record = read(tmp_path / "out")
@@ -235,6 +279,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
         (("--option", "seed=3"), "sst2.settings.seed: the evaluation itself decides this setting"),
         (("--option", "epochs"), "'epochs' is not key=value"),
         (("--seeds", "0"), "--seeds: must be at least 1"),
+        (("--jobs", "0"), "--jobs: must be at least 1"),
         (("--suite", "gleu"), "no suite named 'gleu'"),
         (("--data", ""), "--data: no data given"),
         (("--data", "nowhere"), "nowhere: no such folder"),

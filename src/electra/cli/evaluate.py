@@ -24,6 +24,8 @@ class Arguments:
     """Where results go. The same command again continues an interrupted evaluation."""
     seeds: int = 1
     """How many times to fine-tune each task. The published numbers are medians of many."""
+    jobs: int = 1
+    """Tasks at the same time, each in a process that has its share of the cores: on a CPU, one a core is fastest."""
     random_twin: bool = False
     """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach."""
     option: Repeated[tuple[str, ...]] = ()
@@ -41,6 +43,8 @@ def run(arguments: Arguments) -> int:
         raise ConfigError("no data given", where="--data", fix="Name the folder that holds the tasks' folders")
     if arguments.seeds < 1:
         raise ConfigError(f"must be at least 1, not {arguments.seeds}", where="--seeds")
+    if arguments.jobs < 1:
+        raise ConfigError(f"must be at least 1, not {arguments.jobs}", where="--jobs")
     settings = dict(map(setting, arguments.option))
 
     from electra.evaluate.running import Options, entrants, evaluate
@@ -50,7 +54,7 @@ def run(arguments: Arguments) -> int:
 
     suite = load_suite(arguments.suite)
     models = entrants(arguments.models, arguments.random_twin)
-    options = Options(arguments.seeds, arguments.device, settings, arguments.probe_option)
+    options = Options(arguments.seeds, arguments.device, arguments.jobs, settings, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     with StopRequest() as stop:
         record = evaluate(suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None)

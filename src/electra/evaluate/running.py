@@ -11,31 +11,27 @@ and tasks may be added later; what changes a number already measured (other weig
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from electra import analysis, durable
 from electra.analysis.parts.interface import ProbeDataError
-from electra.analysis.parts.models import Model, named_models
-from electra.analysis.parts.running import ENDING, run_probe
+from electra.analysis.parts.models import named_models
 from electra.config import build, differences
-from electra.errors import ConfigError, DiskError, ElectraError, RunFolderError, TaskError
-from electra.evaluate.data import Found, find_data, join_train
-from electra.evaluate.suite import ProbeEntry, Suite, TaskEntry
+from electra.errors import ConfigError, RunFolderError, TaskError
+from electra.evaluate.data import find_data
+from electra.evaluate.steps import Asked, Job, Say, Step, Stop, Todo, in_turn, side_by_side
+from electra.evaluate.suite import Suite
 from electra.evaluate.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, make_record
-from electra.finetune.runner import RESULTS, finetune
 from electra.finetune.settings import Settings
 from electra.finetune.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import load
 from electra.ownership import refuse_differences, refuse_strangers
-from electra.training.precision import pick_device
 
-Say = Callable[[str], None]
 OWN = {"task", "data", "dev", "test", "also", "out", "seeds", "seed", "init", "device"}  # settings of a fine-tuning that are made here
 
 
@@ -43,24 +39,12 @@ OWN = {"task", "data", "dev", "test", "also", "out", "seeds", "seed", "init", "d
 class Options:
     seeds: int = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    jobs: int = 1
+    """Tasks at the same time, each in a process of its own."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of every fine-tuning: these win over the suite's."""
     probe_options: Sequence[str] = ()
     """key=value, of the probes that have the option: these win as well."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """A task whose data are there."""
-
-    entry: TaskEntry
-    found: Found
-    version: int
-    settings: Mapping[str, Any]
-
-
-Asked = tuple[ProbeEntry, dict[str, list[Path]]]  # a probe and its data
-Todo = Job | Asked
 
 
 def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
@@ -77,7 +61,7 @@ def evaluate(
     *,
     options: Options,
     say: Say,
-    stop: Callable[[], bool],
+    stop: Stop,
 ) -> dict[str, Any] | None:
     """Run what is not done; the contents of evaluation.json. None when asked to stop before the end."""
     suite = with_probe_options(suite, options.probe_options)
@@ -95,13 +79,22 @@ def evaluate(
                 say(f"{entry.name}: no data")
         write(measured)
         todos: list[Todo] = [*probes, *jobs]
-        steps = [Step(entrant, todo, measured, options, say, stop) for todo in todos for entrant in models]
-        for step in steps:
-            finished = step.run()
+        steps = [
+            Step(entrant, todo, measured.layout, options.seeds, options.device)
+            for todo in todos
+            for entrant in models
+            if isinstance(todo, Job) or entrant.init == "pretrained"  # a probe asks what pre-training has taught
+        ]
+        stopped = False
+        outcomes = in_turn(steps, say, stop) if options.jobs == 1 else side_by_side(steps, options.jobs, say, stop)
+        for step, outcome in outcomes:
+            if outcome.problem:
+                measured.failures[step.name, step.entrant.name] = outcome.problem
             write(measured)
-            if not finished:
-                say("stopped; the same command continues from here")
-                return None
+            stopped |= outcome.stopped
+        if stopped:
+            say("stopped; the same command continues from here")
+            return None
         return write(measured)
 
 
@@ -193,65 +186,3 @@ def write(measured: Measured) -> dict[str, Any]:
     durable.commit_json(measured.layout.out / RECORD, record)
     durable.commit_file(measured.layout.out / TABLE, format_table(record))
     return record
-
-
-@dataclass(frozen=True)
-class Step:
-    """One task, or one probe, for one model."""
-
-    entrant: Entrant
-    todo: Todo
-    measured: Measured
-    options: Options
-    say: Say
-    stop: Callable[[], bool]
-
-    def run(self) -> bool:
-        """False when asked to stop. A task that cannot be done is told and left, and the others go on; a full disk ends it all."""
-        if self.stop():
-            return False
-        name = self.todo.entry.name if isinstance(self.todo, Job) else self.todo[0].name
-        try:
-            return self.finetune(self.todo) if isinstance(self.todo, Job) else self.probe(*self.todo)
-        except DiskError:
-            raise
-        except ElectraError as problem:
-            self.say(f"{name}, {self.entrant.name}: failed, {problem}")
-            self.measured.failures[name, self.entrant.name] = str(problem)
-            return True
-        finally:
-            gc.collect()  # a model and its tokenised data: gone before the next are made
-
-    def finetune(self, job: Job) -> bool:
-        folder = self.measured.layout.task(self.entrant, job.entry.name)
-        wanted = set(range(self.options.seeds))
-        if (folder / RESULTS).exists() and wanted <= set(durable.read_json(folder / RESULTS, RunFolderError)["seeds"]):
-            self.say(f"{job.entry.name}, {self.entrant.name}: done before")
-            return True
-        self.say(f"{job.entry.name}, {self.entrant.name}")
-        train = join_train(job.found, self.measured.layout.out / "data" / f"{job.entry.name}-train.json")
-        given = {
-            "task": job.entry.task,
-            "data": train,
-            "dev": job.found.dev,
-            "test": job.found.test,
-            "also": job.found.also,
-            "out": folder,
-            "seeds": self.options.seeds,
-            "device": self.options.device,
-            "init": self.entrant.init,
-        }
-        settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")
-        return finetune(self.entrant.source, settings, lambda line: self.say(f"  {line}"), self.stop) is not None
-
-    def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> bool:
-        folder = self.measured.layout.probes(self.entrant)
-        if self.entrant.init == "random":
-            return True  # a probe asks what pre-training has taught
-        if (folder / f"{entry.name}{ENDING}").exists():
-            self.say(f"{entry.name}, {self.entrant.name}: done before")
-            return True
-        self.say(f"{entry.name}, {self.entrant.name}")
-        model = Model(self.entrant.name, self.entrant.source, device=pick_device(self.options.device))
-        run_probe(entry.name, analysis.create(entry.name, entry.options), [model], data, folder, progress=lambda what, share: None)
-        return True

@@ -113,7 +113,7 @@ def parts(run: Run, steps: int) -> dict[str, float]:
     timed("forward", run.objective, "forward")
     timed("optimizer", run.optimizer, "clip")
     timed("optimizer", run.optimizer, "step")
-    timed("reduction", run.world, "sum_gradients")
+    timed("reduction", run.reduction, "finish")
     rows = []
     for _ in range(steps):
         spent.clear()

@@ -1,14 +1,12 @@
-"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch.
-
-Gradients are summed once an update in one flat buffer of fixed order: DistributedDataParallel rebuilds its buckets after the first
-step, which changes the order of additions and so the bits of a resumed run.
-"""
+"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch; gradients are summed once an update."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -39,19 +37,6 @@ class World:
         summed: list[float] = buffer.tolist()
         return summed
 
-    def sum_gradients(self, parameters: list[nn.Parameter]) -> None:
-        if self.size == 1:
-            return
-        parameters = [p for p in parameters if p.grad is not None]  # the same ones in every process: that of a stage
-        if not parameters:
-            return
-        gradients = [torch.as_tensor(p.grad) for p in parameters]
-        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        dist.all_reduce(flat)
-        pieces = torch.split(flat, [gradient.numel() for gradient in gradients])
-        for parameter, piece in zip(parameters, pieces, strict=True):
-            parameter.grad = piece.view_as(parameter)
-
     def broadcast(self, value: object) -> object:
         """The leading process's value, everywhere (JSON-like values only)."""
         if self.size == 1:
@@ -70,6 +55,74 @@ class World:
 
     def barrier(self) -> None:
         self.sum([0.0])
+
+
+BUCKET_BYTES = 8 << 20  # gradients that travel together
+
+
+class Reduction:
+    """Sums the gradients of all processes while the backward pass is still making others.
+
+    Parameters lie in buckets of fixed content, the last parameters first: about the order in which their gradients are done. A bucket
+    leaves once its gradients are there and the buckets before it have left, so all processes send the same in the same order, and the
+    additions of a resumed run have theirs. (DistributedDataParallel rebuilds its buckets after the first step, which changes bits.)
+    What has not left by the end of the backward pass, such as the bucket of a weight that got no gradient, is sent then.
+    """
+
+    def __init__(self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES) -> None:
+        self.buckets: list[list[nn.Parameter]] = []
+        self.missing: list[int] = []  # gradients that each bucket waits for
+        self.sent: list[tuple[Tensor, Any]] = []  # of the first buckets, what travels and the handle to wait for
+        self.listening = False
+        if world.size == 1:
+            return
+        room = 0
+        for parameter in reversed(parameters):
+            if room < parameter.nbytes:
+                self.buckets.append([])
+                room = bucket_bytes
+            self.buckets[-1].append(parameter)
+            room -= parameter.nbytes
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(self._listener(len(self.buckets) - 1))  # type: ignore[no-untyped-call]
+
+    def begin(self) -> None:
+        """The next backward pass is the last of its update."""
+        self.missing = [len(bucket) for bucket in self.buckets]
+        self.listening = True
+
+    def finish(self) -> None:
+        """Every gradient becomes the sum over the processes."""
+        self.listening = False
+        while len(self.sent) < len(self.buckets):
+            self._send()
+        for bucket, (flat, handle) in zip(self.buckets, self.sent, strict=True):
+            if handle is not None:
+                handle.wait()
+            parameters = _with_gradient(bucket)
+            for parameter, piece in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
+                parameter.grad = piece.view_as(parameter)
+        self.sent.clear()
+
+    def _listener(self, number: int) -> Any:
+        def arrived(_: Tensor) -> None:
+            if not self.listening:
+                return
+            self.missing[number] -= 1
+            while len(self.sent) < len(self.buckets) and self.missing[len(self.sent)] == 0:
+                self._send()
+
+        return arrived
+
+    def _send(self) -> None:
+        gradients = [torch.as_tensor(p.grad).reshape(-1) for p in _with_gradient(self.buckets[len(self.sent)])]
+        flat = torch.cat(gradients) if gradients else torch.empty(0)
+        self.sent.append((flat, dist.all_reduce(flat, async_op=True) if gradients else None))
+
+
+def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
+    """The same ones in every process: those of a stage."""
+    return [parameter for parameter in bucket if parameter.grad is not None]
 
 
 def join_world() -> World:

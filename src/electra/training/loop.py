@@ -58,11 +58,13 @@ def update(run: Run) -> None:
             losses = objective.forward(run.pair, part.to(run.device)).losses
         total = sum((weight / max(1.0, counts[name])) * losses[name] for name, weight in objective.weights.items())
         assert isinstance(total, torch.Tensor)
+        if micro == len(corrupted) - 1:
+            run.reduction.begin()
         total.backward()  # type: ignore[no-untyped-call]
         for name in names:
             sums[name] = sums[name] + losses[name].detach()
 
-    world.sum_gradients(run.optimizer.parameters)
+    run.reduction.finish()
     norm = float(run.optimizer.clip())
     if not math.isfinite(norm):
         raise RunFailed(

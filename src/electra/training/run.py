@@ -25,7 +25,7 @@ from electra.objectives.parts.interface import Objective, Shapes
 from electra.objectives.parts.statistics import Statistics
 from electra.ownership import refuse_differences, refuse_strangers
 from electra.training import budget, checkpoint, compilation
-from electra.training.distributed import World
+from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.precision import pick_device, pick_precision
 from electra.training.recipe import HARMLESS, Recipe, make_recipe
@@ -50,6 +50,7 @@ class Run:
     pair: Pair
     objective: Objective
     optimizer: Optimizer
+    reduction: Reduction
     batches: Batches
     heldout: Batches
     world: World
@@ -196,13 +197,15 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
     notes = () if warm is None else (*shapes_taken(shapes, network_shapes(recipe, store, objective.networks)), *warm.load(pair))
     objective.connect(pair)
+    optimizer = Optimizer(pair, training)
     return Run(
         recipe=recipe,
         folder=folder,
         store=store,
         pair=pair,
         objective=objective,
-        optimizer=Optimizer(pair, training),
+        optimizer=optimizer,
+        reduction=Reduction(world, optimizer.parameters),
         batches=Batches(store.train, length=training.length, seed=training.seed, specials=store.specials),
         heldout=Batches(store.heldout, length=training.length, seed=0, specials=store.specials),
         world=world,
