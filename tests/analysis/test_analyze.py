@@ -50,7 +50,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for kind in ("discriminator", "generator"):
             export_network(folder / name / kind, getattr(pair, kind), words, Card(kind, kind))  # type: ignore[arg-type]
     recipe = Recipe()
-    for step in (10, 20):
+    for step in (8, 16):
         pair = make_pair(words.vocab_size, step)
         checkpoint.write(folder / "run" / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9)
         shapes = {kind: asdict(getattr(pair, kind).encoder.config) for kind in ("generator", "discriminator")}
@@ -109,18 +109,18 @@ def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path,
     options = ("--probe", "errors", "--data", folders / "data", "--probe-option", "resamples=5", "--out")
     assert analyze(folders / "run", *options, tmp_path, "--over-training") == 0
     record = json.loads((tmp_path / "errors-over-training.probe.json").read_text())
-    assert [row[0] for row in record["tables"][0]["rows"]] == [10, 20] and list(record["checkpoints"]) == ["20", "10"]
+    assert [row[0] for row in record["tables"][0]["rows"]] == [8, 16] and list(record["checkpoints"]) == ["16", "8"]
     assert analyze(folders / "run", *options, tmp_path) == 0  # the newest checkpoint
     newest = json.loads((tmp_path / "errors.probe.json").read_text())
     assert record["tables"][0]["rows"][1][1] == newest["headline"]["average precision"]
     assert record["tables"][0]["rows"][0][1] != newest["headline"]["average precision"]
-    weights = next((folders / "run" / "checkpoints" / "step-00000010").glob("model.safetensors"))
+    weights = next((folders / "run" / "checkpoints" / "step-00000008").glob("model.safetensors"))
     content = weights.read_bytes()
     try:
         weights.write_bytes(content[:-1])
         assert analyze(folders / "run", *options, tmp_path / "again", "--over-training") == 0
         record = json.loads((tmp_path / "again" / "errors-over-training.probe.json").read_text())
-        assert [row[0] for row in record["tables"][0]["rows"]] == [20] and "Step 10 is left out" in record["notes"][0]
+        assert [row[0] for row in record["tables"][0]["rows"]] == [16] and "Step 8 is left out" in record["notes"][0]
     finally:
         weights.write_bytes(content)
     capsys.readouterr()
@@ -192,6 +192,15 @@ def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()  # a record of a version that knew fewer options
     (tmp_path / "old" / "run.toml").write_text('[objective]\nname = "rtd"\n[training]\nseed = 3\nlength = 128\n')
     assert origins.apart(first, origins.origin_of(str(tmp_path / "old"))) == origins.SEED
+
+
+def test_options_are_told_without_a_model_or_a_folder(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert analyze("--probe", "errors", "--probe-option", "help") == 0
+    assert "sentences=" in capsys.readouterr().out
+    for words, told in ((["--probe", "errors"], "no model given"), ([folders / "pair", "--probe", "errors"], "no --out given")):
+        assert analyze(*words) == 2
+        error = capsys.readouterr().err
+        assert told in error and error.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    model: Positional[str]
+    model: Positional[str] = ""
     """A run folder, an exported or published folder, or a name on the hub."""
     probe: Repeated[tuple[str, ...]] = ()
     """Which probe, by name (may be repeated; none, or all: every one whose data and networks are there)."""
     data: Repeated[tuple[str, ...]] = ()
     """Files and folders that hold the probes' data, found by name (may be repeated)."""
-    out: Path
+    out: Path | None = None
     """The folder for the JSON files, the figures and the page. Probes run earlier stay on the page."""
     against: Repeated[tuple[str, ...]] = ()
     """Other models to compare with (may be repeated)."""
@@ -52,6 +52,9 @@ def run(arguments: Arguments) -> int:
             for option, default, told in analysis.describe_options(name):
                 say(f"  {option}={_plain(default)}  {told}")
         return 0
+    if not arguments.model or arguments.out is None:
+        what, example = ("no model" if not arguments.model else "no --out", "electra analyze MODEL --data DATA/ --out analysis/")
+        raise ConfigError(f"{what} given", where="electra analyze", fix=f"Such as: {example}")
     options = analysis.options_for(chosen, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     missing = next((root for root in roots if not root.exists()), None)
