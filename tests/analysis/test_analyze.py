@@ -146,6 +146,16 @@ def test_a_model_without_the_network_is_left_out_of_a_comparison(folders: Path, 
     assert "this is the folder of a fine-tuning. Its model is in the folder model/ in it" in capsys.readouterr().err
 
 
+def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisal(folders: Path, tmp_path: Path) -> None:
+    options = ("--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
+    assert analyze(folders / "pair", "--against", folders / "twin" / "generator", "--probe", "errors", *options) == 0
+    record = json.loads((tmp_path / "errors.probe.json").read_text())
+    assert [model["name"] for model in record["models"]] == ["pair", "generator"]
+    scorers = [row[0] for row in record["tables"][0]["rows"]]
+    assert scorers[:3] == ["discriminator of pair", "surprisal, generator of pair", "surprisal, generator of generator"]
+    assert record["tables"][0]["rows"][1][4] != record["tables"][0]["rows"][2][4], "two networks, two answers"
+
+
 def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,8 @@
 
 The threshold of each scorer is the one of the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al. 2014; precision counts
 twice), and everything else is measured on the test sentences; without a test file, on the other half of the dev sentences. Beside it: the
-generator's surprisal, how many tokens the word is cut into (which finds misspellings), chance, and a fine-tuned detector when one is given.
+generator's surprisal, that of any masked language model it is compared with, how many tokens the word is cut into (which finds
+misspellings), chance, and a fine-tuned detector when one is given.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from electra.analysis.parts import bootstrap, interface, texts
 from electra.analysis.parts.detector import detector_values, folder_of
-from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, ProbeDataError, Progress, Report, Series, Table
+from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Network, ProbeDataError, Progress, Report, Series, Table
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.ranking import Ranking
 from electra.analysis.parts.reading import Sentence, sample
@@ -65,6 +66,10 @@ class Probe(interface.Probe):
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {"AUC": (0.5, 1.0)}
     config: Config
 
+    @property
+    def beside(self) -> tuple[Network, ...]:
+        return ("discriminator", "generator") if self.config.surprisal else ()
+
     def inputs(self) -> tuple[Input, ...]:
         return texts.learner_inputs(self.config.language)
 
@@ -106,8 +111,10 @@ class Probe(interface.Probe):
         found: dict[str, Floats] = {}
         steps = 2 * len(models) + 1
         for number, model in enumerate(models):
-            values = texts.word_values(model.discriminator, given, "odds", texts.suspicion, how=config.combine)
-            found[f"discriminator of {model.name}"] = flat(values)
+            discriminator = model.optional("discriminator")
+            if discriminator is not None:
+                values = texts.word_values(discriminator, given, "odds", texts.suspicion, how=config.combine)
+                found[f"discriminator of {model.name}"] = flat(values)
             progress("judging words", (2 * number + 1) / steps)
             generator = model.optional("generator") if config.surprisal else None
             if generator is not None:

@@ -175,6 +175,11 @@ class Probe(ABC):
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """Headline numbers that have a scale: what a scorer gets that says the same of everything, and what a perfect one gets."""
 
+    @property
+    def beside(self) -> tuple[Network, ...]:
+        """A model that is compared with the first may take part with any one of these instead."""
+        return ()
+
     @abstractmethod
     def inputs(self) -> tuple[Input, ...]:
         """The data it looks for."""

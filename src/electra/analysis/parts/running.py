@@ -58,6 +58,9 @@ def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]
     """The models that have the networks which the probe needs, and a line on each other one. MODEL, the first, must have them."""
     kept, left_out = [], []
     for model in models:
+        if model is not models[0] and any(model.optional(network) for network in probe.beside):
+            kept.append(model)
+            continue
         try:
             for network in probe.needs:
                 model.network(network)
