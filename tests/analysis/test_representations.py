@@ -11,9 +11,9 @@ import small
 import torch
 
 from electra import analysis
-from electra.analysis import attention, linear_probes, neighbours, sentence_similarity
-from electra.analysis.parts import by_depth, linear
-from electra.analysis.parts.encoders import common_words, encoders_of, rows_of_words
+from electra.analysis import attention, linear_probes, matching, neighbours, sentence_similarity
+from electra.analysis.parts import by_depth, linear, sts
+from electra.analysis.parts.encoders import Named, common_words, encoders_of, rows_of_words
 from electra.analysis.parts.halves import half_samples
 from electra.analysis.parts.interface import ProbeDataError, Report
 from electra.analysis.parts.models import Model
@@ -244,7 +244,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-NAMES = ("attention", "geometry", "layer_similarity", "linear_probes", "neighbours", "sentence_similarity")
+NAMES = ("attention", "geometry", "layer_similarity", "linear_probes", "matching", "neighbours", "sentence_similarity")
 
 
 def ask(name: str, models: list[Model], data: Path) -> Report:
@@ -334,6 +334,23 @@ def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> Non
     assert values[0] != values[1]  # the two tables measure different things
 
 
+def test_equal_tokens_of_two_sentences_and_who_looks_at_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = small.model(tmp_path).encoder
+    row = matching.two_sentences(loaded.tokenizer, ("the cat the", "a cat"), 16)
+    assert row.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, -1]
+    same = matching.equal_tokens(row)
+    assert np.argwhere(same).tolist() == [[2, 6], [6, 2]]  # not the specials, not "the" in its own sentence
+
+    def all_to_the_like(encoder: object, ids: torch.Tensor, pieces: torch.Tensor | None) -> list[torch.Tensor]:
+        there = torch.tensor(same, dtype=torch.float32)[None, None]
+        return [torch.cat([0.5 * there, torch.full_like(there, 1 / 8)], 1)] * loaded.config.num_layers
+
+    monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
+    looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], hidden.nothing)
+    assert looked.tokens.tolist() == [2] and looked.chance.tolist() == [2 / 8]
+    assert looked.given[0, 0].tolist() == [1.0, 0.25]  # 0.5 of each of the two tokens; and what all alike gives
+
+
 def test_explained_variance_and_accuracy_of_readings() -> None:
     x = np.random.default_rng(6).normal(size=(200, 3))
     depth = linear_probes.Scored(linear_probes.TREE_DEPTH, x[:, 0], x[:, 0])
@@ -356,10 +373,10 @@ def test_wrong_data_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("a\tb\tc\n")
     with pytest.raises(ProbeDataError, match="does not name the columns"):
-        sentence_similarity.read_pairs(path)
+        sts.read_pairs(path)
     path.write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
     with pytest.raises(ProbeDataError, match="not two sentences and a number"):
-        sentence_similarity.read_pairs(path)
+        sts.read_pairs(path)
     empty = tmp_path / "empty.conllu"
     empty.write_text("# nothing\n\n")
     with pytest.raises(ProbeDataError, match="no sentences"):

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, interface
+from electra.analysis.parts import by_depth, interface, sts
 from electra.analysis.parts.bootstrap import estimates
 from electra.analysis.parts.correlation import pearson, ranks
 from electra.analysis.parts.encoders import Named, encoders_of, rows_of_texts, within
-from electra.analysis.parts.interface import Data, Estimate, Input, ProbeDataError, Progress, Report, Table
+from electra.analysis.parts.interface import Data, Estimate, Input, Progress, Report, Table
 from electra.analysis.parts.models import Model
-from electra.analysis.parts.reading import cells, sample
+from electra.analysis.parts.reading import sample
 from electra.model import hidden
 
 Floats = npt.NDArray[np.float64]
 
 OVERLAP = "word overlap"
-COLUMNS = ("sentence1", "sentence2", "score")
 
 
 @dataclass(frozen=True)
@@ -43,11 +41,11 @@ class Probe(interface.Probe):
     config: Config
 
     def inputs(self) -> tuple[Input, ...]:
-        return (Input("pairs", "STS-B dev file", ("sts-b/dev.tsv*", "STS-B/dev.tsv*", "*sts*dev*.tsv*", "dev.tsv*")),)
+        return (sts.INPUT,)
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
         encoders = encoders_of(models, self.config.untrained)
-        pairs = sample([pair for path in data["pairs"] for pair in read_pairs(path)], self.config.sentences)
+        pairs = sample([pair for path in data["pairs"] for pair in sts.read_pairs(path)], self.config.sentences)
         gold = np.array([pair[2] for pair in pairs])
         texts = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
         raw: dict[str, list[Floats]] = {}
@@ -103,25 +101,6 @@ class Probe(interface.Probe):
             for name, count in counts.items():
                 found[-1][name], flat = flat[:count], flat[count:]
         return found[0], {f"ahead of {name}": rows for name, rows in found[1].items()}, flat[0]
-
-
-def read_pairs(path: Path) -> list[tuple[str, str, float]]:
-    """(sentence, sentence, score) of GLUE's file, whose first line names the columns."""
-    rows = cells(path, 3)
-    where, names = next(rows, (str(path), []))
-    if not set(COLUMNS) <= set(names):
-        raise ProbeDataError(f"its first line does not name the columns {', '.join(COLUMNS)}", where=where, fix="Give GLUE's STS-B dev.tsv")
-    places = [names.index(column) for column in COLUMNS]
-    found = []
-    for where, row in rows:
-        try:
-            first, second, score = (row[place] for place in places)
-            found.append((first, second, float(score)))
-        except (IndexError, ValueError):
-            raise ProbeDataError("not two sentences and a number", where=where) from None
-    if len(found) < 2:
-        raise ProbeDataError("fewer than two pairs of sentences", where=path)
-    return found
 
 
 def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Vectors:

@@ -1,0 +1,135 @@
+"""Does a token look for itself in the other sentence? Attention between equal tokens of two sentences, layer by layer and head by head.
+
+Whoever compares two sentences begins with what they share. A replaced token gives itself away where the same text holds the original
+elsewhere, so a discriminator has a reason to look; a masked token has no identity to look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis.parts import by_depth, interface, sts
+from electra.analysis.parts.encoders import Named, encoders_of, within
+from electra.analysis.parts.interface import Cell, Data, Input, ProbeDataError, Progress, Report, Table
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.reading import sample
+from electra.model import hidden
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 400
+    """Pairs of sentences to read (0: all)."""
+    resamples: int = 500
+    """Bootstrap samples of the pairs."""
+    untrained: bool = True
+    """Look at an untrained encoder too."""
+
+
+class Probe(interface.Probe):
+    title = "Equal tokens of two sentences"
+    question = "Does a token look for itself in the other sentence, before any fine-tuning on pairs?"
+    source = "Our question, after STS-B and MRPC (results/). Heads that look for the same token: Voita et al. 2019, Olsson et al. 2022."
+    version = 1
+    needs = ("encoder",)
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (sts.INPUT,)
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        encoders = encoders_of(models, self.config.untrained)
+        pairs = sample([pair for path in data["pairs"] for pair in sts.read_pairs(path)], self.config.sentences)
+        looked = {
+            encoder.name: look(encoder, [pair[:2] for pair in pairs], within(progress, encoder.name, number, len(encoders)))
+            for number, encoder in enumerate(encoders)
+        }
+        first = encoders[0].name
+        if not looked[first].tokens.any():
+            raise ProbeDataError(
+                "no two sentences of a pair share a token", where=data["pairs"][0], fix="Give pairs in the models' language"
+            )
+        found: by_depth.Found = {}
+        chance: dict[str, float] = {}
+        for name, seen in looked.items():
+            best = seen.given.sum(0).argmax(1)  # of each layer, the head that gives most
+            points = {name: [seen.given[:, layer, head] for layer, head in enumerate(best)]}
+            found |= by_depth.ratios(points, seen.tokens, np.arange(len(pairs)), self.config.resamples)
+            chance[name] = float(seen.chance.sum() / seen.tokens.sum())
+        note = f"Share of its attention that a token gives to the same token in the other sentence. All alike would be {chance[first]:.3f}."
+        strongest = max(found[first], key=lambda one: one.value or 0.0)
+        tables = [by_depth.table("The strongest head of each layer", found, note, first=1), heads(looked)]
+        figure = by_depth.figure(
+            "same-token", "Looking for the same token", note=note, y="share", found=found, references={"all alike": chance[first]}, first=1
+        )
+        notes = [
+            f"{int(looked[first].tokens.sum())} tokens of {len(pairs)} pairs have their like in the other sentence.",
+            "The strongest head is chosen on the pairs it is measured on, which flatters it a little.",
+        ]
+        return Report({"Attention to the same token, strongest head": strongest}, tables, [figure], notes)
+
+
+@dataclass(frozen=True)
+class Looked:
+    tokens: Floats  # [pairs] tokens with their like in the other sentence
+    given: Floats  # [pairs, layers, heads] attention to that like, summed over those tokens
+    chance: Floats  # [pairs] what attention that is the same everywhere would give
+
+
+def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: hidden.Progress) -> Looked:
+    import torch
+
+    loaded = encoder.loaded
+    rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
+    shape = (len(rows), loaded.config.num_layers, loaded.config.num_heads)
+    tokens, given, chance = np.zeros(len(rows)), np.zeros(shape), np.zeros(len(rows))
+    with torch.inference_mode():
+        for group, ids, pieces in hidden.passes(loaded.encoder, rows, progress):
+            weights = [layer.double().cpu().numpy() for layer in hidden.attention_weights(loaded.encoder, ids, pieces)]
+            for line, i in enumerate(group):
+                size = len(rows[i].ids)
+                same = equal_tokens(rows[i])
+                tokens[i], chance[i] = same.any(1).sum(), same.sum() / size
+                for layer, attention in enumerate(weights):
+                    given[i, layer] = (attention[line, :, :size, :size] * same).sum((1, 2))
+    return Looked(tokens, given, chance)
+
+
+def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
+    """[CLS] a [SEP] b [SEP], as a fine-tuning reads a pair; the "words" are the two sentences."""
+    encoding = tokenizer.encode(*pair, max_length=max_positions)
+    special = np.array(encoding.special, bool)
+    return hidden.Row(np.array(encoding.ids, np.int64), np.where(special, hidden.NO_WORD, special.cumsum() - 1))
+
+
+def equal_tokens(row: hidden.Row) -> Bools:
+    """[T, T] whether two places hold the same token in different sentences."""
+    ordinary = row.words != hidden.NO_WORD
+    apart = (row.words[:, None] != row.words) & ordinary[:, None] & ordinary
+    return np.asarray(apart & (row.ids[:, None] == row.ids))
+
+
+def heads(looked: Mapping[str, Looked]) -> Table:
+    """Encoders of other sizes leave cells empty."""
+    shares = {name: seen.given.sum(0) / max(1.0, seen.tokens.sum()) for name, seen in looked.items()}
+    most = [max(values) for values in zip(*(share.shape for share in shares.values()), strict=True)]
+    rows: list[list[Cell]] = [
+        [
+            f"{layer + 1}.{head + 1}",
+            *(float(share[layer, head]) if layer < share.shape[0] and head < share.shape[1] else None for share in shares.values()),
+        ]
+        for layer in range(most[0])
+        for head in range(most[1])
+    ]
+    return Table("Each head", ("layer.head", *shares), rows)
