@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# What made this folder. DATA: the corpora and task data; OUT: runs/fourth-light holds rtd and mlm of ../2026-11-21-fourth-light.
+set -euo pipefail
+DATA=${DATA:-../shared/data} OUT=${OUT:-runs}
+export OMP_NUM_THREADS=1
+cd "$(dirname "$0")/../.."
+DATA=$(realpath "$DATA") OUT=$(realpath "$OUT") program=$(realpath .venv/bin/electra)
+electra() { "$program" "$@"; }
+rtd=$OUT/fourth-light/rtd mlm=$OUT/fourth-light/mlm
+
+# A masked language model of equal FLOPs beside the discriminator; who looks for the same token
+electra analyze $rtd --against $mlm --probe errors --probe matching --data "$DATA" --out "$OUT/probes"
+
+# German
+electra prepare "$DATA/corpora/dewiki.jsonl.zst" --out "$OUT/destore" --vocab-size 8192 --no-lowercase
+electra pretrain --store "$OUT/destore" --out "$OUT/de" --recipe budget-tiny --training.threads 1 --training.log-every 20 --evaluation.rows 512 \
+    --training.compile on --training.precision fp32 --budget 12Mtokens
+electra finetune "$OUT/de/discriminator" --task ged --data "$DATA/ged/falko-merlin-de" --out "$OUT/de-ged" --limit-train 4000
+electra analyze "$OUT/de" --probe errors --probe-option language=de --probe-option detector="$OUT/de-ged" --data "$DATA" --out "$OUT/probes-de"
+
+# Over training
+over() { electra analyze "$1" --over-training --data "$DATA" --out "$OUT/over-$(basename "$1")" "${@:2}"; }
+over $rtd --probe errors --probe-option sentences=800 --probe-option resamples=100
+over $rtd --data "$OUT/store" --probe generators --probe-option rows=64 --probe-option sentences=400 --probe-option resamples=50
+for run in $rtd $mlm; do
+    over $run --probe linear_probes
+    over $run --probe matching --probe-option sentences=200 --probe-option resamples=100 --probe-option untrained=false
+done
+
+# Generators of other sizes and kinds, a second seed, and MLM: 5e13 FLOPs each (../2026-11-22-generator-size)
+study() { electra ablate generator-size --budget 5e13flops --threads 1 --store "$OUT/store" --recipe results/2026-11-22-generator-size/recipe.toml --panel-data "$DATA" --out "$OUT/generator-size" "$@"; }
+study --arm width-0.25 --arm width-1 --arm unigram --arm mlm --seeds 1
+study --arm width-0.25 --seed 2 --seeds 1
+cd "$OUT/generator-size"
+for arm in width-0.25 width-1 unigram mlm; do ln -sfn "arms/$arm/seed-1" "$arm"; done
+ln -sfn arms/width-0.25/seed-2 width-0.25-again
+electra analyze width-0.25 --against width-1 --against unigram --against mlm --probe generators --data "$DATA" --data "$OUT/store" --out "$OUT/probes-generators"
+electra analyze width-0.25 --against width-0.25-again --against width-1 --against unigram --against mlm --probe layer_similarity --probe matching \
+    --data "$DATA" --out "$OUT/probes-generators"
