@@ -139,7 +139,7 @@ def _over_steps(measure: str, found: Sequence[tuple[int, Report]]) -> Figure:
     points = [report.headline.get(measure, Estimate(None)) for _, report in found]
     series = Series.of(measure, [step for step, _ in found], points)
     plain = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
-    return Figure(f"over-training-{plain}", measure, "The band is the 95 % interval.", "steps", "", [series])
+    return Figure(plain, measure, "The band is the 95 % interval.", "steps", "", [series])
 
 
 def _describe(path: Path) -> dict[str, Any]:
