@@ -11,6 +11,14 @@ rtd=$OUT/fourth-light/rtd mlm=$OUT/fourth-light/mlm
 # A masked language model of equal FLOPs beside the discriminator; who looks for the same token
 electra analyze $rtd --against $mlm --probe errors --probe matching --data "$DATA" --out "$OUT/probes"
 
+# Without the heads that look for the same token, and without two others
+for name in cut control; do
+    heads="1.1 2.1"
+    [ $name = control ] && heads="1.2 2.2"
+    .venv/bin/python results/2026-11-22-what-it-knows/cut_heads.py $rtd/discriminator "$OUT/rtd-$name" $heads
+    electra finetune "$OUT/rtd-$name" --task stsb --data "$DATA/glue/sts-b" --out "$OUT/stsb-$name" --limit-train 1500
+done
+
 # German
 electra prepare "$DATA/corpora/dewiki.jsonl.zst" --out "$OUT/destore" --vocab-size 8192 --no-lowercase
 electra pretrain --store "$OUT/destore" --out "$OUT/de" --recipe budget-tiny --training.threads 1 --training.log-every 20 --evaluation.rows 512 \
