@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What made this folder. DATA: the task data; OUT: runs/fourth-light holds rtd and mlm of ../2026-11-21-fourth-light.
+set -euo pipefail
+DATA=${DATA:-../shared/data} OUT=${OUT:-runs}
+export OMP_NUM_THREADS=1
+cd "$(dirname "$0")/../.."
+suite() { .venv/bin/electra evaluate "$OUT/fourth-light/rtd" "$OUT/fourth-light/mlm" --random-twin --seeds 3 "$@"; }
+suite --suite results/2026-11-22-suite/glue-capped.toml --data "$DATA/glue" --out "$OUT/suite-glue"
+suite --suite tagging --data "$DATA" --out "$OUT/suite-tagging" --option limit_train=3000
+suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad" --option limit_train=3000 # links to SQuAD 1.1's files alone
+# Another learning rate for the MLM on STS-B; another pre-training, at a fifth of the compute (../2026-11-22-generator-size)
+stsb() { .venv/bin/electra finetune "$1" --task stsb --data "$DATA/glue/sts-b" --out "$2" --limit-train 1500 "${@:3}"; }
+stsb "$OUT/fourth-light/mlm" "$OUT/stsb-mlm-3e-4" --learning-rate 3e-4
+stsb "$OUT/generator-size/arms/width-0.25/seed-2" "$OUT/stsb-small-rtd"
+stsb "$OUT/generator-size/arms/mlm/seed-1" "$OUT/stsb-small-mlm"
