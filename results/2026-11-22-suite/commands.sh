@@ -6,7 +6,7 @@ export OMP_NUM_THREADS=1
 cd "$(dirname "$0")/../.."
 suite() { .venv/bin/electra evaluate "$OUT/fourth-light/rtd" "$OUT/fourth-light/mlm" --random-twin --seeds 3 "$@"; }
 suite --suite results/2026-11-22-suite/glue-capped.toml --data "$DATA/glue" --out "$OUT/suite-glue"
-suite --suite tagging --data "$DATA" --out "$OUT/suite-tagging" --option limit_train=3000
+suite --suite tagging --data "$DATA" --out "$OUT/suite-tagging" --option limit_train=3000 # the last part with --jobs 2
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad" --option limit_train=3000 # links to SQuAD 1.1's files alone
 # Another learning rate for the MLM on STS-B; another pre-training, at a fifth of the compute (../2026-11-22-generator-size)
 stsb() { .venv/bin/electra finetune "$1" --task stsb --data "$DATA/glue/sts-b" --out "$2" --limit-train 1500 "${@:3}"; }

@@ -193,7 +193,7 @@ def test_whoever_is_stopped_the_processes_side_by_side_end_and_the_command_conti
     number: signal.Signals, model: Path, data: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
-    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "50", "--random-twin", "--jobs", "2")
+    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2000", "--random-twin", "--jobs", "2")
     process = start(words)
     until(process, "seed 1 ")
     workers = [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
