@@ -34,11 +34,11 @@ def fresh_model(folder: Path) -> Path:
     from electra.interop.card import Card
     from electra.interop.huggingface import export_network
     from electra.model.pair import build_pair
-    from electra.model.sizes import discriminator_config, size_named
+    from electra.model.sizes import chosen_size, discriminator_config
 
     tokenizer = Tokenizer.train(sentences(10_000), TokenizerConfig(vocab_size=8192))
     shape = discriminator_config(
-        size_named("small"), "electra", vocab_size=tokenizer.vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0
+        chosen_size("small"), "electra", vocab_size=tokenizer.vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0
     )
     network = build_pair(None, shape, seed=1).discriminator
     assert network is not None

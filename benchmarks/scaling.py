@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from electra.model.flops import sequence_flops
 from electra.model.pair import build_pair
-from electra.model.sizes import discriminator_config, generator_config, size_named
+from electra.model.sizes import chosen_size, discriminator_config, generator_config
 
 RATE = 0.4 * 990e12
 WITHIN, FAST, SLOW = 300e9, 50e9, 12.5e9
@@ -30,7 +30,7 @@ def reduction_seconds(parameters: int, devices: int, bandwidth: float) -> float:
 def main() -> None:
     print("size   batch x length  parameters  FLOPs/token  devices  compute ms  reduce ms (400 / 100 Gbit/s)  efficiency")
     for name, (batch, length) in PUBLISHED.items():
-        size = size_named(name)
+        size = chosen_size(name)
         full = discriminator_config(size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0)
         narrow = generator_config(full, size.generator_width, 1.0)
         parameters = sum(p.numel() for p in build_pair(narrow, full).parameters())

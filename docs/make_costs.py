@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 
 from electra import objectives
-from electra.model.sizes import discriminator_config, generator_config, size_named
+from electra.model.sizes import chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Shapes
 
 VARIANTS = [("rtd", {"generator": "uniform"}), ("rtd", {"sampling_dropout": False})]
 
 
 def cost(name: str, options: dict[str, object], size_name: str, length: int, vocabulary: int) -> float:
-    size = size_named(size_name)
+    size = chosen_size(size_name)
     specials = {"pad": 0, "unk": 100, "cls": 101, "sep": 102, "mask": 103}
     made = objectives.create({"name": name, **options}, vocab_size=vocabulary, specials=specials)
     full = discriminator_config(size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0)

@@ -114,5 +114,5 @@ def test_the_panel_finds_real_data(shared_data: Callable[[str], Path]) -> None:
     data = shared_data("glue/cola/dev.tsv.gz").parents[2]
     shared_data("ud-english-ewt/dev.conllu.gz")
     found = panel.describe(data, list(panel.TASKS))
-    assert set(found["identity"]) == {"pos", "chunking", "sst2", "cola", "mnli"}
+    assert set(found["identity"]) == {"pos", "chunking", "stsb", "sst2", "cola", "mnli"}
     assert set(found["identity"]["chunking"]) == {"version", "train", "test"}

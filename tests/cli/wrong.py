@@ -244,6 +244,13 @@ RECIPES = [
         "unknown objective", ConfigError, r"no objective named 'rtx'\. Did you mean 'rtd'", lambda p: p.pretrain("--objective.name", "rtx")
     ),
     Case("unknown size", ConfigError, r"no size named 'tinny'\. Did you mean 'tiny'", lambda p: p.pretrain("--model.size", "tinny")),
+    Case("no layers", ConfigError, r"model\.layers: 0 is not a number of layers", lambda p: p.pretrain("--model.layers", "0")),
+    Case(
+        "a width that is no heads",
+        ConfigError,
+        r"model\.hidden_size: 200 cannot be divided into heads.*multiple of 64",
+        lambda p: p.pretrain("--model.hidden-size", "200"),
+    ),
     Case("store and corpus", ConfigError, r"both --store and --corpus", lambda p: p.pretrain("--corpus", lines(p))),
     Case("bad budget", ConfigError, r"--budget: 'soon' is no budget\. Write 30m", lambda p: p.pretrain("--budget", "soon")),
     Case("budget below one step", ConfigError, r"pays for less than one step.*Give more", lambda p: p.pretrain("--budget", "1tokens")),

@@ -15,7 +15,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.interop.card import Card
 from electra.interop.huggingface import export_network
 from electra.model.pair import Pair, build_pair
-from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
+from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 
 WORDS = ["the", "chef", "cooked", "meal", "ate", "##s", "##ed", "The", "Chef", "Meal", "caf\u00e9", "cafe"]
 LETTERS = [*string.ascii_letters, *string.digits, *string.punctuation, "\u00e9", "\u00fc", "\u6f22", "\u5b57", "\ud55c"]
@@ -58,7 +58,7 @@ def cased(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def configs(size: str, architecture: str, vocab_size: int, **changes: object) -> tuple[EncoderConfig, EncoderConfig]:
     """(generator, discriminator) of a named size with two layers, whatever it has, so that the large one is cheap."""
-    named = size_named(size)
+    named = chosen_size(size)
     full = discriminator_config(named, architecture, vocab_size=vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0)  # type: ignore[arg-type]
     full = replace(full, **{"num_layers": 2, **changes})  # type: ignore[arg-type]
     return generator_config(full, named.generator_width, 1.0), full

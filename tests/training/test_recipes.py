@@ -13,7 +13,7 @@ import toy
 from electra.config import differences, find_recipe, read_toml
 from electra.finetune.trainer import parameter_groups
 from electra.model.pair import build_pair
-from electra.model.sizes import discriminator_config, generator_config, size_named
+from electra.model.sizes import chosen_size, discriminator_config, generator_config
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
@@ -36,7 +36,7 @@ def named(name: str) -> Recipe:
 def test_the_papers_numbers(name: str) -> None:
     shape, masked, (rate, warmup, batch, length, steps) = PAPER[name]
     recipe = named(f"paper-{name}")
-    model, training, size = recipe.model, recipe.training, size_named(recipe.model.size)
+    model, training, size = recipe.model, recipe.training, chosen_size(recipe.model.size)
     full = discriminator_config(
         size, model.encoder, vocab_size=30522, dropout=model.dropout, attention_dropout=model.attention_dropout, pad_id=0
     )
@@ -51,6 +51,14 @@ def test_the_papers_numbers(name: str) -> None:
     made = toy.objective(**recipe.objective)
     assert made.config.mask_fraction == masked and made.config.final_mask_fraction is None
     assert (made.weights, made.config.temperature, made.config.mask_share) == ({"mlm": 1.0, "rtd": 50.0}, 1.0, 0.85)
+
+
+def test_a_shape_of_ones_own() -> None:
+    assert chosen_size("tiny", layers=2) == replace(chosen_size("tiny"), num_layers=2)
+    wide = chosen_size("tiny", hidden_size=192)
+    assert (wide.hidden_size, wide.embedding_size, wide.num_layers) == (192, 192, 4), "a table as wide as the layers stays so"
+    assert chosen_size("small", hidden_size=512).embedding_size == 128, "the paper's narrow table stays narrow"
+    assert chosen_size("tiny", hidden_size=96).hidden_size == 96, "one head"
 
 
 def test_the_reference_differs_in_three_settings() -> None:
@@ -81,7 +89,7 @@ def test_reference_schedule_begins_at_zero_and_adam_without_correction_begins_la
 
 
 def test_glorot_uniform_in_two_layers_only() -> None:
-    config = discriminator_config(size_named("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0)
+    config = discriminator_config(chosen_size("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0)
     paper, reference = (
         dict(build_pair(generator_config(config, 0.25, 1.0), config, initialisation=kind).named_parameters())  # type: ignore[arg-type]
         for kind in ("paper", "reference")

@@ -8,13 +8,13 @@ import pytest
 
 from electra.errors import ConfigError
 from electra.model.flops import sequence_flops
-from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
+from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.training import budget
 from electra.training.schedule import multiplier
 
 
 def paper(name: str) -> EncoderConfig:
-    return discriminator_config(size_named(name), "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0)
+    return discriminator_config(chosen_size(name), "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def paper(name: str) -> EncoderConfig:
 def test_flops_are_the_published_script_s(name: str, generator: bool, length: int, sequences: float, published: float) -> None:
     full = paper(name)
     if generator:
-        total = sequence_flops(generator_config(full, size_named(name).generator_width, 1.0), full, length)
+        total = sequence_flops(generator_config(full, chosen_size(name).generator_width, 1.0), full, length)
     else:
         total = sequence_flops(full, None, length)
     assert total * sequences == pytest.approx(published, rel=0.001)
@@ -43,7 +43,7 @@ def test_sizes_are_the_paper_s() -> None:
     assert (large.num_layers, large.hidden_size, large.intermediate_size, large.num_heads) == (24, 1024, 4096, 16)
     widths = {"small": (64, 1), "small++": (256, 4), "base": (256, 4), "large": (256, 4)}
     for name, (hidden, heads) in widths.items():
-        generator = generator_config(paper(name), size_named(name).generator_width, 1.0)
+        generator = generator_config(paper(name), chosen_size(name).generator_width, 1.0)
         assert (generator.hidden_size, generator.num_heads, generator.intermediate_size) == (hidden, heads, 4 * hidden)
         assert generator.embedding_size == paper(name).embedding_size and generator.num_layers == paper(name).num_layers
 

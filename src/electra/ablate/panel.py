@@ -1,11 +1,11 @@
 """The transfer panel: a few small fixed tasks that tell a good encoder from a bad one in a minute or two on a slow core.
 
-pos and chunking ask the frozen encoder (probing.py); sst2, cola and mnli tune it (finetune/). Data are found under one folder by name:
+pos and chunking ask the frozen encoder (probing.py); the others tune it (finetune/). Data are found under one folder by name:
 
-    ud-english-ewt/ train, dev    chunking/conll2000/ train, test    glue/sst-2, glue/cola, glue/mnli  train, dev
+    ud-english-ewt/ train, dev    chunking/conll2000/ train, test    glue/sts-b, sst-2, cola, mnli  train, dev
 
-The sentences used are a fixed draw, the same for every arm and seed. All scores are shares (Matthews' correlation for CoLA), higher is
-better; the panel's own score is their mean.
+The sentences used are a fixed draw, the same for every arm and seed. All scores are shares (Matthews' correlation for CoLA, Spearman's for
+STS-B), higher is better; the panel's own score is their mean.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ def _seldom(say: Say) -> Say:
 TASKS: Mapping[str, Probed | Tuned] = {
     "pos": Probed("Part of speech (frozen)", "ud-english-ewt", ("train", "dev"), "UPOS", (2000, 1000)),
     "chunking": Probed("Chunking (frozen)", "chunking/conll2000", ("train", "test"), "tag", (2000, 1000)),
+    "stsb": Tuned("STS-B (tuned, 1,500)", "glue/sts-b", "stsb", "spearmanr", 1500),
     "sst2": Tuned("SST-2 (tuned, 6,000)", "glue/sst-2", "sst2", "accuracy", 6000),
     "cola": Tuned("CoLA (tuned)", "glue/cola", "cola", "matthews_correlation"),
     "mnli": Tuned("MNLI (tuned, 10,000)", "glue/mnli", "mnli", "accuracy", 10000),

@@ -41,7 +41,7 @@ class Arguments:
     panel_data: Path | None = None
     """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training metrics only."""
     panel: Repeated[tuple[str, ...]] = ()
-    """A task that scores each encoder (may be repeated; none: pos and chunking, both frozen): sst2, cola, mnli are tuned, and slower."""
+    """A task that scores each encoder (may be repeated; none: pos and chunking, frozen): stsb, sst2, cola, mnli are tuned, and slower."""
     jobs: int = 1
     """Arms trained at the same time."""
     threads: int | None = None

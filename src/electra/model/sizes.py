@@ -54,10 +54,22 @@ class EncoderConfig:
     rope_theta: float = 10_000.0  # the modern encoder only
 
 
-def size_named(name: str) -> Size:
+def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
+    """A size, with another number of layers or another width where given; embeddings as wide as the layers stay so."""
     if name not in SIZES:
         raise ConfigError(f"no size named {name!r}", where="model.size", fix=nearest(name, list(SIZES)))
-    return SIZES[name]
+    size = SIZES[name]
+    if layers is not None:
+        if layers < 1:
+            raise ConfigError(f"{layers} is not a number of layers", where="model.layers", fix="Give 1 or more")
+        size = replace(size, num_layers=layers)
+    if hidden_size is not None:
+        if hidden_size < 2 or hidden_size % (2 if hidden_size < 2 * HEAD_SIZE else HEAD_SIZE):
+            fix = f"Give a multiple of {HEAD_SIZE}, the width of a head, or an even number below {2 * HEAD_SIZE} for one head"
+            raise ConfigError(f"{hidden_size} cannot be divided into heads", where="model.hidden_size", fix=fix)
+        embedding = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
+        size = replace(size, hidden_size=hidden_size, embedding_size=embedding)
+    return size
 
 
 def discriminator_config(

@@ -18,6 +18,10 @@ from electra.training.budget import parse as parse_budget
 class ModelSection:
     size: str = "tiny"
     """tiny, mini (CPUs), small, small++, base, large (the paper's)."""
+    layers: int | None = None
+    """Layers of the discriminator (none: the size's)."""
+    hidden_size: int | None = None
+    """Width of the discriminator: a multiple of 64, the width of a head (none: the size's)."""
     encoder: Literal["electra", "modern"] = "electra"
     """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as ModernBERT."""
     generator_width: float | None = None

@@ -20,7 +20,7 @@ from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
 from electra.model.pair import Discriminator, Generator, Pair, build_pair
-from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, size_named
+from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.objectives.parts.statistics import Statistics
 from electra.ownership import refuse_differences, refuse_strangers
@@ -119,7 +119,8 @@ class Run:
 
 def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None) -> Shapes:
     """An objective without a discriminator trains its generator at the discriminator's size."""
-    model, size = recipe.model, size_named(recipe.model.size)
+    model = recipe.model
+    size = chosen_size(model.size, model.layers, model.hidden_size)
     full = (warm and (warm.discriminator if networks in ("pair", "discriminator") else warm.generator)) or discriminator_config(
         size,
         model.encoder,
@@ -156,7 +157,7 @@ def shapes_taken(shapes: Shapes, own: Shapes) -> tuple[str, ...]:
 
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     """Some objectives cannot do without certain settings of [model]."""
-    settings = {**vars(recipe.model), "generator_width": recipe.model.generator_width or size_named(recipe.model.size).generator_width}
+    settings = {**vars(recipe.model), "generator_width": recipe.model.generator_width or chosen_size(recipe.model.size).generator_width}
     wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
     if wrong:
         what = f"{settings[wrong[0]]!r} does not go with the objective {recipe.objective.get('name', 'rtd')}"
