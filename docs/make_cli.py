@@ -27,7 +27,10 @@ from electra.model.sizes import SIZES
 from electra.training.recipe import HARMLESS, Recipe
 
 PATH = Path(__file__).with_name("cli.md")
-CODES = "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), 130 Ctrl-C, 143 SIGTERM"
+CODES = (
+    "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), "
+    "74 the disk is full (the same command continues once there is room), 130 Ctrl-C, 143 SIGTERM"
+)
 INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from electra.errors import DiskError, ElectraError, RunFolderError
+from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
 MANIFEST = "manifest.json"
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
@@ -69,7 +69,7 @@ def disk_error(error: OSError, path: Path) -> DiskError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         place = next((p for p in [path, *path.parents] if p.exists()), Path("/"))
         free = shutil.disk_usage(place).free
-        return DiskError(
+        return FullDisk(
             f"no space left to write here ({free / 2**20:.0f} MiB free on this volume)", where=path, fix="Free some space, then run again"
         )
     return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=path, fix="Choose another folder or mend its permissions")

@@ -56,7 +56,13 @@ class TaskError(ElectraError):
 
 
 class DiskError(ElectraError):
-    """A write that failed: full disk, quota or missing permission."""
+    """A write that failed."""
+
+
+class FullDisk(DiskError):
+    """No space or quota left: nothing is wrong with the command, and it continues once there is room (EX_IOERR of sysexits.h)."""
+
+    exit_code = 74
 
 
 class RunFailed(ElectraError):

@@ -172,6 +172,9 @@ def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_pat
     assert wanted.find([tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]  # a file that the user names
     assert wanted.find([tmp_path / "a/ged/fce-x/notes.md"]) == []
     assert wanted.find([]) == []
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "data").symlink_to(tmp_path / "a")
+    assert wanted.find([tmp_path / "linked"]) == [tmp_path / "linked/data/ged/fce-x/dev.tsv.gz"]
     near = Input("learners", "sentences", ("./dev.tsv*",))
     assert near.find([tmp_path]) == [] and near.find([tmp_path / "a"]) == [tmp_path / "a/dev.tsv"]  # not just any dev.tsv below
 

@@ -18,7 +18,7 @@ from wrong import CASES, Case, Place, blocked, damaged_run, lines
 from electra import durable, errors
 from electra.cli import pretrain as pretrain_verb
 from electra.cli.main import main
-from electra.errors import CheckpointError, DiskError, ElectraError, RunFailed, RunFolderError
+from electra.errors import CheckpointError, DiskError, ElectraError, FullDisk, RunFailed, RunFolderError
 
 command_line = importlib.import_module("electra.cli.main")  # the module: `main` alone is its function
 
@@ -154,7 +154,7 @@ def test_a_full_disk(place: Place, refused: Callable[..., str], monkeypatch: pyt
 
     monkeypatch.setattr(durable.Ops, "write", full)
     wrote = ("run/checkpoints/step-00000002/", "run/run.toml", "run/metrics.jsonl", "run/log.txt", "run/tokenizer/")
-    refused(place.pretrain(), DiskError, r"step-00000004: no space left to write here \(\d+ MiB free", wrote)
+    refused(place.pretrain(), FullDisk, r"step-00000004: no space left to write here \(\d+ MiB free", wrote)
     checkpoints = place.folder / "run" / "checkpoints"
     assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
     assert durable.verify_directory(checkpoints / "step-00000002") is None

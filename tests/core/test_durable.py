@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from electra import durable
-from electra.errors import DiskError, RunFolderError
+from electra.errors import DiskError, FullDisk, RunFolderError
 
 FILES: dict[str, durable.Content] = {"a.bin": b"x" * 1000, "sub/b.txt": b"hello", "c.json": lambda path: path.write_text("{}") and None}
 
@@ -63,7 +63,7 @@ def test_a_full_disk_at_every_operation_leaves_nothing_half_written(tmp_path: Pa
     assert total >= 10
     for at in range(1, total + 1):
         target = tmp_path / f"run{at}" / "thing"
-        with pytest.raises(DiskError, match="no space left") as caught:
+        with pytest.raises(FullDisk, match="no space left") as caught:
             durable.commit_directory(target, FILES, Failing(at, full_disk))
         assert str(target) in str(caught.value) and "MiB free" in str(caught.value)
         assert not target.exists() or durable.verify_directory(target) is None

@@ -293,7 +293,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         (tmp_path / "program.py").write_text(limited)
         command = [sys.executable, str(tmp_path / "program.py"), str(corpus), str(tmp_path / "store"), "1"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and "DiskError" in done.stderr and "no space left" in done.stderr, (limit, done.stderr)
+        assert done.returncode == 1 and "FullDisk" in done.stderr and "no space left" in done.stderr, (limit, done.stderr)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py"], "nothing half-written"
 
 

@@ -82,6 +82,16 @@ def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path
     assert texts(tmp_path, tmp_path / "c" / "notes.md", format="txt") == ["notes.md"]
 
 
+def test_linked_folders_are_read_and_none_twice(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "a.txt").write_text("once")
+    (tmp_path / "kept" / "up").symlink_to(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    for name in ("here", "again"):
+        (tmp_path / "corpus" / name).symlink_to(tmp_path / "kept")
+    assert texts(tmp_path, tmp_path / "corpus") == ["once"]
+
+
 def test_stdin_and_pipes_are_copied_so_that_they_can_be_read_twice(tmp_path: Path) -> None:
     program = """
 import sys

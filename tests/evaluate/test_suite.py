@@ -86,6 +86,11 @@ def test_folders_are_known_by_name_however_written_and_laid_out(tmp_path: Path) 
     assert find_data(entry(), task, [tmp_path / "a" / "glue" / "SST-2"]) == found  # the folder itself
     assert find_data(entry(folders=("glue/sst2",)), task, [tmp_path]) == found
     assert find_data(entry(folders=("other/sst2",)), task, [tmp_path]) is None
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "sst2").symlink_to(tmp_path / "a" / "glue" / "SST-2")
+    (tmp_path / "linked" / "up").symlink_to(tmp_path)  # a link back ends
+    linked = find_data(entry(), task, [tmp_path / "linked"])
+    assert linked and linked.train[0].samefile(found.train[0])
     touch(tmp_path / "1" / "2" / "3" / "4" / "cola" / "train.tsv")
     assert find_data(entry("cola"), load_task("cola"), [tmp_path]) is None  # deeper than is looked
 

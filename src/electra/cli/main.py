@@ -1,6 +1,6 @@
 """The command line: finds the verb, runs it, and turns what goes wrong into one line and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 the user's input is wrong, 130 Ctrl-C, 143 SIGTERM.
+Exit codes: 0 done, 1 failed, 2 the user's input is wrong, 74 the disk is full, 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations

@@ -122,13 +122,16 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Files below a folder; hidden ones and hidden folders are left out."""
+    """Files below a folder, linked folders too; hidden ones and hidden folders are left out, and no folder is read twice."""
+    read = {os.path.realpath(folder)}
 
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
-    for parent, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    for parent, folders, names in os.walk(folder, onerror=fail, followlinks=True):
+        here = {name: os.path.realpath(os.path.join(parent, name)) for name in folders if not name.startswith(".")}
+        folders[:] = [name for name, real in here.items() if real not in read]
+        read.update(here.values())
         yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 

@@ -72,7 +72,7 @@ def _folders(roots: Sequence[Path], name: str) -> Iterator[Path]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    for path, folders, _ in os.walk(root):
+    for path, folders, _ in os.walk(root, followlinks=True):  # a link back up ends at DEEPEST
         folder = Path(path)
         yield folder
         deep = len(folder.relative_to(root).parts) >= DEEPEST

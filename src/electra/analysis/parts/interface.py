@@ -14,6 +14,7 @@ the page can be found in the file.
 
 from __future__ import annotations
 
+import glob
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -153,7 +154,8 @@ class Input:
 def _matches(root: Path, pattern: str) -> list[Path]:
     if root.is_file():  # the user names the file: its own name decides
         return [root] if PurePath(root.name).match(PurePath(pattern).name) else []
-    found = root.glob(pattern.removeprefix("./")) if pattern.startswith("./") else root.rglob(pattern)
+    anywhere = pattern.removeprefix("./") if pattern.startswith("./") else f"**/{pattern}"
+    found = (root / name for name in glob.glob(anywhere, root_dir=root, recursive=True))  # unlike Path.rglob, through linked folders
     return sorted(path for path in found if path.is_file())
 
 
