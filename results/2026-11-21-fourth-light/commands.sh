@@ -32,4 +32,4 @@ done
 # The same model fine-tuned with bf16 matrix products: does it matter? (Broken off after two seeds: seed-0 and seed-1 in its log.)
 electra finetune "$OUT/mlm" --out "$OUT/finetuned/mlm-cola10-bf16" --task cola --data "$DATA/glue/cola" --seeds 3 --epochs 10 --learning-rate 5e-4 --precision bf16
 .venv/bin/python results/collect.py results/2026-11-21-fourth-light "$OUT" rtd mlm
-electra analyze "$OUT/rtd" --against "$OUT/mlm" --probe all --probe-option minimal_pairs.limit=50 --data "$DATA" --out "$OUT/probes"
+electra analyze "$OUT/rtd" "$OUT/mlm" --probe all --probe-option minimal_pairs.limit=50 --data "$DATA" --out "$OUT/probes"

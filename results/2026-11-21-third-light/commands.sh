@@ -31,5 +31,5 @@ done
 
 # What it knows: every probe, then human errors once more beside a fine-tuned detector. The .probe.json files are in probes/.
 finetune long-rtd-ged long-rtd --task ged --data "$DATA/ged/fce-rei" --learning-rate 1e-3 --limit-train 8000 --epochs 2
-electra analyze "$OUT/long-rtd" --against "$OUT/long-mlm" --probe all --probe-option minimal_pairs.limit=50 --data "$DATA" --out "$OUT/probes"
+electra analyze "$OUT/long-rtd" "$OUT/long-mlm" --probe all --probe-option minimal_pairs.limit=50 --data "$DATA" --out "$OUT/probes"
 electra analyze "$OUT/long-rtd" --probe errors --probe-option errors.detector="$OUT/finetuned/long-rtd-ged" --data "$DATA" --out "$OUT/probes"

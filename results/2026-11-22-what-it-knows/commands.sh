@@ -9,7 +9,7 @@ electra() { "$program" "$@"; }
 rtd=$OUT/fourth-light/rtd mlm=$OUT/fourth-light/mlm
 
 # A masked language model of equal FLOPs beside the discriminator; who looks for the same token
-electra analyze $rtd --against $mlm --probe errors --probe matching --data "$DATA" --out "$OUT/probes"
+electra analyze $rtd $mlm --probe errors --probe matching --data "$DATA" --out "$OUT/probes"
 
 # Without the heads that look for the same token, and without two others
 for name in cut control; do
@@ -45,6 +45,6 @@ study --arm width-0.25 --seed 2 --seeds 1
 cd "$OUT/generator-size"
 for arm in width-0.25 width-1 unigram mlm; do ln -sfn "arms/$arm/seed-1" "$arm"; done
 ln -sfn arms/width-0.25/seed-2 width-0.25-again
-electra analyze width-0.25 --against width-1 --against unigram --against mlm --probe generators --data "$DATA" --data "$OUT/store" --out "$OUT/probes-generators"
-electra analyze width-0.25 --against width-0.25-again --against width-1 --against unigram --against mlm --probe layer_similarity --probe matching \
+electra analyze width-0.25 width-1 unigram mlm --probe generators --data "$DATA" --data "$OUT/store" --out "$OUT/probes-generators"
+electra analyze width-0.25 width-0.25-again width-1 unigram mlm --probe layer_similarity --probe matching \
     --data "$DATA" --out "$OUT/probes-generators"

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(folders: Path, t
     assert analyze(folders / "pair", "--probe", names[0], "--data", folders / "data", "--out", out, *QUICK) == 0
     asked = [word for name in names[1:] for word in ("--probe", name)]
     draws = ("--probe-option", "draws=1")
-    told = analyze("--data", folders / "data", *asked, "--against", folders / "twin", folders / "pair", "--out", out, *QUICK, *draws)
+    told = analyze("--data", folders / "data", *asked, folders / "pair", folders / "twin", "--out", out, *QUICK, *draws)
     assert told == 0 and "page: " in capsys.readouterr().out
     records = {name: json.loads((out / f"{name}.probe.json").read_text()) for name in names}
     assert records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv" and records["calibration"]["options"]["resamples"] == 20
@@ -131,14 +132,14 @@ def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path,
 def test_a_model_without_the_network_is_left_out_of_a_comparison(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--data", folders / "data", "--probe-option", "resamples=5", "--probe-option", "surprisal=false", "--out", tmp_path)
     lone = folders / "twin" / "generator"
-    assert analyze(folders / "pair", "--against", lone, "--probe", "errors", "--probe", "attention", *options) == 0
+    assert analyze(folders / "pair", lone, "--probe", "errors", "--probe", "attention", *options) == 0
     said = capsys.readouterr().out
     assert "errors: generator is left out: this is a generator" in said and said.count("left out") == 1
     records = {name: json.loads((tmp_path / f"{name}.probe.json").read_text()) for name in ("errors", "attention")}
     assert [model["name"] for model in records["errors"]["models"]] == ["pair"] and "left out" in records["errors"]["notes"][-1]
     assert [model["name"] for model in records["attention"]["models"]] == ["pair", "generator"]
-    assert analyze(lone, "--against", folders / "pair", "--probe", "errors", *options) == 2  # MODEL itself
-    assert analyze(folders / "pair", "--against", folders / "data", "--probe", "errors", *options) == 2  # no model at all
+    assert analyze(lone, folders / "pair", "--probe", "errors", *options) == 2  # MODEL itself
+    assert analyze(folders / "pair", folders / "data", "--probe", "errors", *options) == 2  # no model at all
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "finetune.json").write_text("{}")
     capsys.readouterr()
@@ -148,7 +149,7 @@ def test_a_model_without_the_network_is_left_out_of_a_comparison(folders: Path, 
 
 def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisal(folders: Path, tmp_path: Path) -> None:
     options = ("--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
-    assert analyze(folders / "pair", "--against", folders / "twin" / "generator", "--probe", "errors", *options) == 0
+    assert analyze(folders / "pair", folders / "twin" / "generator", "--probe", "errors", *options) == 0
     record = json.loads((tmp_path / "errors.probe.json").read_text())
     assert [model["name"] for model in record["models"]] == ["pair", "generator"]
     scorers = [row[0] for row in record["tables"][0]["rows"]]
@@ -159,9 +160,9 @@ def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisa
 def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def asked(*more: object) -> bool:
+    def asked(*more: object, beside: Sequence[Path] = ()) -> bool:
         """Whether the probe was run, not its answer kept."""
-        assert analyze(tmp_path / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out", *more) == 0
+        assert analyze(tmp_path / "pair", *beside, "--probe", "errors", "--data", data, "--out", tmp_path / "out", *more) == 0
         return "kept: the same question" not in capsys.readouterr().out
 
     shutil.copytree(folders / "pair", tmp_path / "pair")
@@ -170,7 +171,8 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
     quick = ("--probe-option", "resamples=5")
     assert asked(*quick) and not asked(*quick)
     assert asked("--probe-option", "resamples=6") and asked(*quick)
-    assert asked(*quick, "--against", folders / "twin") and not asked(*quick, "--against", folders / "twin")
+    beside = [folders / "twin"]
+    assert asked(*quick, beside=beside) and not asked(*quick, beside=beside)
     assert asked(*quick)
     data.write_text(data.read_text() + "\nthe\tc\nwrong\ti\n")
     assert asked(*quick) and not asked(*quick)
@@ -220,8 +222,9 @@ def test_options_are_told_without_a_model_or_a_folder(folders: Path, capsys: pyt
         (["pair/discriminator", "--probe", "bias"], "a generator (a masked language model) is needed"),
         (["pair", "--probe", "eroors"], "Did you mean 'errors'"),
         (["pair", "--probe", "errors", "--probe-option", "kind=x"], "no such option"),
-        (["pair", "--probe", "errors", "--over-training", "--against", "twin"], "follows one run"),
-        (["pair", "--probe", "errors", "--against", "pair"], "named twice"),
+        (["pair", "twin", "--probe", "errors", "--over-training"], "follows one run"),
+        (["pair", "pair", "--probe", "errors"], "named twice"),
+        (["pair", "--probe", "errors", "twin"], "twin: no option takes this here. What has no option of its own goes side by side"),
         (["nowhere", "--probe", "errors"], "nowhere"),
         (["nowhere", "--probe", "all"], "nowhere: not a folder here"),
     ],

@@ -28,7 +28,7 @@ class Probe(TreebankProbe):
     question = "How do the representations differ from BERT's, and by more than two seeds of one training do?"
     source = (
         "Asked by a reader's review of the paper. Method: Kornblith et al. 2019; debiased by the estimate of Song et al. 2012. "
-        "Name the masked language model and other seeds with --against: the difference between seeds is the yardstick."
+        "Name the masked language model and other seeds beside it: the difference between seeds is the yardstick."
     )
     version = 1
 

@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    model: Positional[str] = ""
-    """A run folder, an exported or published folder, or a name on the hub."""
+    models: Positional[tuple[str, ...]] = ()
+    """Run folders, exported or published folders, or names on the hub: one, or several to compare the first with."""
     probe: Repeated[tuple[str, ...]] = ()
     """Which probe, by name (may be repeated; none, or all: every one whose data and networks are there)."""
     data: Repeated[tuple[str, ...]] = ()
     """Files and folders that hold the probes' data, found by name (may be repeated)."""
     out: Path | None = None
     """The folder for the JSON files, the figures and the page. Probes run earlier stay on the page."""
-    against: Repeated[tuple[str, ...]] = ()
-    """Other models to compare with (may be repeated)."""
     probe_option: Repeated[tuple[str, ...]] = ()
     """key=value, or PROBE.key=value (may be repeated). help: the chosen probes' options, and nothing else is done."""
     over_training: bool = False
@@ -52,19 +50,19 @@ def run(arguments: Arguments) -> int:
             for option, default, told in analysis.describe_options(name):
                 say(f"  {option}={_plain(default)}  {told}")
         return 0
-    if not arguments.model or arguments.out is None:
-        what, example = ("no model" if not arguments.model else "no --out", "electra analyze MODEL --data DATA/ --out analysis/")
+    if not arguments.models or arguments.out is None:
+        what, example = ("no model" if not arguments.models else "no --out", "electra analyze MODEL --data DATA/ --out analysis/")
         raise ConfigError(f"{what} given", where="electra analyze", fix=f"Such as: {example}")
     options = analysis.options_for(chosen, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     missing = next((root for root in roots if not root.exists()), None)
     if missing is not None:
         raise ConfigError("no such file or folder", where=missing, fix="Check --data")
-    if arguments.over_training and arguments.against:
-        raise ConfigError("--over-training follows one run", where="--against", fix="Leave it out, and run the command once for each")
-    for source in (arguments.model, *arguments.against):
+    if arguments.over_training and arguments.models[1:]:
+        raise ConfigError("--over-training follows one run", where=arguments.models[1], fix="Run the command once for each")
+    for source in arguments.models:
         locate(source)  # a wrong name is one line, not one for each probe
-    models = named_models([arguments.model, *arguments.against], pick_device(arguments.device))
+    models = named_models(arguments.models, pick_device(arguments.device))
     done = 0
     for name in chosen:
         probe = analysis.create(name, options[name])

@@ -97,4 +97,7 @@ def _complaint(box: str) -> tuple[str, str]:
     near = [line.split()[0].rstrip(",") for part in parts if part[:1] == ["Perhaps you meant:"] for line in part if line.startswith("--")]
     typed = next((word.rstrip(",") for word in said.split() if word.startswith("--")), "")
     nearest = get_close_matches(typed, near, n=1, cutoff=0.0)
+    stray = said.removeprefix("Unrecognized options: ")
+    if stray != said and not stray.startswith("-"):
+        return f"{stray}: no option takes this here", "What has no option of its own goes side by side. "
     return said, f"Did you mean {nearest[0]}? " if nearest else ""

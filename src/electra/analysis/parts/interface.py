@@ -188,7 +188,7 @@ class Probe(ABC):
 
     @abstractmethod
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        """Ask. `models[0]` is MODEL, the others are those of --against."""
+        """Ask. `models[0]` is the model that is asked about, the others are what it is compared with."""
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
         """The files of each input; raises when a required one is absent."""
