@@ -68,7 +68,7 @@ def evaluate(
     jobs = find_jobs(suite, options, roots)
     probes = find_probes(suite, roots)
     if not jobs and not probes:
-        wanted = ", ".join(entry.name for entry in (*suite.probe, *suite.task))
+        wanted = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
         fix = "Give the folder that holds theirs, each in a folder of its name"
         raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
