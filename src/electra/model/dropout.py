@@ -20,8 +20,8 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
         return F.dropout(x, rate)
     dropped = round(rate * _LEVELS)
     bits = torch.ops.electra.random_bits(x.numel()) if torch.compiler.is_compiling() else _draw(x.numel())
-    kept = (bits.view(x.shape) >= dropped - _LEVELS // 2).to(x.dtype)
-    return x * (kept * (_LEVELS / (_LEVELS - dropped)))
+    scale = (bits.view(x.shape) >= dropped - _LEVELS // 2).to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
+    return x * scale
 
 
 def _draw(count: int) -> Tensor:
