@@ -175,6 +175,9 @@ def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_pat
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "data").symlink_to(tmp_path / "a")
     assert wanted.find([tmp_path / "linked"]) == [tmp_path / "linked/data/ged/fce-x/dev.tsv.gz"]
+    for name in ("up", "again"):
+        (tmp_path / "a" / name).symlink_to(tmp_path)  # links back up end, and a file is read once, however many links lead to it
+    assert wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"] and len(wanted.find([tmp_path])) == 1
     near = Input("learners", "sentences", ("./dev.tsv*",))
     assert near.find([tmp_path]) == [] and near.find([tmp_path / "a"]) == [tmp_path / "a/dev.tsv"]  # not just any dev.tsv below
 

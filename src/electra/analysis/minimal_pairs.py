@@ -66,7 +66,7 @@ class Probe(interface.Probe):
 
     def inputs(self) -> tuple[Input, ...]:
         return (
-            Input("blimp", "BLiMP paradigms", ("blimp/*.jsonl*", "blimp*/**/*.jsonl*"), required=False),
+            Input("blimp", "BLiMP paradigms", ("blimp/*.jsonl*", "blimp*/*.jsonl*", "blimp*/*/*.jsonl*"), required=False),
             Input("supplement", "paradigms of the BabyLM supplement", ("*supplement*/*.jsonl*",), required=False),
         )
 

@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from electra import durable
 from electra.data import python_docs
+from electra.data.folders import folders_below
 from electra.errors import CorpusError, ElectraError
 
 FORMATS = {".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -121,18 +122,17 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
         raise CorpusError("no such file or folder", where=argument)
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
-    """Files below a folder, linked folders too; hidden ones and hidden folders are left out, and no folder is read twice."""
-    read = {os.path.realpath(folder)}
+def _files_below(root: Path) -> Iterator[Path]:
+    """Files below a folder; hidden ones are left out, and no folder is read twice, whatever links to it."""
 
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
-    for parent, folders, names in os.walk(folder, onerror=fail, followlinks=True):
-        here = {name: os.path.realpath(os.path.join(parent, name)) for name in folders if not name.startswith(".")}
-        folders[:] = [name for name, real in here.items() if real not in read]
-        read.update(here.values())
-        yield from (Path(parent, name) for name in names if not name.startswith("."))
+    read = set()
+    for folder in folders_below(root, fail=fail):
+        if (real := folder.resolve()) not in read:
+            read.add(real)
+            yield from (path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir())
 
 
 def _kind(name: str) -> tuple[str, str]:

@@ -8,12 +8,12 @@ the texts, and the table says so.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from electra import durable
+from electra.data.folders import folders_below
 from electra.errors import TaskError
 from electra.evaluate.suite import TaskEntry
 from electra.finetune.tables import find_named, find_split, read_bytes
@@ -66,17 +66,9 @@ def join_train(found: Found, path: Path) -> Path:
 def _folders(roots: Sequence[Path], name: str) -> Iterator[Path]:
     wanted = [_plain(part) for part in name.split("/")]
     for root in roots:
-        for folder in _walk(root.resolve()):
+        for folder in folders_below(root.resolve(), DEEPEST):
             if [_plain(part) for part in folder.parts[-len(wanted) :]] == wanted:
                 yield folder
-
-
-def _walk(root: Path) -> Iterator[Path]:
-    for path, folders, _ in os.walk(root, followlinks=True):  # a link back up ends at DEEPEST
-        folder = Path(path)
-        yield folder
-        deep = len(folder.relative_to(root).parts) >= DEEPEST
-        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
 
 
 def _files(entry: TaskEntry, task: Task, folder: Path) -> Found | None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from electra.data.folders import folders_below
 from electra.errors import ElectraError
 
 if TYPE_CHECKING:
@@ -154,9 +155,9 @@ class Input:
 def _matches(root: Path, pattern: str) -> list[Path]:
     if root.is_file():  # the user names the file: its own name decides
         return [root] if PurePath(root.name).match(PurePath(pattern).name) else []
-    anywhere = pattern.removeprefix("./") if pattern.startswith("./") else f"**/{pattern}"
-    found = (root / name for name in glob.glob(anywhere, root_dir=root, recursive=True))  # unlike Path.rglob, through linked folders
-    return sorted(path for path in found if path.is_file())
+    folders = [root] if pattern.startswith("./") else folders_below(root)
+    found = (folder / name for folder in folders for name in sorted(glob.glob(pattern, root_dir=folder)))
+    return sorted({path.resolve(): path for path in found if path.is_file()}.values())  # once, however many links lead to it
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,34 @@
+"""The one way in which folders are walked: corpora, task data and probes' data all lie in folders that people link together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def folders_below(root: Path, deepest: int | None = None, fail: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+    """`root` and the folders below it, a folder before what is in it, in order of their names.
+
+    Linked folders are entered too, except through a link back up, which would never end. Hidden folders are left out, and so is what lies
+    more than `deepest` levels down. A folder that cannot be read is left out too, and `fail` hears of it.
+    """
+    yield from _below(root, (), deepest, fail)
+
+
+def _below(folder: Path, above: tuple[str, ...], deepest: int | None, fail: Callable[[OSError], None] | None) -> Iterator[Path]:
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        if fail is not None:
+            fail(error)
+        return
+    yield folder
+    if len(above) == deepest:
+        return
+    for name in names:
+        if not name.startswith(".") and os.path.isdir(folder / name):  # Path.is_dir fails at a link to itself
+            yield from _below(folder / name, (*above, real), deepest, fail)
