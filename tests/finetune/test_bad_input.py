@@ -24,6 +24,10 @@ NO_TRAIN = r"data: no training file. Looked for train\* or training\* \(.tsv, .c
 NO_LABEL = r"train.csv: no column label or labels or class. It has text, mark: name one with --label-column"
 NO_TEXT = r"train.tsv: no column Satz. It has sentence, label: name one with --text-column"
 
+NUMBERED = '{"tokens": ["Ann", "came"], "ner_tags": [1, 0]}\n'
+ANSWERED = '{"question": "who?", "context": "Ann came", "answers": ["Ann"]}\n'
+BARE = '{"question": "why?", "context": "Ann came", "answers": []}\n'
+
 CASES = [
     case("no such column", {"train.tsv": TABLE}, NO_TEXT, "--text-column", "Satz"),
     case("no label column", {"train.csv": "text,mark\nx,1\n"}, NO_LABEL),
@@ -53,6 +57,15 @@ CASES = [
         "balanced",
         "--task",
         "regression",
+    ),
+    case("numbers for tags", {"train.jsonl": NUMBERED}, r"train.jsonl:1: the tag '1' is neither BIO nor BIOES", "--task", "ner"),
+    case("BILOU", {"train.conll": "Ann\tU-PER\ncame\tO\n"}, r"train.conll:1: the tag 'U-PER' is neither", "--task", "chunking"),
+    case(
+        "a test question without an answer",
+        {"train.jsonl": ANSWERED, "dev.jsonl": ANSWERED, "test.jsonl": BARE},
+        r"test.jsonl:1: a question without",
+        "--task",
+        "qa",
     ),
     case("no file to score also", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--also", "nowhere.tsv"),
     case("train twice", {"train.tsv": TABLE}, r"the name 'train' cannot be that of a further file", "--also", "other/train.tsv"),

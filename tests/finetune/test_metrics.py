@@ -25,6 +25,13 @@ def test_metrics_are_those_of_the_libraries() -> None:
     assert METRICS["spearmanr"](NOISY, NUMBERS).value == stats.spearmanr(NOISY, NUMBERS).statistic
 
 
+def test_of_several_labels_those_that_are_nowhere_have_no_f1() -> None:
+    gold = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]], bool)
+    assert METRICS["f1_macro"](gold, gold).value == 1.0
+    assert METRICS["f1_macro"](gold & ~gold[0], gold).value == pytest.approx((0 + 1) / 2)  # the first label is never predicted
+    assert METRICS["f1_macro"](gold & False, gold & False).reason == "no label is in the data, and none is predicted"
+
+
 def test_f1_tells_recall_from_precision() -> None:
     predicted, gold = np.array([1, 1, 1, 1]), np.array([1, 0, 0, 0])
     assert METRICS["f1"](predicted, gold).value == pytest.approx(2 * 0.25 / 1.25)

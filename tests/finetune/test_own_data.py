@@ -16,7 +16,7 @@ from test_finetune import job_for, read_tsv, silent, transformers_logits
 
 from electra.cli.main import main
 from electra.errors import ConfigError, TaskError
-from electra.finetune.dataset import choose_task, read_dataset
+from electra.finetune.dataset import choose_task, hash_of, read_dataset
 from electra.finetune.predict import predict
 from electra.finetune.runner import finetune
 from electra.finetune.tables import open_table
@@ -84,6 +84,9 @@ def test_parquet_and_semicolons(tmp_path: Path) -> None:
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(TaskError, match=r"b\.parquet: not a readable parquet file"):
         open_table(tmp_path / "b.parquet")
+    (tmp_path / "b.csv").write_text('"a; b; c",1\n')  # without a header: what is quoted separates nothing
+    assert open_table(tmp_path / "b.csv", header=("text", "score")).columns == ("text", "score")
+    assert [dict(row) for _, row in open_table(tmp_path / "b.csv", header=("text", "score")).rows] == [{"text": "a; b; c", "score": "1"}]
     (tmp_path / "a.csv").write_text('text;score\n"one; two, three";1,5\n')
     assert [dict(row) for _, row in open_table(tmp_path / "a.csv").rows] == [{"text": "one; two, three", "score": "1,5"}]
 
@@ -155,6 +158,9 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     ("task", "header", "row", "expected"),
     [
         ("cola", "index\tsentence", "7\tx y", ("CoLA.tsv", "1")),
+        ("sst-2", "index\tsentence", "7\tx y", ("SST-2.tsv", "1")),
+        ("rte", "index\tsentence1\tsentence2", "7\tx\ty", ("RTE.tsv", "not_entailment")),
+        ("wnli", "index\tsentence1\tsentence2", "7\tx\ty", ("WNLI.tsv", "1")),
         ("sts-b", "index\tsentence1\tsentence2", "7\tx\ty", ("STS-B.tsv", "5.000")),
         ("qnli", "index\tquestion\tsentence", "7\tx\ty", ("QNLI.tsv", "not_entailment")),
         ("mrpc", "index\t#1 ID\t#2 ID\t#1 String\t#2 String", "7\t1\t2\tx\ty", ("MRPC.tsv", "1")),
@@ -183,6 +189,32 @@ def test_the_best_epoch_is_kept_also_over_a_stop(electra_folder: Path, sst2_fold
     finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent)
     for name in ("model.safetensors", "dev.tsv"):
         assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (tmp_path / "broken/seeds/seed-0" / name).read_bytes()
+
+
+def test_without_a_score_the_last_epoch_is_kept(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
+    lines = (data / "dev.tsv").read_text().splitlines(keepends=True)
+    (data / "dev.tsv").write_text("".join([lines[0], *(line for line in lines if line.rstrip().endswith("1"))]))  # CoLA's metric needs both
+    for keep in ("best", "last"):
+        finetune(str(electra_folder), toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep), silent)
+    one, other = ((tmp_path / keep / "seeds/seed-0/model.safetensors").read_bytes() for keep in ("best", "last"))
+    assert one == other
+
+
+def test_labels_that_are_not_learned_and_answers_that_are_missing_are_told(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
+    (data / "dev.tsv").unlink()
+    rows = [f"the film {i}\t{('dull', 'fine')[i % 2]}" for i in range(40)]
+    aside = min(range(40), key=lambda i: hash_of((rows[i].split("\t")[0],)))
+    rows[aside] = rows[aside].split("\t")[0] + "\tonly here"
+    (data / "train.tsv").write_text("\n".join(["sentence\tlabel", *rows, ""]))
+    (data / "test.tsv").write_text("sentence\tlabel\nx\tdull\ny\t\n")
+    chosen = toy_task.settings(tmp_path / "out", data, "classification", class_weights="balanced")
+    dataset = read_dataset(chosen, choose_task(chosen))
+    assert "no training example is left with the label 'only here': it cannot be learned" in dataset.notes
+    assert "test: 1 of 2 examples have no answer, so it is predicted and not scored" in dataset.notes
+    counts = [sum(example.gold == name for example in dataset.train) for name in ("dull", "fine")]
+    assert dataset.task.weights[:2] == pytest.approx([len(dataset.train) / (3 * count) for count in counts])
 
 
 def test_a_regression_says_so_in_its_configuration(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:

@@ -109,6 +109,10 @@ def test_split_files_are_found_by_name(tmp_path: Path) -> None:
         find_split(tmp_path, "dev")
     write(tmp_path / "train.csv", "")
     assert find_split(tmp_path, "train") == tmp_path / "train.csv"
+    (tmp_path / "superglue").mkdir()
+    assert find_split(tmp_path / "superglue", "dev") is None
+    write(tmp_path / "superglue/val.jsonl", "")
+    assert find_split(tmp_path / "superglue", "dev") == tmp_path / "superglue/val.jsonl"
     assert find_split(tmp_path / "..", "test") is None
 
 
@@ -185,6 +189,11 @@ def test_answers_as_written(tmp_path: Path) -> None:
     own = write(tmp_path / "own.csv", "text,label\ncold,-1\nwarm,1\nmild,0\n")
     examples = load_task("classification").read(own).examples
     assert load_task("classification").fit(examples).label_names == ("-1", "0", "1")
+    odd = write(tmp_path / "odd.csv", "text,label\na,nan\nb,10\nc,9\nd,inf\n")
+    fitted = load_task("classification").fit(load_task("classification").read(odd).examples)
+    assert fitted.label_names == ("9", "10", "inf", "nan")  # "nan" is a word: as a number it has no place in any order
+    rte = write(tmp_path / "rte.jsonl", '{"premise": "x", "hypothesis": "y", "label": "entailment", "idx": 0}\n')
+    assert load_task("rte").read(rte).examples[0].texts == ("x", "y")
     words = write(tmp_path / "words.jsonl", '{"words": ["play", "it"], "intent": "Play"}\n{"words": ["a \\ud800"], "intent": "b"}\n')
     intents = replace(load_task("classification"), texts=(("words",),), label=("intent",)).read(words).examples
     assert [e.texts for e in intents] == [("play it",), ("a ?",)]

@@ -79,6 +79,10 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     assert [(e.id, e.texts, e.gold) for e in titled] == [("0", ("Al",), ("X",)), ("1", ("ran",), ("Y",))]
     alone = read("tagging", tmp_path / "a.tsv", "token\ttag\n\nran\tY\n")
     assert [(e.texts, e.gold) for e in alone] == [(("ran",), ("Y",))]
+    assert [e.gold for e in read("tagging", tmp_path / "a.tsv", "Al\t_\nran\t_\n\nso\tX\n")] == [
+        ("_", "_"),
+        ("X",),
+    ]  # "_" is a tag like others
     lists = '{"tokens": ["Al", "ran"], "ner_tags": [1, 0]}\n{"tokens": [], "ner_tags": []}\n'
     assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.jsonl", lists)] == [(("Al", "ran"), ("1", "0"))]
     assert [e.gold for e in read("ner", tmp_path / "a.csv", "tokens,tags\nAl ran,B-PER O\n")] == [("B-PER", "O")]
@@ -306,5 +310,7 @@ def test_balanced_weights_and_the_scheme_that_is_found(electra_folder: Path, tmp
     loss, count = even.task.loss(logits, targets)
     theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), torch.tensor(even.task.weights))
     assert float(loss / count) == pytest.approx(float(theirs))
+    inside = [Example("0", "f:1", ("New", "York"), ("B-LOC", "I-LOC"))]  # no "O" to fall back to
+    assert replace(load_task("ner"), metrics=("f1",)).fit(inside).default == "B-LOC"  # type: ignore[attr-defined]
     words = [Example("0", "f:1", ("a", "b"), ("DET", "NOUN"))]
     assert load_task("tagging").fit(words).metrics == ("accuracy", "f1_macro")

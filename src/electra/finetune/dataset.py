@@ -41,7 +41,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in splits.items() if found.dropped]
     notes += [f"{split}: {note}" for split, found in splits.items() for note in found.notes]
     train = splits["train"].examples
-    task = task.fit(train)
+    unfitted, task = task, task.fit(train)
     if "dev" in splits:
         dev = splits["dev"].examples
     else:
@@ -52,13 +52,20 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     others = limited({"dev": dev, **others}, settings.limit_eval, notes)
     dev = others.pop("dev")
     try:
-        task.fit(train)
+        missing = set(task.label_names) - set(unfitted.fit(train).label_names)
+        task = task.fit(train)  # weights of classes are those of what is trained on
     except TaskError:
         fix = "Give --dev FILE, or a higher --limit-train"
         raise TaskError("what is left to train on has one answer only", where=paths["train"], fix=fix) from None
     for split in [split for split, examples in others.items() if only_placeholders(examples, task)]:
         notes.append(f"{split}: every answer is {others[split][0].gold!r}, which is none of the task's: taken as no answer")
         others[split] = tuple(replace(example, gold=None) for example in others[split])
+    if missing:
+        notes.append(f"no training example is left with the label {', '.join(map(repr, sorted(missing)))}: it cannot be learned")
+    for split, examples in others.items():
+        bare = sum(example.gold is None for example in examples)
+        if 0 < bare < len(examples):
+            notes.append(f"{split}: {bare} of {len(examples)} examples have no answer, so it is predicted and not scored")
     files = {split: durable.sha256(path) for split, path in paths.items()}
     return Dataset(task, train, dev, others, files, tuple(notes))
 

@@ -43,7 +43,8 @@ def f1_macro(predicted: Array, gold: Array) -> Score:
     """The mean of the F1 of each label that is in the data or predicted."""
     from sklearn.metrics import f1_score
 
-    return Score(float(f1_score(gold, predicted, average="macro", zero_division=0)))
+    value = float(f1_score(gold, predicted, average="macro", zero_division=np.nan))  # of several labels, those that are nowhere have none
+    return Score(value) if math.isfinite(value) else Score(None, "no label is in the data, and none is predicted")
 
 
 def f1_micro(predicted: Array, gold: Array) -> Score:

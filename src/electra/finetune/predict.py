@@ -2,7 +2,7 @@
 
 Works with what `electra finetune` saved and with any folder of the ElectraFor... or ModernBertFor... SequenceClassification,
 TokenClassification or QuestionAnswering classes.
-Answers that the file may hold are not looked at: predicting is not evaluating.
+Answers that the file may hold are not used: predicting is not evaluating.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def read_data(settings: PromptSettings) -> Data:
         raise TaskError("no training file to draw the shots from", where=settings.data, fix="Give --data a folder with a train file")
     dev = task.read(dev_path).examples
     train = task.read(train_path).examples if train_path is not None else ()
-    fitted = task.fit(train or dev)
+    fitted = task if task.labels and not train else task.fit(train or dev)
     notes = []
     if settings.limit and settings.limit < len(dev):
         notes.append(f"evaluated on {settings.limit} of {len(dev)} examples, chosen by hash")

@@ -120,9 +120,8 @@ class QuestionAnswering(Task):
         answered = [example for example in examples if example.gold]
         if answered and not any(map(placed, answered)):
             raise TaskError("no answer stands in its context", where=path, fix="Are answers and contexts of the same file?")
-        if labelled and self.unanswerable is False and len(answered) < len(examples):
-            where = next(example.where for example in examples if not example.gold)
-            raise TaskError("a question without an answer", where=where, fix="Use --task squad2 where questions may have none")
+        if labelled and self.unanswerable is False:
+            _refuse_unanswerable(examples)
         return Split(examples)
 
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
@@ -135,6 +134,8 @@ class QuestionAnswering(Task):
         assert self.stride is not None
         tokenizer, arrangement = tokens.tokenizer, Arrangement.of(tokens.tokenizer)
         labelled = all(example.gold is not None for example in examples)
+        if labelled and not self.unanswerable:
+            _refuse_unanswerable(examples)
         texts = dict.fromkeys(example.texts[1] for example in examples)
         contexts = {text: Context.of(tokenizer, text) for text in texts}
         questions = tokenizer.encode_corpus([example.texts[0] for example in examples])
@@ -258,6 +259,14 @@ class QuestionAnswering(Task):
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
             raise ModelError(f"{THRESHOLD} is {threshold!r}, not a number", where="config.json", fix="Mend or remove it")
         return replace(self, unanswerable=True if self.unanswerable is None else self.unanswerable, no_answer_threshold=threshold)
+
+
+def _refuse_unanswerable(examples: Sequence[Example]) -> None:
+    """1.1 has no score for a question without an answer."""
+    bare = next((example for example in examples if not example.gold), None)
+    if bare:
+        fix = "Use --task squad2 where questions may have none, or train on such questions too"
+        raise TaskError("a question without an answer", where=bare.where, fix=fix)
 
 
 def placed(example: Example) -> bool:

@@ -112,7 +112,8 @@ def _columns(path: Path, names: Names, conllu: bool) -> Iterator[Example]:
     tags_of = _tags_of(blocks, known, names, conllu)
     for block in blocks:
         tags = tags_of(block)
-        yield Example(block.name, block.where, tuple(row[word or 0] for row in block.rows), None if set(tags) <= {NOTHING} else tags)
+        none = not tags or (conllu and set(tags) == {NOTHING})
+        yield Example(block.name, block.where, tuple(row[word or 0] for row in block.rows), None if none else tags)
 
 
 def _tags_of(blocks: Sequence[Block], known: dict[str, int], names: Names, conllu: bool) -> Callable[[Block], tuple[str, ...]]:

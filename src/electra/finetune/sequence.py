@@ -6,6 +6,7 @@ The reference's details that matter are kept: both orders of a pair in training 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -275,9 +276,10 @@ def _text(row: Mapping[str, Any], column: str, where: str) -> str:
 def _natural(label: str) -> tuple[int, float, str]:
     """Sort numbers as numbers, before words."""
     try:
-        return (0, float(label), label)
+        number = float(label)
     except ValueError:
-        return (1, 0.0, label)
+        number = math.nan
+    return (0, number, label) if math.isfinite(number) else (1, 0.0, label)
 
 
 def _no_column(table: Table, wanted: list[str], option: str) -> TaskError:

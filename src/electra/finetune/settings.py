@@ -26,8 +26,8 @@ class Settings:
     """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; or your own data: classification, pair,
     regression, tagging, qa."""
     data: Path
-    """A folder with train, dev (valid, validation) and test files, or one training file: csv, tsv, jsonl, parquet, or what the task reads
-    (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not."""
+    """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv, jsonl, parquet, or what the task
+    reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not."""
     out: Path
     """Where results go. The same command again continues an interrupted run."""
     dev: Path | None = None

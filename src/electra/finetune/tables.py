@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from electra.errors import TaskError
 FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 TABLES = tuple(FORMATS)
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
-SPLIT_NAMES = {"train": ("train", "training"), "dev": ("dev", "valid", "validation", "eval"), "test": ("test",)}
+SPLIT_NAMES = {"train": ("train", "training"), "dev": ("dev", "valid", "validation", "val", "eval"), "test": ("test",)}
 
 
 @dataclass
@@ -133,7 +134,8 @@ def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB
     lines = [line + "\n" for _, line in read_lines(path)]
     # Where a decimal point is a comma, spreadsheets write semicolons.
-    delimiter = ";" if lines and lines[0].count(";") > lines[0].count(",") else ","
+    unquoted = re.sub(r'"[^"]*"?', "", lines[0]) if lines else ""
+    delimiter = ";" if unquoted.count(";") > unquoted.count(",") else ","
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first_line = 1  # of the row in reading: a quoted cell may go over several lines
     try:

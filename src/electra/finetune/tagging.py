@@ -3,7 +3,7 @@
 A word's label is read at its first piece, found by character offsets, so any tokenizer will do; the other pieces have none. A sentence
 longer than the model's input is read in overlapping windows, and each word is learned and judged in one of them, where it has most
 context on its poorer side. A word that the tokenizer makes nothing of (a control character, say) is counted, predicted as the commonest
-label ("O" for entities), and scored. Nothing is lost.
+label ("O" for entities, where it occurs), and scored. Nothing is lost.
 Departure from the published code, which cuts long sentences and drops what is cut from the score.
 """
 
@@ -71,6 +71,8 @@ class TagTask(Task):
         scheme = self.scheme
         if scheme == "auto":
             scheme = "entities" if all(map(is_entity_tag, counts)) and OUTSIDE in counts else "words"
+        if scheme == "entities":
+            _refuse_other_tags(examples)
         labels = self.labels or (_whole_scheme(set(counts)) if scheme == "entities" else tuple(sorted(counts)))
         fitted = replace(self, scheme=scheme, labels=labels, metrics=SCORES[scheme], default=_default(scheme, counts))
         classes = [fitted.gold_class(example, i) for example in examples for i in range(len(example.texts))]
@@ -212,7 +214,15 @@ def _whole_scheme(found: set[str]) -> tuple[str, ...]:
     return tuple(sorted(made | found, key=lambda tag: (tag != OUTSIDE, tag[2:], tag)))
 
 
+def _refuse_other_tags(examples: Sequence[Example]) -> None:
+    """Tags of another scheme (numbers, BILOU) would make entities that nobody meant."""
+    other = next(((tag, example) for example in examples for tag in example.gold if not is_entity_tag(tag)), None)
+    if other:
+        fix = "Write B-TYPE, I-TYPE and O (also E-, S-); or score each tag by itself with --task tagging"
+        raise TaskError(f"the tag {other[0]!r} is neither BIO nor BIOES", where=other[1].where, fix=fix)
+
+
 def _default(scheme: Scheme, counts: Counter[str]) -> str:
-    if scheme == "entities":
-        return OUTSIDE
-    return CORRECT if scheme == "errors" else counts.most_common(1)[0][0]
+    if scheme == "errors":
+        return CORRECT
+    return OUTSIDE if scheme == "entities" and OUTSIDE in counts else counts.most_common(1)[0][0]

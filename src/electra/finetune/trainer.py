@@ -161,7 +161,8 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
         ended = progress.step == total
         if settings.keep_epoch == "best" and (ended or progress.step % per_epoch == 0):
             score = _evaluate_epoch(job, seed, model, progress, epoch)
-            if not best or (score is not None and (progress.best_score is None or score > progress.best_score)):
+            # while no epoch has a score, the latest stands
+            if progress.best_score is None or (score is not None and score > progress.best_score):
                 progress.best_score = score
                 best |= {name: value.clone() for name, value in model.state_dict().items()}
         elif settings.evaluate_every_epoch and progress.step % per_epoch == 0 and not ended:

@@ -6,7 +6,7 @@ from electra.finetune.sequence import SequenceTask
 
 TASK = SequenceTask(
     name="classification",
-    version=1,
+    version=2,
     source="your own data",
     metrics=("accuracy", "f1_macro", "matthews_correlation"),
     texts=(("sentence",), ("text",)),

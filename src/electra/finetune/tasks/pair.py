@@ -6,7 +6,7 @@ from electra.finetune.sequence import SequenceTask
 
 TASK = SequenceTask(
     name="pair",
-    version=1,
+    version=2,
     source="your own data",
     metrics=("accuracy", "f1_macro", "matthews_correlation"),
     texts=(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question", "sentence"), ("question1", "question2")),
