@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -154,6 +156,13 @@ def test_padding_changes_nothing(name: str) -> None:
 def test_unknown_option_is_named(name: str) -> None:
     with pytest.raises(ConfigError, match=r"objective\.mask_fractio: no such key. Did you mean 'mask_fraction'"):
         toy.objective(name, mask_fractio=0.2)
+
+
+def test_a_weight_is_a_number_from_zero(name: str) -> None:
+    weights = [field.name for field in dataclasses.fields(objectives.module_of(name).Config) if field.name.endswith("_weight")]
+    for weight, value in itertools.product(weights, (-50.0, math.nan, math.inf)):
+        with pytest.raises(ConfigError, match=rf"objective\.{weight}: must be a number from 0, not {value}"):
+            toy.objective(name, **{weight: value})
 
 
 def test_a_share_is_a_share(name: str) -> None:

@@ -10,7 +10,7 @@ import toy
 from torch.nn import functional as F
 
 from electra.errors import ConfigError
-from electra.objectives.teams import draw_candidates, repeated
+from electra.objectives.teams import draw_candidates
 
 
 def passed(name: str, **options: Any) -> tuple[Any, Any, Any, Any]:
@@ -43,18 +43,30 @@ def test_candidates_are_the_original_and_other_likely_words() -> None:
     torch.manual_seed(0)
     probabilities = torch.tensor([[0.5, 0.3, 0.1, 0.06, 0.04]]).expand(20_000, -1)
     targets = torch.full((20_000,), 1)
-    words = draw_candidates(probabilities, targets, torch.rand(20_000, dtype=torch.float64), 4)
-    assert (words[:, 0] == 1).all() and not (words[:, 1:] == 1).any()
-    shares = torch.bincount(words[:, 1:].flatten(), minlength=5) / (3 * 20_000)
-    assert torch.allclose(shares, torch.tensor([0.5, 0.0, 0.1, 0.06, 0.04]) / 0.7, atol=0.01), "the generator's, without the original"
-    assert torch.equal(repeated(torch.tensor([[7, 3, 3, 7]])), torch.tensor([[False, False, True, True]]))
+    words = draw_candidates(probabilities, targets, torch.rand(20_000, 3, dtype=torch.float64))
+    assert (words[:, 0] == 1).all() and all(len(set(row)) == 4 for row in words.tolist())
+    first = torch.bincount(words[:, 1], minlength=5) / 20_000
+    assert torch.allclose(first, torch.tensor([0.5, 0.0, 0.1, 0.06, 0.04]) / 0.7, atol=0.01), "the generator's, without the original"
+    after = torch.bincount(words[words[:, 1] == 0, 2], minlength=5).float()
+    assert torch.allclose(after / after.sum(), torch.tensor([0.0, 0.0, 0.1, 0.06, 0.04]) / 0.2, atol=0.015)
+    certain = torch.tensor([[0.0, 1.0, 0.0, 0.0, 0.0]]).expand(100, -1)
+    words = draw_candidates(certain, targets[:100], torch.rand(100, 4, dtype=torch.float64))
+    assert all(len(set(row)) == 5 for row in words.tolist()), "a generator that is certain leaves others to choose from"
+
+
+def test_candidates_do_not_tell_of_the_replacement() -> None:
+    """Were they drawn with the numbers of the samples, a wrong sample would nearly always be its own candidate."""
+    made = toy.objective("teams", mask_fraction=0.4, candidates=2)
+    parts = [made.corrupt(toy.batches().batch(step, 32), 3, 0.0) for step in range(8)]
+    samples, choices = torch.cat([part.uniforms for part in parts]), torch.cat([part.choices[part.masked_positions, 0] for part in parts])
+    assert len(samples) > 1000 and abs(float(torch.corrcoef(torch.stack([samples, choices]))[0, 1])) < 0.1
 
 
 def test_selection_is_a_softmax_over_the_candidates() -> None:
     _, pair, part, outcome = passed("teams")
     slots = part.masked_positions
     states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
-    words = draw_candidates(pair.generator.logits(states).softmax(-1), part.targets, part.uniforms, 5)
+    words = draw_candidates(pair.generator.logits(states).softmax(-1), part.targets, part.choices[slots])
     ids = part.input_ids.flatten().index_copy(0, slots, outcome.observed["sampled"])
     hidden = pair.discriminator.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids).flatten(0, 1)
     full = pair.heads["selection"](hidden[slots], pair.discriminator.encoder.token_table())

@@ -9,6 +9,7 @@ import torch
 import toy
 from torch.nn import functional as F
 
+from electra.errors import ConfigError
 from electra.model import flops
 from electra.objectives.parts import replacing, vocabulary
 
@@ -133,3 +134,8 @@ def test_flops_of_each_arm() -> None:
     rest = 2 * (flops.vocabulary_flops(full, T, 0.85) + 2 * full.hidden_size * T)
     assert cost["all_tokens_mlm"] == pytest.approx(cost["replace_mlm"] + rest)
     assert cost["electra_15"] == cost["rtd"] > cost["mlm"]
+
+
+def test_masked_shown_and_random_positions_are_one_whole() -> None:
+    with pytest.raises(ConfigError, match=r"objective\.random_share: with mask_share 1\.0 there is no room for 0\.5"):
+        toy.objective("mlm", mask_share=1.0, random_share=0.5)

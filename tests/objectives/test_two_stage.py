@@ -139,6 +139,13 @@ def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> Non
     assert rows_again == rows
 
 
+def test_the_mask_rate_runs_through_its_schedule_in_each_stage() -> None:
+    made = toy.objective("two_stage", generator_share=0.25, mask_fraction=0.5, final_mask_fraction=0.1)
+    batch = toy.batches().batch(0, 32)
+    share = {at: len(made.corrupt(batch, 3, at).targets) / int((~batch.special).sum()) for at in (0.0, 0.125, 0.249, 0.25, 0.625, 0.999)}
+    assert list(share.values()) == pytest.approx([0.5, 0.3, 0.1, 0.5, 0.3, 0.1], abs=0.03)
+
+
 def test_flops_are_averaged_over_the_stages() -> None:
     made = toy.objective("two_stage", generator_share=0.25)
     shapes = toy.shapes_for(made)
@@ -146,6 +153,8 @@ def test_flops_are_averaged_over_the_stages() -> None:
     discriminator = flops.sequence_flops(None, shapes.discriminator, 16)
     expected = 0.25 * generator + 0.75 * (0.5 * generator + discriminator)
     assert made.sequence_flops(shapes, 16) == pytest.approx(expected)
+    without = toy.objective("two_stage", generator_share=0.25, sampling_dropout=False)
+    assert without.sequence_flops(shapes, 16) == pytest.approx(expected + 0.5 * generator)
     joint = toy.objective("rtd").sequence_flops(shapes, 16)
     assert made.sequence_flops(shapes, 16) < joint
 

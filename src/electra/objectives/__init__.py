@@ -8,6 +8,7 @@ documentation and the contract tests. Nothing is registered by hand.
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from typing import Any
 
@@ -37,6 +38,8 @@ def create(options: dict[str, Any], *, vocab_size: int, specials: dict[str, int]
     for key, value in vars(config).items():
         if key.endswith(("_fraction", "_share")) and value is not None and not 0 <= value <= 1:
             raise ConfigError(f"must be a share from 0 to 1, not {value}", where=f"objective.{key}")
+        if key.endswith("_weight") and not 0 <= value < math.inf:
+            raise ConfigError(f"must be a number from 0, not {value}", where=f"objective.{key}")
     objective: Objective = module.Objective(config, vocab_size=vocab_size, specials=specials, statistics=statistics)
     if statistics is not None and getattr(config, "masking", None) == "whole_word":
         _ = statistics.continues  # refuses a tokenizer that does not mark them, before anything begins

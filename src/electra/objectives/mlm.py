@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from electra.data.batches import Batch
+from electra.errors import ConfigError
 from electra.model.pair import Pair
 from electra.objectives.parts import interface, masking, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
@@ -16,6 +17,10 @@ class Config(masking.Options):
     """Of the masked positions, the share that shows [MASK]."""
     random_share: float = 0.1
     """Of the masked positions, the share that shows a random token; the rest shows the token as it is."""
+
+    def __post_init__(self) -> None:
+        if self.mask_share + self.random_share > 1 + 1e-9:
+            raise ConfigError(f"with mask_share {self.mask_share} there is no room for {self.random_share}", where="objective.random_share")
 
 
 class Objective(interface.Objective):

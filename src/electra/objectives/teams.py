@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from electra import seeds
 from electra.data.batches import Batch
 from electra.errors import ConfigError
+from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.pair import Pair
 from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
@@ -27,12 +29,20 @@ class Config(masking.Options):
     """Words to choose from at a masked position, the original among them."""
 
 
+@dataclass(frozen=True)
+class Selected(Corrupted):
+    """A masked batch with the random numbers of the candidates at every position, [B x T, candidates - 1]."""
+
+    choices: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+
+
 class Objective(interface.Objective):
     """Loss = MLM + RTD + at each masked position, which of a few candidates is the original? The others are drawn by the generator.
 
-    They are drawn together, at equal distances along the generator's distribution without the original (systematic sampling from the
-    slot's one random number); a likely word comes up more than once and then counts once. Departures: both tasks read the same last
-    layer (TEAMS gives each a layer of its own), and generator and discriminator share what model.sharing says (there: bottom layers).
+    The others are distinct, drawn one after another along the generator's distribution without the original, and independently of the
+    replacement: so whether the word shown is among them says little of whether it is the original. Departures: both tasks read the
+    same last layer (TEAMS gives each a layer of its own), and generator and discriminator share what model.sharing says (there: bottom
+    layers).
     """
 
     networks: interface.Networks = "pair"
@@ -54,14 +64,20 @@ class Objective(interface.Objective):
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         full = shapes.full
         per_slot = 2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
-        return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot
+        assert shapes.generator is not None  # it is asked for its distribution a second time, without a gradient
+        drawing = flops.vocabulary_flops(shapes.generator, length, self.masked_share)
+        return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot + drawing
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True})
+        masked = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True})
+        others = self.config.candidates - 1
+        draws = seeds.uniforms(seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * others)
+        return Selected(**vars(masked), choices=torch.from_numpy(draws.reshape(-1, others)))
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator, selection = pair.generator, pair.discriminator, pair.heads["selection"]
-        assert generator is not None and discriminator is not None and isinstance(selection, GeneratorHead)
+        assert generator is not None and discriminator is not None
+        assert isinstance(selection, GeneratorHead) and isinstance(corrupted, Selected)
         slots, targets, uniforms = corrupted.masked_positions, corrupted.targets, corrupted.uniforms
 
         states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)[slots]
@@ -69,22 +85,19 @@ class Objective(interface.Objective):
         judged = judging.judge(discriminator, corrupted, replacing.put(corrupted, sampled))
 
         with torch.no_grad():
-            words = draw_candidates(generator.logits(states).float().softmax(-1), targets, uniforms, self.config.candidates)
+            words = draw_candidates(generator.logits(states).float().softmax(-1), targets, corrupted.choices[slots])
         query = selection.norm(F.gelu(selection.dense(judged.hidden[slots])))
         logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(-1) + selection.bias[words]
-        logits = logits.float().masked_fill(repeated(words), -torch.inf)
-        chosen = F.cross_entropy(logits, torch.zeros_like(targets), reduction="sum")  # the original is the first
+        chosen = F.cross_entropy(logits.float(), torch.zeros_like(targets), reduction="sum")  # the original is the first
         observed = {"guessed": guessed, "sample_correct": sampled == targets, "sampled": sampled}
         return Outcome({"mlm": mlm, "rtd": judged.loss(), "selection": chosen}, observed | judged.observed())
 
 
-def draw_candidates(probabilities_MV: Tensor, targets_M: Tensor, uniforms_M: Tensor, count: int) -> Tensor:
-    """The original word and `count` - 1 others [M, count], the others along softmax without the original."""
-    others = probabilities_MV.scatter(1, targets_M[:, None], 0.0)
-    steps = [(uniforms_M + number / (count - 1)) % 1.0 for number in range(count - 1)]
-    return torch.stack([targets_M, *(vocabulary.sample(others, uniforms) for uniforms in steps)], dim=1)
-
-
-def repeated(words_MC: Tensor) -> Tensor:
-    """[M, C] True where a word stands further left already."""
-    return (words_MC[:, :, None] == words_MC[:, None, :]).tril(-1).any(-1)
+def draw_candidates(probabilities_MV: Tensor, targets_M: Tensor, choices_MC: Tensor) -> Tensor:
+    """The original word and as many others as there are choices [M, 1 + C], without replacement along softmax without the original."""
+    left = probabilities_MV.clamp_min(torch.finfo(torch.float32).tiny)  # a softmax that is all in one word still has others
+    words = [targets_M]
+    for uniforms_M in choices_MC.unbind(1):
+        left = left.scatter(1, words[-1][:, None], 0.0)
+        words.append(vocabulary.sample(left, uniforms_M))
+    return torch.stack(words, dim=1)

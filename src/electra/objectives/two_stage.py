@@ -30,8 +30,8 @@ class Objective(rtd.Objective):
     Without `initialise` the paper saw discriminators that never leave the majority class: watch `recall`, `gain` and the collapse alarm.
 
     The networks share no weights: what the discriminator learns would move the frozen generator. The paper gives both stages the
-    same number of steps and says nothing of the learning rate; here its schedule runs once in each stage. The optimizer keeps the
-    generator's moments still in stage two, and the discriminator's begin there, with a bias correction of their own.
+    same number of steps and says nothing of schedules; here learning rate and mask rate run through theirs once in each stage. The
+    optimizer keeps the generator's moments still in stage two, and the discriminator's begin there, with a bias correction of their own.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3"
@@ -67,10 +67,16 @@ class Objective(rtd.Objective):
         share = self.config.generator_share
         generator = flops.sequence_flops(shapes.generator, None, length, masked_fraction=self.masked_share)
         discriminator = flops.sequence_flops(None, shapes.discriminator, length)
-        return share * generator + (1 - share) * (generator / 2 + discriminator)
+        once_more = 0.0 if self.config.sampling_dropout else generator / 2
+        return share * generator + (1 - share) * (generator / 2 + discriminator) + once_more
+
+    def within(self, progress: float) -> float:
+        """How far the stage at hand is, from 0 to 1."""
+        share = self.config.generator_share
+        return (progress - share) / (1 - share) if self.second(progress) and share < 1 else progress / share
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        corrupted = replace(super().corrupt(batch, seed, progress), progress=progress)
+        corrupted = replace(super().corrupt(batch, seed, self.within(progress)), progress=progress)
         return corrupted if self.second(progress) else replace(corrupted, counts=corrupted.counts | {"rtd": 0})
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:

@@ -19,7 +19,18 @@ OF_THE_RECIPE = ("model", "objective", "training", "tokenizer", "data", "generat
 # What a recipe says of a run's files and machine, not of what is learned.
 HARMLESS = {
     f"training.{name}"
-    for name in ("seed", "checkpoint_every", "keep", "evaluate_every", "log_every", "on_collapse", "threads", "compile", "micro_batch", "device")
+    for name in (
+        "seed",
+        "checkpoint_every",
+        "keep",
+        "evaluate_every",
+        "log_every",
+        "on_collapse",
+        "threads",
+        "compile",
+        "micro_batch",
+        "device",
+    )
 }
 
 

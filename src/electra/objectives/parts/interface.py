@@ -25,7 +25,7 @@ from electra.objectives.parts.statistics import Statistics
 Networks = Literal["pair", "generator", "corrector", "discriminator"]
 
 # Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be compared.
-EVALUATED: dict[str, Any] = {"final_mask_fraction": None, "masking": "uniform", "focal_gamma": 0.0}
+EVALUATED: dict[str, Any] = {"final_mask_fraction": None, "masking": "uniform", "focal_gamma": 0.0, "untouched_share": 0.0}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Options(masking.Options):
     """Above 0: the generator's loss is focal, -(1 - p)^gamma log p, so that it is not over-confident (Hao et al. 2021)."""
 
     def __post_init__(self) -> None:
-        if self.temperature <= 0:
+        if not self.temperature > 0:
             raise ConfigError(f"must be above 0, not {self.temperature}", where="objective.temperature")
         if self.focal_gamma < 0:
             raise ConfigError(f"must not be negative, as {self.focal_gamma} is", where="objective.focal_gamma")
