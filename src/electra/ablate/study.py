@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from electra.config import build, find_recipe, merge, read_toml
+from electra.config import build, find_named, find_recipe, merge, read_toml
 from electra.errors import ConfigError, nearest
 from electra.training.recipe import Recipe, make_recipe
 
@@ -88,19 +88,8 @@ class _File:
     base: dict[str, Any] = field(default_factory=dict)
 
 
-def study_names() -> list[str]:
-    return sorted(path.stem for path in STUDIES.glob("*.toml"))
-
-
 def find_study(name: str) -> Path:
-    """A study of ours by name, or a TOML file by path."""
-    if (STUDIES / f"{name}.toml").is_file():
-        return STUDIES / f"{name}.toml"
-    if Path(name).is_file():
-        return Path(name)
-    if name.endswith(".toml") or "/" in name:
-        raise ConfigError("no such study file", where=name)
-    raise ConfigError(f"no study named {name!r}", where="STUDY", fix=f"{nearest(name, study_names())} Or give a TOML file")
+    return find_named(STUDIES, name, "study", where="STUDY")
 
 
 def read_study(path: Path) -> Study:
