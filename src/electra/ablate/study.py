@@ -41,11 +41,11 @@ class Paper:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Arm:
-    name: str
-    title: str
-    sections: Mapping[str, Any]  # what it changes in the recipe
+@dataclass(frozen=True, kw_only=True)
+class _ArmHead:
+    """An arm's own keys in the file."""
+
+    title: str = ""
     at: float | None = None
     """Where it lies on the study's axis; an arm without a place is drawn as a level to compare with."""
     series: str = ""
@@ -53,39 +53,32 @@ class Arm:
     paper: float | None = None
 
 
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, kw_only=True)
+class Arm(_ArmHead):
     name: str
-    title: str
-    baseline: str
-    arms: Mapping[str, Arm]
-    question: str = ""
-    axis: str = ""
-    recipe: str = DEFAULT_RECIPE
-    budgets: tuple[float, ...] = (1.0,)
-    paper: Paper = field(default_factory=Paper)
-    base: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, Any]
+    """What it changes in the recipe."""
 
 
-@dataclass(frozen=True)
-class _ArmHead:
-    title: str = ""
-    at: float | None = None
-    series: str = ""
-    paper: float | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _File:
+    """The keys of the file."""
+
+    title: str = ""
+    question: str = ""
     baseline: str
     arms: dict[str, Any]
-    title: str = ""
-    question: str = ""
     axis: str = ""
     recipe: str = DEFAULT_RECIPE
     budgets: tuple[float, ...] = (1.0,)
     paper: Paper = field(default_factory=Paper)
     base: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(_File):
+    name: str
+    arms: dict[str, Arm]
 
 
 def find_study(name: str) -> Path:
@@ -105,8 +98,8 @@ def read_study(path: Path) -> Study:
     if not file.budgets or any(not 0 < share <= 1 for share in file.budgets) or len(set(file.budgets)) < len(file.budgets):
         raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
     _refuse_keys(file.base, FROM_COMMAND, f"{path}: base")
-    kept = {item.name: getattr(file, item.name) for item in dataclasses.fields(_File) if item.name not in ("arms", "title", "budgets")}
-    return Study(name=path.stem, title=file.title or path.stem, arms=arms, budgets=tuple(sorted(file.budgets)), **kept)
+    own = {"name": path.stem, "title": file.title or path.stem, "arms": arms, "budgets": tuple(sorted(file.budgets))}
+    return Study(**vars(file) | own)
 
 
 def _arm(name: str, section: Any, path: Path) -> Arm:
@@ -126,7 +119,7 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
             fix = "Set it for all of them, under [base]"
             raise ConfigError("arms are compared on the same rows, so this cannot differ between them", where=f"{where}.{key}", fix=fix)
     head = build(_ArmHead, {key: value for key, value in section.items() if key in heads}, where)
-    return Arm(name, head.title or name, changes, head.at, head.series, head.paper)
+    return Arm(**vars(head) | {"name": name, "title": head.title or name, "sections": changes})
 
 
 def _refuse_keys(sections: Mapping[str, Any], refused: Mapping[str, str], where: str) -> None:
