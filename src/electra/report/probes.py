@@ -38,13 +38,11 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     paths = sorted(folder.glob(f"*{ENDING}"))
     if not paths:
         raise ConfigError(f"no probe has been run into this folder (*{ENDING})", where=folder, fix="Run electra analyze")
-    records = []
-    for path in paths:
-        record = durable.read_json(path, ConfigError, fix="Run its probe again")
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise ConfigError("not a probe's record of this version", where=path, fix="Run its probe again")
-        records.append({"stem": path.name.removesuffix(ENDING), **record})
-    return records
+    return [
+        {"stem": path.name.removesuffix(ENDING)}
+        | durable.read_record(path, FORMAT, ConfigError, "a probe's record", fix="Run its probe again")
+        for path in paths
+    ]
 
 
 def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:

@@ -54,9 +54,7 @@ class PValue(Number):
 
 def write_report(out: Path) -> Path:
     """Draw the results that lie in `out` and write their page; returns its path."""
-    results = durable.read_json(out / RESULTS, ConfigError, fix="Run electra ablate")
-    if not isinstance(results, dict) or results.get("format") != FORMAT:
-        raise ConfigError("not the results of a study of this version", where=out / RESULTS)
+    results = durable.read_record(out / RESULTS, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate")
     drawn: dict[str, str] = {}
     html = page(results, drawn)
     for name, svg in drawn.items():

@@ -50,9 +50,7 @@ class Incomparable(Points):
 
 def write_page(folder: Path) -> Path:
     """Draw OUT/evaluation.html from OUT/evaluation.json; returns the page's path."""
-    record = durable.read_json(folder / RECORD, ConfigError, fix="Run electra evaluate")
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise ConfigError("not an evaluation's record of this version", where=folder / RECORD, fix="Run electra evaluate again")
+    record = durable.read_record(folder / RECORD, FORMAT, ConfigError, "an evaluation's record", fix="Run electra evaluate")
     drawn: dict[str, str] = {}
     html = page(record, drawn)
     for name, svg in drawn.items():
