@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from electra import objectives
+from electra import config, objectives
 from electra.cli import pretrain
 from electra.cli.main import verbs
-from electra.config import find_recipe, recipe_names
 from electra.finetune.tasks import load_task, task_names
 from electra.model.sizes import SIZES
 from electra.training.recipe import HARMLESS, Recipe
@@ -138,8 +137,8 @@ def recipe_keys() -> Iterator[str]:
 
 def recipes() -> str:
     rows = []
-    for name in recipe_names():
-        first = find_recipe(name).read_text(encoding="utf-8").splitlines()[0]
+    for name in config.names_in(config.RECIPES):
+        first = config.find_recipe(name).read_text(encoding="utf-8").splitlines()[0]
         rows.append((f"`{name}`", first.removeprefix("#").strip() if first.startswith("#") else ""))
     return table(("Recipe", "What it is"), rows)
 

@@ -7,7 +7,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,19 +18,27 @@ RECIPES = Path(__file__).parent / "recipes"
 T = TypeVar("T")
 
 
-def recipe_names() -> list[str]:
-    return sorted(path.stem for path in RECIPES.glob("*.toml"))
-
-
 def find_recipe(name: str) -> Path:
-    """A recipe of ours by name, or a TOML file by path."""
-    if (RECIPES / f"{name}.toml").is_file():
-        return RECIPES / f"{name}.toml"
-    if Path(name).is_file():
-        return Path(name)
+    return find_named(RECIPES, name, "recipe", where="--recipe")
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def find_named(folder: Path, name: str, kind: str, *, where: str, also: Sequence[str] = ()) -> Path:
+    """One of our TOML files in `folder` by name, or the user's own by path.
+
+    where: the option that took the name.
+    also:  further names that the option takes.
+    """
+    for path in (folder / f"{name}.toml", Path(name)):
+        if path.is_file():
+            return path
     if name.endswith(".toml") or "/" in name:
-        raise ConfigError("no such recipe file", where=name)
-    raise ConfigError(f"no recipe named {name!r}", where="--recipe", fix=f"{nearest(name, recipe_names())} Or give a TOML file")
+        raise ConfigError(f"no such {kind} file", where=name)
+    fix = f"{nearest(name, [*names_in(folder), *also])} Or give a TOML file"
+    raise ConfigError(f"no {kind} named {name!r}", where=where, fix=fix)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -171,6 +171,14 @@ def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
         raise error(f"not readable as JSON ({problem})", where=f"{path}:{line}" if line else path, fix=fix) from None
 
 
+def read_record(path: Path, format: int, error: type[ElectraError], what: str, fix: str) -> dict[str, Any]:
+    """A JSON file that says which format it has, or `error`. `what` it should be goes with its article."""
+    record = read_json(path, error, fix)
+    if not isinstance(record, dict) or record.get("format") != format:
+        raise error(f"not {what} of this version", where=path, fix=fix)
+    return record
+
+
 @contextmanager
 def lock(folder: Path) -> Iterator[IO[str]]:
     """Hold a folder for this process. The kernel lets go when the process ends, however it ends: no stale locks."""

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from fake_study import STUDY
 
-from electra.ablate.study import Study, arm_recipe, find_study, read_study, study_names
+from electra.ablate.study import STUDIES, Study, arm_recipe, find_study, read_study
+from electra.config import names_in
 from electra.errors import ConfigError
 
 ASKED = {"objectives", "generator-size", "training-algorithm", "tying", "masking", "convergence", "model-size", "lambda", "temperature"}
 
 
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize("name", names_in(STUDIES))
 def test_every_arm_of_our_studies_is_a_whole_recipe(name: str) -> None:
     study = read_study(find_study(name))
     recipes = {arm.name: arm_recipe(study, arm, study.recipe) for arm in study.arms.values()}
@@ -24,7 +25,7 @@ def test_every_arm_of_our_studies_is_a_whole_recipe(name: str) -> None:
 
 
 def test_the_studies_that_were_asked_for_are_here() -> None:
-    assert set(study_names()) >= ASKED
+    assert set(names_in(STUDIES)) >= ASKED
 
 
 def test_options_carry_over_to_another_objective_as_far_as_it_has_them() -> None:

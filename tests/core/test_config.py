@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.config import differences, find_recipe, merge, read_toml, recipe_names, write_toml
+from electra.config import RECIPES, differences, find_recipe, merge, names_in, read_toml, write_toml
 from electra.errors import ConfigError
 from electra.training.recipe import Recipe, make_recipe
 
@@ -43,7 +43,7 @@ def test_broken_and_missing_files(tmp_path: Path) -> None:
         find_recipe("tinny")
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", names_in(RECIPES))
 def test_our_recipes_are_valid_and_survive_writing(name: str) -> None:
     recipe = make_recipe(read_toml(find_recipe(name)))
     assert recipe.training.steps or recipe.training.budget

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from electra import analysis
-from electra.config import build
+from electra.config import build, names_in
 from electra.errors import ConfigError, TaskError
 from electra.evaluate.data import find_data, join_train
 from electra.evaluate.published import columns, columns_for
-from electra.evaluate.suite import ALL, TaskEntry, load_suite, read_suite, suite_names
+from electra.evaluate.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
 from electra.finetune.settings import Settings
 from electra.finetune.tasks import load_task
 
 
-@pytest.mark.parametrize("name", [*suite_names(), ALL])
+@pytest.mark.parametrize("name", [*names_in(SUITES), ALL])
 def test_our_suites_name_tasks_metrics_and_settings_that_exist(name: str) -> None:
     suite = load_suite(name)
     assert suite.task and suite.about

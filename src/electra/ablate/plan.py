@@ -142,10 +142,7 @@ def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, ask
 
 
 def read_plan(out: Path) -> dict[str, Any]:
-    plan = durable.read_json(out / RECORD, RunFolderError)
-    if not isinstance(plan, dict) or plan.get("format") != FORMAT:
-        raise RunFolderError("not a study of this version", where=out / RECORD, fix="Choose another --out")
-    return plan
+    return durable.read_record(out / RECORD, FORMAT, RunFolderError, "a study", fix="Choose another --out")
 
 
 def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:

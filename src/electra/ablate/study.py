@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from electra.config import build, find_recipe, merge, read_toml
+from electra.config import build, find_named, find_recipe, merge, read_toml
 from electra.errors import ConfigError, nearest
 from electra.training.recipe import Recipe, make_recipe
 
@@ -41,11 +41,11 @@ class Paper:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Arm:
-    name: str
-    title: str
-    sections: Mapping[str, Any]  # what it changes in the recipe
+@dataclass(frozen=True, kw_only=True)
+class _ArmHead:
+    """An arm's own keys in the file."""
+
+    title: str = ""
     at: float | None = None
     """Where it lies on the study's axis; an arm without a place is drawn as a level to compare with."""
     series: str = ""
@@ -53,34 +53,21 @@ class Arm:
     paper: float | None = None
 
 
-@dataclass(frozen=True)
-class Study:
+@dataclass(frozen=True, kw_only=True)
+class Arm(_ArmHead):
     name: str
-    title: str
-    baseline: str
-    arms: Mapping[str, Arm]
-    question: str = ""
-    axis: str = ""
-    recipe: str = DEFAULT_RECIPE
-    budgets: tuple[float, ...] = (1.0,)
-    paper: Paper = field(default_factory=Paper)
-    base: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, Any]
+    """What it changes in the recipe."""
 
 
-@dataclass(frozen=True)
-class _ArmHead:
-    title: str = ""
-    at: float | None = None
-    series: str = ""
-    paper: float | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _File:
+    """The keys of the file."""
+
+    title: str = ""
+    question: str = ""
     baseline: str
     arms: dict[str, Any]
-    title: str = ""
-    question: str = ""
     axis: str = ""
     recipe: str = DEFAULT_RECIPE
     budgets: tuple[float, ...] = (1.0,)
@@ -88,19 +75,14 @@ class _File:
     base: dict[str, Any] = field(default_factory=dict)
 
 
-def study_names() -> list[str]:
-    return sorted(path.stem for path in STUDIES.glob("*.toml"))
+@dataclass(frozen=True, kw_only=True)
+class Study(_File):
+    name: str
+    arms: dict[str, Arm]
 
 
 def find_study(name: str) -> Path:
-    """A study of ours by name, or a TOML file by path."""
-    if (STUDIES / f"{name}.toml").is_file():
-        return STUDIES / f"{name}.toml"
-    if Path(name).is_file():
-        return Path(name)
-    if name.endswith(".toml") or "/" in name:
-        raise ConfigError("no such study file", where=name)
-    raise ConfigError(f"no study named {name!r}", where="STUDY", fix=f"{nearest(name, study_names())} Or give a TOML file")
+    return find_named(STUDIES, name, "study", where="STUDY")
 
 
 def read_study(path: Path) -> Study:
@@ -116,8 +98,8 @@ def read_study(path: Path) -> Study:
     if not file.budgets or any(not 0 < share <= 1 for share in file.budgets) or len(set(file.budgets)) < len(file.budgets):
         raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
     _refuse_keys(file.base, FROM_COMMAND, f"{path}: base")
-    kept = {item.name: getattr(file, item.name) for item in dataclasses.fields(_File) if item.name not in ("arms", "title", "budgets")}
-    return Study(name=path.stem, title=file.title or path.stem, arms=arms, budgets=tuple(sorted(file.budgets)), **kept)
+    own = {"name": path.stem, "title": file.title or path.stem, "arms": arms, "budgets": tuple(sorted(file.budgets))}
+    return Study(**vars(file) | own)
 
 
 def _arm(name: str, section: Any, path: Path) -> Arm:
@@ -137,7 +119,7 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
             fix = "Set it for all of them, under [base]"
             raise ConfigError("arms are compared on the same rows, so this cannot differ between them", where=f"{where}.{key}", fix=fix)
     head = build(_ArmHead, {key: value for key, value in section.items() if key in heads}, where)
-    return Arm(name, head.title or name, changes, head.at, head.series, head.paper)
+    return Arm(**vars(head) | {"name": name, "title": head.title or name, "sections": changes})
 
 
 def _refuse_keys(sections: Mapping[str, Any], refused: Mapping[str, str], where: str) -> None:

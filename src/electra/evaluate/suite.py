@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import build, read_toml
+from electra.config import build, find_named, names_in, read_toml
 from electra.errors import ConfigError, nearest
 
 SUITES = Path(__file__).parent / "suites"
@@ -102,22 +102,12 @@ class Suite:
     average: tuple[Average, ...] = ()
 
 
-def suite_names() -> list[str]:
-    return sorted(path.stem for path in SUITES.glob("*.toml"))
-
-
 def load_suite(name: str) -> Suite:
     """A suite of ours by name, "all" of them together, or a TOML file."""
     if name == ALL:
-        suites = [load_suite(one) for one in suite_names()]
+        suites = [load_suite(one) for one in names_in(SUITES)]
         return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
-    if name in suite_names():
-        return read_suite(SUITES / f"{name}.toml")
-    if Path(name).is_file():
-        return read_suite(Path(name))
-    if name.endswith(".toml") or "/" in name:
-        raise ConfigError("no such suite file", where=name)
-    raise ConfigError(f"no suite named {name!r}", where="--suite", fix=f"{nearest(name, [*suite_names(), ALL])} Or give a TOML file")
+    return read_suite(find_named(SUITES, name, "suite", where="--suite", also=[ALL]))
 
 
 def read_suite(path: Path) -> Suite:

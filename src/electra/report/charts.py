@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from electra.report import figures
 from electra.report.figures import DASHES, INK, PALETTE, STYLE, plain_text, portable
+from electra.report.page import Panel, Panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +21,21 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 _WIDTH, _ROW = 5.0, 0.24  # inches; the height a category takes
 _HANDLE, _LETTER = 0.55, 0.068  # inches that a legend's handle and a letter of it take, about
 _BAND = 0.18  # opacity
+
+
+def panel(name: str, figure: Mapping[str, Any], title: str, note: str, drawn: dict[str, str], *, file: str = "") -> Panel | None:
+    """A figure as a panel of a page, its standalone SVG left in `drawn` under `file` (none: `name`). None without values or matplotlib."""
+    svg = draw(name, figure) if figures.available() else None
+    if svg is None:
+        return None
+    drawn[file or name] = svg
+    return Panel(title, note, figures.inline(svg))
+
+
+def side_by_side(found: Iterable[Panel | None]) -> list[Panels]:
+    """One block of the panels that there are; without any, no block."""
+    panels = [one for one in found if one is not None]
+    return [Panels({"": panels})] if panels else []
 
 
 def draw(name: str, figure: Mapping[str, Any]) -> str | None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from electra import durable
 from electra.report.read import Axis, Curve
 
 if TYPE_CHECKING:
@@ -96,6 +98,11 @@ def inline(svg: str) -> str:
     for index, color in enumerate(PALETTE):
         svg = svg.replace(f": {color}", f": var(--series-{index}, {color})")
     return svg
+
+
+def write_all(folder: Path, drawn: Mapping[str, str]) -> None:
+    for name, svg in drawn.items():
+        durable.commit_file(folder / "figures" / f"{name}.svg", svg.encode())
 
 
 STYLE: Any = {

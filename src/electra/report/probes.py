@@ -12,7 +12,7 @@ from typing import Any
 from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, figures
-from electra.report.page import Block, Fold, Interval, Number, Panel, Panels, Section, Table, Text, render, write
+from electra.report.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
 
 ENDING = ".probe.json"
 PAGE = "analysis.html"
@@ -24,8 +24,7 @@ def write_page(folder: Path) -> Path:
     records = read_records(folder)
     drawn: dict[str, str] = {}
     sections = [section(record, drawn) for record in records]
-    for name, svg in drawn.items():
-        durable.commit_file(folder / "figures" / f"{name}.svg", svg.encode())
+    figures.write_all(folder, drawn)
     names = list(dict.fromkeys(str(model["name"]) for record in records for model in record["models"]))
     summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
     opening: list[Block] = [] if figures.available() else [Text(figures.INSTALL, "quiet")]
@@ -38,22 +37,18 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     paths = sorted(folder.glob(f"*{ENDING}"))
     if not paths:
         raise ConfigError(f"no probe has been run into this folder (*{ENDING})", where=folder, fix="Run electra analyze")
-    records = []
-    for path in paths:
-        record = durable.read_json(path, ConfigError, fix="Run its probe again")
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise ConfigError("not a probe's record of this version", where=path, fix="Run its probe again")
-        records.append({"stem": path.name.removesuffix(ENDING), **record})
-    return records
+    return [
+        {"stem": path.name.removesuffix(ENDING)}
+        | durable.read_record(path, FORMAT, ConfigError, "a probe's record", fix="Run its probe again")
+        for path in paths
+    ]
 
 
 def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     """One probe. Its figures go to `drawn` as standalone SVG."""
     blocks: list[Block] = [_headline(record)] if record["headline"] else []
     blocks += [Text(note) for note in record["notes"]]
-    panels = _panels(record, drawn)
-    if panels:
-        blocks.append(Panels({"": panels}))
+    blocks += charts.side_by_side(_panel(record, figure, drawn) for figure in record["figures"])
     for table in record["tables"]:
         first = int(len(record["models"]) == 1 and table["columns"][0] == "model")  # one model's name need not stand in every row
         rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
@@ -70,17 +65,9 @@ def _headline(record: Mapping[str, Any]) -> Block:
     return Table(("", record["models"][0]["name"]), [(name, _cell(estimate)) for name, estimate in record["headline"].items()])
 
 
-def _panels(record: Mapping[str, Any], drawn: dict[str, str]) -> list[Panel]:
-    if not figures.available():
-        return []
-    panels = []
-    for figure in record["figures"]:
-        name = f"{record['stem']}-{figure['name']}".replace("_", "-")
-        svg = charts.draw(name, figure)
-        if svg is not None:
-            drawn[name] = svg
-            panels.append(Panel(figure["title"], figure["note"], figures.inline(svg)))
-    return panels
+def _panel(record: Mapping[str, Any], figure: Mapping[str, Any], drawn: dict[str, str]) -> Panel | None:
+    name = f"{record['stem']}-{figure['name']}".replace("_", "-")
+    return charts.panel(name, figure, figure["title"], figure["note"], drawn)
 
 
 def _cell(cell: Any) -> object:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra import durable
 from electra.report import figures
 from electra.report.compare import comparison
 from electra.report.examples import worked_examples
@@ -19,7 +18,7 @@ from electra.report.page import Block, Columns, Facts, Number, Section, Table, T
 from electra.report.plots import Part, Plot, chance, held_out, trained, views
 from electra.report.read import RunRecord, read_run
 
-REPORT_FILE, FIGURES_FOLDER = "report.html", "figures"
+REPORT_FILE = "report.html"
 _LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
 _KNOWS_SOMETHING, _RANKS_SOMETHING = 0.005, 0.55  # gain (nats per token) and AUC below which a discriminator is at the base rate
 
@@ -32,8 +31,7 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
     drawn: dict[str, str] = {}
     html = run_page(record, others, drawn)
     if os.access(run, os.W_OK):  # somebody else's run can be reported elsewhere without being written to
-        for name, svg in drawn.items():
-            durable.commit_file(run / FIGURES_FOLDER / f"{name}.svg", svg.encode())
+        figures.write_all(run, drawn)
     write(out, html)
     return out
 

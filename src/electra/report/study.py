@@ -16,7 +16,7 @@ from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, figures
 from electra.report.glossary import METRICS
-from electra.report.page import Block, Facts, Fold, Interval, Number, Panel, Panels, Section, Table, Text, render, write
+from electra.report.page import Block, Facts, Fold, Interval, Number, Panel, Section, Table, Text, render, write
 
 RESULTS, PAGE = "results.json", "report.html"
 FORMAT = 2
@@ -54,13 +54,10 @@ class PValue(Number):
 
 def write_report(out: Path) -> Path:
     """Draw the results that lie in `out` and write their page; returns its path."""
-    results = durable.read_json(out / RESULTS, ConfigError, fix="Run electra ablate")
-    if not isinstance(results, dict) or results.get("format") != FORMAT:
-        raise ConfigError("not the results of a study of this version", where=out / RESULTS)
+    results = durable.read_record(out / RESULTS, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate")
     drawn: dict[str, str] = {}
     html = page(results, drawn)
-    for name, svg in drawn.items():
-        durable.commit_file(out / "figures" / f"{name}.svg", svg.encode())
+    figures.write_all(out, drawn)
     write(out / PAGE, html)
     return out / PAGE
 
@@ -138,11 +135,8 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
     if metric is None:
         return None
     study, arms = results["study"], results["budgets"][-1]["arms"]
-    blocks: list[Block] = []
-    panels = [panel for panel in (_panel(results, metric, drawn), _differences(results, metric, drawn)) if panel is not None]
-    if panels:
-        blocks.append(Panels({"": panels}))
-    blocks.append(_test_table(results, metric))
+    panels = charts.side_by_side((_panel(results, metric, drawn), _differences(results, metric, drawn)))
+    blocks: list[Block] = [*panels, _test_table(results, metric)]
     paper = study["paper"]
     if any(arm["paper"] is not None for arm in study["arms"].values()):
         blocks.append(Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE}", "quiet"))
@@ -204,8 +198,7 @@ def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     arms = results["budgets"][-1]["arms"]
     metrics = list(dict.fromkeys(metric for arm in arms.values() for metric in arm["scores"]))
     shown = [metric for metric in metrics if metric != results["primary"]]
-    panels = [panel for metric in shown if (panel := _panel(results, metric, drawn)) is not None]
-    blocks: list[Block] = [Panels({"": panels})] if panels else []
+    blocks: list[Block] = [*charts.side_by_side(_panel(results, metric, drawn) for metric in shown)]
     for group in (shown[i : i + 4] for i in range(0, len(shown), 4)):
         rows = []
         for name, arm in arms.items():
@@ -220,14 +213,9 @@ def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
 
 def _panel(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
     """One score of all arms: along the budgets, along the study's axis, or as one row an arm."""
-    if not figures.available():
-        return None
     figure, note = _figure(results, metric)
-    svg = charts.draw(f"study-{metric.replace('_', '-')}", figure)
-    if svg is None:
-        return None
-    drawn[f"{metric.replace('_', '-')}"] = svg
-    return Panel(metric_title(results, metric), metric_note(results, metric) + note, figures.inline(svg))
+    file = metric.replace("_", "-")
+    return charts.panel(f"study-{file}", figure, metric_title(results, metric), metric_note(results, metric) + note, drawn, file=file)
 
 
 def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
@@ -235,16 +223,13 @@ def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str])
     arms = results["budgets"][-1]["arms"]
     found = {name: (arm["scores"].get(metric) or {}).get("against_baseline") for name, arm in arms.items()}
     rows = [(title_of(results, name), one | {"mean": one["difference"]}) for name, one in found.items() if one and one["n"]]
-    if not rows or not figures.available():
+    if not rows:
         return None
     level = _series(title_of(results, results["study"]["baseline"]), [(name, {"mean": 0.0}) for name, _ in rows], "reference")
     label = f"{metric_title(results, metric)}, difference"
-    svg = charts.draw("study-differences", _drawing("categories", label, "", [_series("mean and 95 % interval", rows), level]))
-    if svg is None:
-        return None
-    drawn["differences"] = svg
+    figure = _drawing("categories", label, "", [_series("mean and 95 % interval", rows), level])
     note = "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is better."
-    return Panel("Against the baseline", note, figures.inline(svg))
+    return charts.panel("study-differences", figure, "Against the baseline", note, drawn, file="differences")
 
 
 def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], str]:
@@ -298,8 +283,6 @@ def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section
     """Held-out curves of the whole-budget runs."""
     curves = results["curves"]
     metrics = list(dict.fromkeys(metric for arm in curves.values() for metric in arm))
-    if not metrics or not figures.available():
-        return None
     divisor, axis = _flops_axis(results)
     panels = []
     for metric in metrics:
@@ -308,12 +291,11 @@ def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section
             rows = zip(*arm.get(metric, {}).values(), strict=True)
             points = [(x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in rows]
             series.append(_series(title_of(results, name), points))
-        svg = charts.draw(f"curve-{metric.replace('_', '-')}", _drawing("lines", axis, METRICS[metric].title, series))
-        if svg is not None:
-            drawn[f"curve-{metric.replace('_', '-')}"] = svg
-            panels.append(Panel(METRICS[metric].title, METRICS[metric].meaning, figures.inline(svg)))
+        title, meaning = METRICS[metric].title, METRICS[metric].meaning
+        panels.append(charts.panel(f"curve-{metric.replace('_', '-')}", _drawing("lines", axis, title, series), title, meaning, drawn))
+    blocks = charts.side_by_side(panels)
     lead = "Held-out metrics while the arms were trained: means over seeds, bands are 95 % intervals."
-    return Section("Along the compute", [Panels({"": panels})], lead) if panels else None
+    return Section("Along the compute", blocks, lead) if blocks else None
 
 
 def _cost(results: Mapping[str, Any]) -> Section:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, figures
-from electra.report.page import Block, Fold, Number, Panel, Panels, Section, Table, Text, render, write
+from electra.report.page import Block, Fold, Number, Section, Table, Text, render, write
 
 RECORD, PAGE = "evaluation.json", "evaluation.html"
 FORMAT = 1
@@ -50,13 +50,10 @@ class Incomparable(Points):
 
 def write_page(folder: Path) -> Path:
     """Draw OUT/evaluation.html from OUT/evaluation.json; returns the page's path."""
-    record = durable.read_json(folder / RECORD, ConfigError, fix="Run electra evaluate")
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise ConfigError("not an evaluation's record of this version", where=folder / RECORD, fix="Run electra evaluate again")
+    record = durable.read_record(folder / RECORD, FORMAT, ConfigError, "an evaluation's record", fix="Run electra evaluate")
     drawn: dict[str, str] = {}
     html = page(record, drawn)
-    for name, svg in drawn.items():
-        durable.commit_file(folder / "figures" / f"{name}.svg", svg.encode())
+    figures.write_all(folder, drawn)
     write(folder / PAGE, html)
     return folder / PAGE
 
@@ -200,21 +197,18 @@ def _models(record: Mapping[str, Any]) -> Table:
     return Table(("Model", "from", "weights", "parameters", "shape"), rows)
 
 
-def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str, str]) -> list[Block]:
+def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str, str]) -> Sequence[Block]:
     """One mark for each task and model: the median, from the lowest to the highest seed."""
     if not figures.available():
         return [Text(figures.INSTALL, "quiet")]
+    note = "Medians; lines from the lowest to the highest seed, or 95 % intervals."
     panels = []
     for number, group in enumerate(groups):
         series = [_series(group, model["name"]) for model in record["models"]]
         figure = {"kind": "categories", "x": "points", "y": "", "x_range": None, "y_range": None, "series": series}
         name = f"evaluation-{number}" if number else "evaluation"
-        svg = charts.draw(name, figure)
-        if svg is not None:
-            drawn[name] = svg
-            title = f"Scores: {group.title}" if group.title else "Scores"
-            panels.append(Panel(title, "Medians; lines from the lowest to the highest seed, or 95 % intervals.", figures.inline(svg)))
-    return [Panels({"": panels})] if panels else []
+        panels.append(charts.panel(name, figure, f"Scores: {group.title}" if group.title else "Scores", note, drawn))
+    return charts.side_by_side(panels)
 
 
 def _series(group: Group, model: str) -> dict[str, Any]:
