@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, heads, interface, sts
-from electra.analysis.parts.encoders import Named, encoders_of, within
-from electra.analysis.parts.interface import Data, Input, ProbeDataError, Progress, Report
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.reading import sample
+from electra.analysis.parts import by_depth, heads
+from electra.analysis.parts.encoders import Named, within
+from electra.analysis.parts.interface import ProbeDataError, Progress, Report
+from electra.analysis.parts.sts import Pair, PairsConfig, PairsProbe
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -28,38 +27,26 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(PairsConfig):
     sentences: int = 400
     """Pairs of sentences to read (0: all)."""
-    resamples: int = 500
-    """Bootstrap samples of the pairs."""
-    untrained: bool = True
-    """Look at an untrained encoder too."""
 
 
-class Probe(interface.Probe):
+class Probe(PairsProbe):
     title = "Equal tokens of two sentences"
     question = "Does a token look for itself in the other sentence, before any fine-tuning on pairs?"
     source = "Our question, after STS-B and MRPC (results/). Heads that look for the same token: Voita et al. 2019, Olsson et al. 2022."
     version = 1
-    needs = ("encoder",)
     config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (sts.INPUT,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        pairs = sample([pair for path in data["pairs"] for pair in sts.read_pairs(path)], self.config.sentences)
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
         looked = {
             encoder.name: look(encoder, [pair[:2] for pair in pairs], within(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
         first = encoders[0].name
         if not looked[first].tokens.any():
-            raise ProbeDataError(
-                "no two sentences of a pair share a token", where=data["pairs"][0], fix="Give pairs in the models' language"
-            )
+            raise ProbeDataError("no two sentences of a pair share a token", where="the pairs", fix="Give pairs in the models' language")
         found: by_depth.Found = {}
         chance: dict[str, float] = {}
         for name, seen in looked.items():
