@@ -12,8 +12,8 @@ import torch
 
 from electra import analysis
 from electra.analysis import attention, linear_probes, matching, neighbours, sentence_similarity
-from electra.analysis.parts import by_depth, linear, sts
-from electra.analysis.parts.encoders import Named, common_words, encoders_of, rows_of_words
+from electra.analysis.parts import by_depth, heads, linear, sts
+from electra.analysis.parts.encoders import Named, common_words, encoders_of, rows_of_texts, rows_of_words
 from electra.analysis.parts.halves import half_samples
 from electra.analysis.parts.interface import ProbeDataError, Report
 from electra.analysis.parts.models import Model
@@ -323,6 +323,17 @@ def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
     assert [(row[0], row[1]) for row in tables["Each head"].rows] == [
         (f"{layer + 1}.{head + 1}", pytest.approx(means[layer, head])) for layer in range(2) for head in range(means.shape[1])
     ]
+
+
+def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path: Path) -> None:
+    loaded = small.model(tmp_path).encoder
+    rows = rows_of_texts(loaded.tokenizer, ["the cat", "the unhappy cat ate that meal"], 16)
+    for i, _, weights_HTT in heads.weights(loaded.encoder, rows, hidden.nothing):
+        assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
+        assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
+    table = heads.table({"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
+    assert table.columns == ("layer.head", "wide", "deep")
+    assert table.rows == [["1.1", 1, 3], ["1.2", 2, None], ["2.1", None, 4], ["2.2", None, None]]
 
 
 def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> None:

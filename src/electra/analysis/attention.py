@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth
+from electra.analysis.parts import by_depth, heads
 from electra.analysis.parts.encoders import UNTRAINED, Named, rows_of_words, within
-from electra.analysis.parts.interface import Cell, Progress, Report, Table
+from electra.analysis.parts.interface import Progress, Report
 from electra.analysis.parts.reading import Sentence
 from electra.analysis.parts.treebank import TreebankConfig, TreebankProbe
 from electra.model import hidden
@@ -57,7 +57,13 @@ class Probe(TreebankProbe):
             tables.append(by_depth.table(f"{title}, mean of the heads", found, f"In {unit}. {note}", first=1))
             figures.append(by_depth.figure(key, title, note=note, y=unit, found=found, first=1))
             headline[f"{title}, last layer"] = found[first][-1]
-        tables.append(_heads({name: found for name, found in looked.items() if name != UNTRAINED}))
+        means = {
+            f"{name}: {key}": values.sum(0) / max(1, seen.tokens.sum())
+            for name, seen in looked.items()
+            if name != UNTRAINED
+            for key, values in seen.sums.items()
+        }
+        tables.append(heads.table(means))
         uniform = float(sum(_uniform_distance(n) * n for n in tokens) / max(1, tokens.sum()))
         notes = [
             f"{int(tokens.sum())} tokens of {len(sentences)} sentences, by {first}'s tokenizer.",
@@ -74,19 +80,13 @@ class Looked:
 
 
 def look(encoder: Named, sentences: Sequence[Sentence], progress: hidden.Progress) -> Looked:
-    import torch
-
     loaded = encoder.loaded
     rows = rows_of_words(loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions)
     shape = (len(rows), loaded.config.num_layers, loaded.config.num_heads)
     sums = {key: np.zeros(shape) for key in MEASURES}
-    with torch.inference_mode():
-        for group, ids, pieces in hidden.passes(loaded.encoder, rows, progress):
-            for layer, weights in enumerate(hidden.attention_weights(loaded.encoder, ids, pieces)):
-                for line, i in enumerate(group):
-                    size = len(rows[i].ids)
-                    for key, values in measure(weights[line, :, :size, :size].double().cpu().numpy()).items():
-                        sums[key][i, layer] = values
+    for i, layer, weights_HTT in heads.weights(loaded.encoder, rows, progress):
+        for key, values in measure(weights_HTT).items():
+            sums[key][i, layer] = values
     return Looked(np.array([row.num_tokens for row in rows], np.int64), sums)
 
 
@@ -105,20 +105,3 @@ def measure(weights_HTT: Floats) -> dict[str, Floats]:
 def _uniform_distance(size: int) -> float:
     """The mean distance between two places of `size`, drawn alike."""
     return (size**2 - 1) / (3 * size) if size else 0.0
-
-
-def _heads(looked: Mapping[str, Looked]) -> Table:
-    """The mean of each measure for each head of each model; encoders of other sizes leave cells empty."""
-    means = {
-        name: {key: values.sum(0) / max(1, int(found.tokens.sum())) for key, values in found.sums.items()} for name, found in looked.items()
-    }
-    shapes = [mean[key].shape for mean in means.values() for key in MEASURES]
-    rows: list[list[Cell]] = []
-    for layer in range(max(layers for layers, _ in shapes)):
-        for head in range(max(heads for _, heads in shapes)):
-            values = [mean[key] for mean in means.values() for key in MEASURES]
-            inside = [layer < value.shape[0] and head < value.shape[1] for value in values]
-            rows.append(
-                [f"{layer + 1}.{head + 1}", *(float(v[layer, head]) if known else None for v, known in zip(values, inside, strict=True))]
-            )
-    return Table("Each head", ("layer.head", *(f"{name}: {key}" for name in means for key in MEASURES)), rows)

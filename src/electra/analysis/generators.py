@@ -20,10 +20,11 @@ import numpy as np
 
 from electra import seeds
 from electra.analysis.parts import bootstrap, corruption, interface, texts, tokens
-from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, ProbeDataError, Progress, Report, Series, Table
+from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Progress, Report, Series, Table
 from electra.analysis.parts.models import Model, require_same_vocabulary
+from electra.analysis.parts.pairs import read_paradigm
 from electra.analysis.parts.ranking import Ranking
-from electra.analysis.parts.reading import objects, sample
+from electra.analysis.parts.reading import sample
 from electra.analysis.parts.reliability import log_loss, sigmoid
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 from electra.errors import ConfigError
@@ -200,14 +201,11 @@ def agreement_pairs(paths: Sequence[Path], count: int, seed: int) -> list[tuple[
     """(good, bad, where) of minimal pairs that differ in one word; as many of each file."""
     found: list[tuple[list[str], list[str], Bools]] = []
     for path in paths:
-        of_file = []
-        for where, pair in objects(path):
-            try:
-                good, bad = (texts.words_of(pair[key]) for key in ("sentence_good", "sentence_bad"))
-            except (KeyError, TypeError):
-                raise ProbeDataError("not a minimal pair (sentence_good, sentence_bad)", where=where) from None
-            if len(good) == len(bad) and sum(a != b for a, b in zip(good, bad, strict=True)) == 1:
-                of_file.append((good, bad, np.array([a != b for a, b in zip(good, bad, strict=True)])))
+        paradigm, of_file = read_paradigm(path), []
+        for pair in zip(paradigm.good, paradigm.bad, strict=True):
+            good, bad = (texts.words_of(sentence) for sentence in pair)
+            if len(good) == len(bad) and (differs := np.array(good) != np.array(bad)).sum() == 1:
+                of_file.append((good, bad, differs))
         found += sample(of_file, max(1, count // len(paths)), seed)
     return found
 

@@ -6,18 +6,17 @@ elsewhere, so a discriminator has a reason to look; a masked token has no identi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, interface, sts
-from electra.analysis.parts.encoders import Named, encoders_of, within
-from electra.analysis.parts.interface import Cell, Data, Input, ProbeDataError, Progress, Report, Table
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.reading import sample
+from electra.analysis.parts import by_depth, heads
+from electra.analysis.parts.encoders import Named, within
+from electra.analysis.parts.interface import ProbeDataError, Progress, Report
+from electra.analysis.parts.sts import Pair, PairsConfig, PairsProbe
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -28,38 +27,26 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(PairsConfig):
     sentences: int = 400
     """Pairs of sentences to read (0: all)."""
-    resamples: int = 500
-    """Bootstrap samples of the pairs."""
-    untrained: bool = True
-    """Look at an untrained encoder too."""
 
 
-class Probe(interface.Probe):
+class Probe(PairsProbe):
     title = "Equal tokens of two sentences"
     question = "Does a token look for itself in the other sentence, before any fine-tuning on pairs?"
     source = "Our question, after STS-B and MRPC (results/). Heads that look for the same token: Voita et al. 2019, Olsson et al. 2022."
     version = 1
-    needs = ("encoder",)
     config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (sts.INPUT,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        pairs = sample([pair for path in data["pairs"] for pair in sts.read_pairs(path)], self.config.sentences)
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
         looked = {
             encoder.name: look(encoder, [pair[:2] for pair in pairs], within(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
         first = encoders[0].name
         if not looked[first].tokens.any():
-            raise ProbeDataError(
-                "no two sentences of a pair share a token", where=data["pairs"][0], fix="Give pairs in the models' language"
-            )
+            raise ProbeDataError("no two sentences of a pair share a token", where="the pairs", fix="Give pairs in the models' language")
         found: by_depth.Found = {}
         chance: dict[str, float] = {}
         for name, seen in looked.items():
@@ -69,7 +56,8 @@ class Probe(interface.Probe):
             chance[name] = float(seen.chance.sum() / seen.tokens.sum())
         note = f"Share of its attention that a token gives to the same token in the other sentence. All alike would be {chance[first]:.3f}."
         strongest = max(found[first], key=lambda one: one.value or 0.0)
-        tables = [by_depth.table("The strongest head of each layer", found, note, first=1), heads(looked)]
+        shares = {name: seen.given.sum(0) / max(1.0, seen.tokens.sum()) for name, seen in looked.items()}
+        tables = [by_depth.table("The strongest head of each layer", found, note, first=1), heads.table(shares)]
         figure = by_depth.figure(
             "same-token", "Looking for the same token", note=note, y="share", found=found, references={"all alike": chance[first]}, first=1
         )
@@ -88,21 +76,14 @@ class Looked:
 
 
 def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: hidden.Progress) -> Looked:
-    import torch
-
     loaded = encoder.loaded
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
-    shape = (len(rows), loaded.config.num_layers, loaded.config.num_heads)
-    tokens, given, chance = np.zeros(len(rows)), np.zeros(shape), np.zeros(len(rows))
-    with torch.inference_mode():
-        for group, ids, pieces in hidden.passes(loaded.encoder, rows, progress):
-            weights = [layer.double().cpu().numpy() for layer in hidden.attention_weights(loaded.encoder, ids, pieces)]
-            for line, i in enumerate(group):
-                size = len(rows[i].ids)
-                same = equal_tokens(rows[i])
-                tokens[i], chance[i] = same.any(1).sum(), same.sum() / size
-                for layer, attention in enumerate(weights):
-                    given[i, layer] = (attention[line, :, :size, :size] * same).sum((1, 2))
+    same = [equal_tokens(row) for row in rows]
+    given = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
+    for i, layer, weights_HTT in heads.weights(loaded.encoder, rows, progress):
+        given[i, layer] = (weights_HTT * same[i]).sum((1, 2))
+    tokens = np.array([like.any(1).sum() for like in same], np.float64)
+    chance = np.array([like.sum() / len(like) for like in same])
     return Looked(tokens, given, chance)
 
 
@@ -118,18 +99,3 @@ def equal_tokens(row: hidden.Row) -> Bools:
     ordinary = row.words != hidden.NO_WORD
     apart = (row.words[:, None] != row.words) & ordinary[:, None] & ordinary
     return np.asarray(apart & (row.ids[:, None] == row.ids))
-
-
-def heads(looked: Mapping[str, Looked]) -> Table:
-    """Encoders of other sizes leave cells empty."""
-    shares = {name: seen.given.sum(0) / max(1.0, seen.tokens.sum()) for name, seen in looked.items()}
-    most = [max(values) for values in zip(*(share.shape for share in shares.values()), strict=True)]
-    rows: list[list[Cell]] = [
-        [
-            f"{layer + 1}.{head + 1}",
-            *(float(share[layer, head]) if layer < share.shape[0] and head < share.shape[1] else None for share in shares.values()),
-        ]
-        for layer in range(most[0])
-        for head in range(most[1])
-    ]
-    return Table("Each head", ("layer.head", *shares), rows)

@@ -3,49 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.parts import by_depth, interface, sts
+from electra.analysis.parts import by_depth
 from electra.analysis.parts.bootstrap import estimates
 from electra.analysis.parts.correlation import pearson, ranks
-from electra.analysis.parts.encoders import Named, encoders_of, rows_of_texts, within
-from electra.analysis.parts.interface import Data, Estimate, Input, Progress, Report, Table
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.reading import sample
+from electra.analysis.parts.encoders import Named, rows_of_texts, within
+from electra.analysis.parts.interface import Estimate, Progress, Report, Table
+from electra.analysis.parts.sts import Pair, PairsConfig, PairsProbe
 from electra.model import hidden
 
+Config = PairsConfig
 Floats = npt.NDArray[np.float64]
 
 OVERLAP = "word overlap"
 
 
-@dataclass(frozen=True)
-class Config:
-    sentences: int = 0
-    """Pairs of sentences to judge (0: all)."""
-    resamples: int = 500
-    """Bootstrap samples of the pairs."""
-    untrained: bool = True
-    """Judge an untrained encoder too."""
-
-
-class Probe(interface.Probe):
+class Probe(PairsProbe):
     title = "Sentence similarity without training"
     question = "Does the cosine of two sentences' mean vectors rank pairs as people do?"
     source = "Asked by a reader's review of the paper. Data: STS-B, Cer et al. 2017. Spearman correlation with the human scores."
     version = 1
-    needs = ("encoder",)
-    config: Config
 
-    def inputs(self) -> tuple[Input, ...]:
-        return (sts.INPUT,)
-
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        pairs = sample([pair for path in data["pairs"] for pair in sts.read_pairs(path)], self.config.sentences)
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
         gold = np.array([pair[2] for pair in pairs])
         texts = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
         raw: dict[str, list[Floats]] = {}

@@ -1,18 +1,53 @@
-"""Pairs of sentences that people have judged for likeness: GLUE's STS-B."""
+"""Pairs of sentences that people have judged for likeness, GLUE's STS-B, and what the probes have in common that read them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from electra.analysis.parts.interface import Input, ProbeDataError
-from electra.analysis.parts.reading import cells
+from electra.analysis.parts import interface
+from electra.analysis.parts.encoders import Named, encoders_of
+from electra.analysis.parts.interface import Data, Input, ProbeDataError, Progress, Report
+from electra.analysis.parts.models import Model
+from electra.analysis.parts.reading import cells, sample
 
-INPUT = Input("pairs", "STS-B dev file", ("sts-b/dev.tsv*", "STS-B/dev.tsv*", "*sts*dev*.tsv*", "dev.tsv*"))
+Pair = tuple[str, str, float]
+"""Two sentences and their score."""
+PAIRS = Input("pairs", "STS-B dev file", ("sts-b/dev.tsv*", "STS-B/dev.tsv*", "*sts*dev*.tsv*", "dev.tsv*"))
 COLUMNS = ("sentence1", "sentence2", "score")
 
 
-def read_pairs(path: Path) -> list[tuple[str, str, float]]:
-    """(sentence, sentence, score) of GLUE's file, whose first line names the columns."""
+@dataclass(frozen=True)
+class PairsConfig:
+    sentences: int = 0
+    """Pairs of sentences to judge (0: all)."""
+    resamples: int = 500
+    """Bootstrap samples of the pairs."""
+    untrained: bool = True
+    """Look at an untrained encoder too."""
+
+
+class PairsProbe(interface.Probe):
+    """Subclasses answer in `look`. Their `Config` is a `PairsConfig`."""
+
+    needs = ("encoder",)
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (PAIRS,)
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        encoders = encoders_of(models, self.config.untrained)
+        return self.look(encoders, sample([pair for path in data["pairs"] for pair in read_pairs(path)], self.config.sentences), progress)
+
+    @abstractmethod
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
+        """Ask. `encoders[0]` is MODEL's; the untrained one, where it is asked for, is the last."""
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs of GLUE's file, whose first line names the columns."""
     rows = cells(path, 3)
     where, names = next(rows, (str(path), []))
     if not set(COLUMNS) <= set(names):
