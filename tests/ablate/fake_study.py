@@ -48,15 +48,22 @@ rows = 8
 
 def plan_of(study: Study, *, with_panel: bool = True) -> dict[str, Any]:
     arms = {}
-    for index, name in enumerate(study.arms):
+    for index, (name, arm) in enumerate(study.arms.items()):
         per_step = 3e10 * (1 + index / 4)
         arms[name] = {
-            "recipe": {"objective": {"name": name}, "training": {"length": 128}},
+            "recipe": {
+                "objective": {"name": "rtd"} | dict(arm.sections.get("objective", {})),
+                "model": dict(arm.sections.get("model", {})),
+            },
             "flops_per_step": per_step,
             "tokens_per_step": 4096,
             "steps": [round(share * FLOPS / per_step) for share in study.budgets],
         }
-    shown = {"arms": {name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper")} for name, arm in study.arms.items()}}
+    shown = {
+        "arms": {
+            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")} for name, arm in study.arms.items()
+        }
+    }
     shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {"paper": asdict(study.paper)}
     fixed = {"flops": FLOPS, "data": "0" * 64, "tokenizer": "1" * 64, "budgets": list(study.budgets), "arms": arms}
     panel = {"folder": "", "tasks": TASKS if with_panel else {}, "identity": {}}

@@ -338,7 +338,7 @@ def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
     hours = {arm: 2 * count / 100 for arm, count in steps.items()}  # two seeds
     assert f"rtd: 36000 ms an update, 60 updates left, {hours['rtd']:.2f} h" in said
     assert f"{sum(hours.values()):.2f} h one after the other, {sum(hours.values()) / 2:.2f} h in 2 lanes" in said
-    assert not scorer.started and not (tmp_path / "out" / "study.json").exists()
+    assert not scorer.started and not [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"]
     assert main([*command, "--arm", "mlm"]) == 0
     capsys.readouterr()
     assert main([*command, "--dry-run"]) == 0
@@ -351,6 +351,7 @@ REFUSED = {
     ("--jobs", "0"): "--jobs: must be at least 1, not 0",
     ("--budget", "3steps"): "too few for the 10 held-out evaluations",
     ("--budget", "much"): "is no budget",
+    ("--budget", "1e400flops"): "is no budget",
     ("--panel", "pox"): "no task named 'pox'",
     ("--panel-data", "nowhere"): "no train file for the panel",
     ("--store", "nowhere"): "no such token store",
@@ -374,6 +375,12 @@ def test_wrong_studies_and_folders_end_as_one_line(command: list[str], capsys: p
     assert main(["ablate", str(tmp_path / "bad.toml"), *command[2:]]) == 2
     assert "toy" not in (said := capsys.readouterr().err) and "arm rtd" in said and "Did you mean 'rtd'?" in said
     (tmp_path / "out").mkdir(exist_ok=True)
+    (tmp_path / "out" / "study.json").write_text('{"format": 1}')
+    (tmp_path / "out" / ".lock").unlink(missing_ok=True)
+    assert main(command) == 2
+    assert "study.json: the record of a study has no 'study'. Choose another --out" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["study.json"], "nothing is written beside what is not ours"
+    (tmp_path / "out" / "study.json").unlink()
     (tmp_path / "out" / "thesis.tex").write_text("mine")
     assert main(command) == 2
     assert "holds files that are not a study (thesis.tex" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 
 from electra.ablate import runner
 from electra.ablate.plan import Job, all_jobs
-from electra.ablate.results import describe, gather, write
+from electra.ablate.results import describe, gather, primary, write
 from electra.ablate.statistics import compare, summarise
 from electra.ablate.study import find_study, read_study
 from electra.errors import ConfigError
@@ -44,7 +44,33 @@ def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
 def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -> None:
     assert fake_study.make(tmp_path / "a", "objectives", with_panel=False)["primary"] is None  # some arms judge, one does not
     assert fake_study.make(tmp_path / "b", "lambda", with_panel=False)["primary"] == "auc"
+    for name in ("temperature", "generator-size", "training-algorithm"):  # each arm's own samples, of a generator of its own
+        assert fake_study.make(tmp_path / name, name, with_panel=False)["primary"] is None
     assert "give --panel-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
+
+
+def test_losses_of_the_full_size_network_are_on_one_scale() -> None:
+    """The generator's loss is another thing where all tokens are predicted, or a small network is meant."""
+    recipes = {name: {"objective": {"name": name}, "model": {}} for name in ("mlm", "all_tokens_mlm")}
+    arms = {name: {"scores": {"generator_loss": {}, "mlm_loss": {}}} for name in recipes}
+    assert primary([], arms, recipes) == "mlm_loss"
+    arms["all_tokens_mlm"]["scores"].pop("mlm_loss")
+    assert primary([], arms, recipes) is None
+
+
+def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
+    found = fake_study.make(tmp_path, "model-size")
+    plan = fake_study.plan_of(read_study(find_study("model-size")))
+    arms = found["budgets"][-1]["arms"]
+    values = {arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)} for arm in arms}
+    for size in ("tiny", "mini", "small"):
+        tested = arms[f"rtd-{size}"]["scores"]["pos"]["against_baseline"]
+        assert tested["arm"] == f"mlm-{size}"
+        assert tested["difference"] == pytest.approx(compare(values[f"rtd-{size}"], values[f"mlm-{size}"]).difference)
+        assert "against_baseline" not in arms[f"mlm-{size}"]["scores"]["pos"]
+    assert any("against mlm-small" in line for line in describe(found))
+    html = write_report(tmp_path).read_text()
+    assert "every arm is tested against its own baseline" in html and html.count("(baseline)") == 3
 
 
 def test_a_study_in_the_middle_says_what_is_done(tmp_path: Path) -> None:

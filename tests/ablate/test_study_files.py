@@ -67,6 +67,9 @@ BAD = {
     "base with a budget": (STUDY + "\n[base]\ntraining.budget = '3steps'", "base.training.budget: is not set in a study. Give --budget"),
     "budgets beyond one": ("budgets = [0.5, 2.0]\n" + STUDY, "budgets: must be different shares"),
     "a budget twice": ("budgets = [0.5, 0.5]\n" + STUDY, "budgets: must be different shares"),
+    "a section that is none": (STUDY.replace('objective.name = "mlm"', "objective = 3"), "arms.mlm.objective: a section is wanted, not 3"),
+    "base that is none": (STUDY + "\n[base]\ntraining = 3", "base.training: a section is wanted, not 3"),
+    "own baseline is no arm": (STUDY + "baseline = 'mln'", "arms.rtd.baseline: 'mln' is not one of the arms. Did you mean 'mlm'?"),
     "wrong type": (STUDY + "at = 'wide'", "arms.rtd.at: 'wide' is not of type float"),
 }
 

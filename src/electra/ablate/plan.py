@@ -84,7 +84,11 @@ def make_plan(
             for name, one in planned.items()
         },
     }
-    shown = {"arms": {name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper")} for name, arm in study.arms.items()}}
+    shown = {
+        "arms": {
+            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")} for name, arm in study.arms.items()
+        }
+    }
     shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {"paper": asdict(study.paper)}
     whole = {"format": FORMAT, "study": shown, "recipe": recipe, "budget": asked, "fixed": fixed, "panel": panel}
     plan: dict[str, Any] = json.loads(
@@ -142,7 +146,12 @@ def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, ask
 
 
 def read_plan(out: Path) -> dict[str, Any]:
-    return durable.read_record(out / RECORD, FORMAT, RunFolderError, "a study", fix="Choose another --out")
+    fix = "Choose another --out"
+    plan = durable.read_record(out / RECORD, FORMAT, RunFolderError, "a study", fix=fix)
+    missing = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
+    if missing:
+        raise RunFolderError(f"the record of a study has no {missing[0]!r}", where=out / RECORD, fix=fix)
+    return plan
 
 
 def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:

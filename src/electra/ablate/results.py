@@ -18,8 +18,12 @@ from electra.training.telemetry import read_rows
 FORMAT = 2
 RESULTS = "results.json"
 PANEL = "panel"  # the mean of the panel's tasks
-LOWER_IS_BETTER = ("generator_loss", "discriminator_loss", "mlm_loss")
 PRETRAINING = ("generator_loss", "generator_accuracy", "mlm_loss", "discriminator_loss", "auc", "average_precision", "gain")
+# What decides how hard a discriminator's task is: arms that differ here have no AUC in common.
+ASKED = {
+    "objective": ("name", "generator", "temperature", "disallow_correct"),
+    "model": ("size", "layers", "hidden_size", "generator_width", "generator_depth"),
+}
 
 Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
@@ -34,7 +38,7 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[Progress]) -> dict[str, Any]:
         scores = {arm: _scores([p for p in done if p.job.arm == arm], chosen["tasks"]) for arm in fixed["arms"]}
         costs = {arm: _costs([p for p in done if p.job.arm == arm], fixed["arms"][arm], index) for arm in fixed["arms"]}
         budgets.append(
-            _budget(share, share * fixed["flops"], scores=scores, costs=costs, baseline=study["baseline"], panel_metrics=panel_metrics)
+            _budget(share, share * fixed["flops"], scores=scores, costs=costs, baselines=baselines_of(study), panel_metrics=panel_metrics)
         )
     return {
         "format": FORMAT,
@@ -44,7 +48,7 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[Progress]) -> dict[str, Any]:
         "flops": fixed["flops"],
         "data": fixed["data"],
         "panel": chosen["tasks"],
-        "primary": primary(panel_metrics, budgets[-1]["arms"]),
+        "primary": primary(panel_metrics, budgets[-1]["arms"], {name: one["recipe"] for name, one in fixed["arms"].items()}),
         "complete": all(progress.state == "done" for progress in jobs),
         "seeds": sorted({progress.job.seed for progress in jobs}),
         "budgets": budgets,
@@ -56,14 +60,23 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[Progress]) -> dict[str, Any]:
     }
 
 
-def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any]) -> str | None:
+def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
+    """The arm that each arm is tested against: its own, or the study's."""
+    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}
+
+
+def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:
     """The score that the study is read by: the panel's, else a pre-training metric that means the same in every arm."""
     if panel_metrics:
         return panel_metrics[0]
-    judges = [name for name, arm in arms.items() if "auc" in arm["scores"]]
-    if judges:  # the language model is a small generator in some arms and the whole model in others: no common scale
-        return "auc" if len(judges) == len(arms) else None
-    return "generator_loss"
+
+    def everywhere(metric: str) -> bool:
+        return all(metric in arm["scores"] for arm in arms.values())
+
+    if everywhere("mlm_loss"):  # of the full-size network, at masked positions
+        return "mlm_loss"
+    asked = [{key: recipe[section].get(key) for section, keys in ASKED.items() for key in keys} for recipe in recipes.values()]
+    return "auc" if everywhere("auc") and all(one == asked[0] for one in asked) else None
 
 
 def _scores(done: Sequence[Progress], tasks: Mapping[str, Any]) -> Scores:
@@ -98,16 +111,21 @@ def _costs(done: Sequence[Progress], arm: Mapping[str, Any], index: int) -> dict
 
 
 def _budget(
-    share: float, flops: float, *, scores: Mapping[str, Scores], costs: Mapping[str, Any], baseline: str, panel_metrics: Sequence[str]
+    share: float,
+    flops: float,
+    *,
+    scores: Mapping[str, Scores],
+    costs: Mapping[str, Any],
+    baselines: Mapping[str, str],
+    panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """One share of the budget: every arm's scores, tested against the baseline's, and how reliable each score is."""
+    """One share of the budget: every arm's scores, tested against its baseline's, and how reliable each score is."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
     metrics = [name for name in (*panel_metrics, *PRETRAINING) if any(name in one for one in scores.values())]
     trust = {}
     for metric in metrics:
         by_arm = {arm: one[metric] for arm, one in scores.items() if metric in one}
-        level = by_arm.get(baseline, {})
-        compared = {arm: compare(values, level) for arm, values in by_arm.items() if arm != baseline}
+        compared = {arm: compare(values, by_arm.get(baselines[arm], {})) for arm, values in by_arm.items() if arm != baselines[arm]}
         corrected = dict(zip(compared, holm([one.p for one in compared.values()]), strict=True))
         for arm, values in by_arm.items():
             record: dict[str, Any] = {
@@ -115,9 +133,9 @@ def _budget(
                 **asdict(summarise(list(values.values()))),
             }
             if arm in compared:
-                record["against_baseline"] = asdict(compared[arm]) | {"p_holm": corrected[arm]}
+                record["against_baseline"] = asdict(compared[arm]) | {"arm": baselines[arm], "p_holm": corrected[arm]}
             arms[arm]["scores"][metric] = record
-        trust[metric] = asdict(reliability(list(by_arm.values()), level))
+        trust[metric] = asdict(reliability(list(by_arm.values()), list(compared.values())))
     return {"share": share, "flops": flops, "arms": arms, "reliability": trust}
 
 
@@ -170,7 +188,7 @@ def describe(results: Mapping[str, Any]) -> list[str]:
             continue
         spread = f" sd {one['sd']:.4f} [{one['low']:.4f}, {one['high']:.4f}]" if one["sd"] is not None else ""
         against = one.get("against_baseline") or {}
-        test = f"  {against['difference']:+.4f} against {results['study']['baseline']}" if against.get("difference") is not None else ""
+        test = f"  {against['difference']:+.4f} against {against['arm']}" if against.get("difference") is not None else ""
         p = f", p {against['p']:.3g} ({against['p_holm']:.3g} after Holm)" if against.get("p") is not None else ""
         lines.append(f"{name}: {metric.replace('_', ' ')} {one['mean']:.4f}{spread} over {one['n']} seeds{test}{p}")
     return lines

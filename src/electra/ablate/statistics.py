@@ -1,7 +1,7 @@
-"""Means over seeds with their intervals, and arms against the baseline, seed by seed.
+"""Means over seeds with their intervals, and arms against a baseline, seed by seed.
 
 Arms that have a seed in common read the same rows in the same order, so the test is the paired one: Student's t on the differences. Several
-arms against one baseline are several chances to be lucky: `p_holm` is the p-value after Holm's (1979) correction over the arms.
+arms are several chances to be lucky: `holm` is Holm's (1979) correction over them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ class Comparison:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    p_holm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,12 +81,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def reliability(arms: Sequence[Mapping[int, float]], baseline: Mapping[int, float]) -> Reliability:
-    """From every arm's scores by seed (the baseline among them) and the baseline's."""
+def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparison]) -> Reliability:
+    """From every arm's scores by seed, and the arms' comparisons with their baselines."""
     n = min((len(arm) for arm in arms if arm), default=0)
     sd = pooled([summarise(list(arm.values())) for arm in arms])
-    paired = [compare(arm, baseline) for arm in arms if arm is not baseline]
-    sd_paired = pooled([Summary(one.n, sd=one.sd) for one in paired])
+    sd_paired = pooled([Summary(one.n, sd=one.sd) for one in compared])
     return Reliability(sd, sd_paired, n, detectable(sd_paired, n))
 
 
@@ -99,10 +97,17 @@ def pooled(summaries: Sequence[Summary]) -> float | None:
 
 
 def detectable(sd_of_differences: float | None, n: int) -> float | None:
-    """The smallest true difference that n pairs find with probability POWER (the usual normal-theory approximation with t quantiles)."""
+    """The smallest true difference that a two-sided paired test of n pairs finds with probability POWER."""
     if sd_of_differences is None or n < 2:
         return None
-    return (_t(1 - (1 - CONFIDENCE) / 2, n - 1) + _t(POWER, n - 1)) * sd_of_differences / math.sqrt(n)
+    from scipy import optimize, stats
+
+    critical = _t(1 - (1 - CONFIDENCE) / 2, n - 1)
+
+    def missing(shift: float) -> float:
+        return float(stats.nct.sf(critical, n - 1, shift)) - POWER  # that it is found with the wrong sign is as good as impossible
+
+    return float(optimize.brentq(missing, 0.0, 10 * critical)) * sd_of_differences / math.sqrt(n)
 
 
 def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:

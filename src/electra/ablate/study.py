@@ -6,7 +6,7 @@
     axis = "..."             what the arms' `at` measures
     [paper]                  source, metric and note of the arms' `paper` numbers
     [base]                   recipe sections for every arm, over the recipe
-    [arms.NAME]              title, at, series, paper; every other key is a section of a recipe: objective.name = "mlm"
+    [arms.NAME]              title, at, series, paper, baseline; every other key is a section of a recipe: objective.name = "mlm"
 
 An arm is the base recipe with just what the arm names changed. The options of the recipe's objective carry over to another objective as far
 as that has them, so that arms differ in what they say and in nothing else. Whatever decides which rows are read, and in which order, is the
@@ -51,6 +51,8 @@ class _ArmHead:
     series: str = ""
     """Arms of one series are joined by a line."""
     paper: float | None = None
+    baseline: str = ""
+    """The arm that this one is tested against (none: the study's)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +97,13 @@ def read_study(path: Path) -> Study:
     arms = {name: _arm(name, section, path) for name, section in file.arms.items()}
     if file.baseline not in arms:
         raise ConfigError(f"{file.baseline!r} is not one of the arms", where=f"{path}: baseline", fix=nearest(file.baseline, list(arms)))
+    for name, arm in arms.items():
+        if arm.baseline and arm.baseline not in arms:
+            where = f"{path}: arms.{name}.baseline"
+            raise ConfigError(f"{arm.baseline!r} is not one of the arms", where=where, fix=nearest(arm.baseline, list(arms)))
     if not file.budgets or any(not 0 < share <= 1 for share in file.budgets) or len(set(file.budgets)) < len(file.budgets):
         raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
+    _refuse_values(file.base, f"{path}: base")
     _refuse_keys(file.base, FROM_COMMAND, f"{path}: base")
     own = {"name": path.stem, "title": file.title or path.stem, "arms": arms, "budgets": tuple(sorted(file.budgets))}
     return Study(**vars(file) | own)
@@ -113,6 +120,7 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
         if key not in heads and key not in sections:
             raise ConfigError("no such key", where=f"{where}.{key}", fix=nearest(key, heads + sections))
     changes = {key: value for key, value in section.items() if key in sections}
+    _refuse_values(changes, where)
     _refuse_keys(changes, FROM_COMMAND, where)
     for key in _dotted(changes):
         if key in SHARED or key.partition(".")[0] in SHARED_SECTIONS:
@@ -120,6 +128,12 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
             raise ConfigError("arms are compared on the same rows, so this cannot differ between them", where=f"{where}.{key}", fix=fix)
     head = build(_ArmHead, {key: value for key, value in section.items() if key in heads}, where)
     return Arm(**vars(head) | {"name": name, "title": head.title or name, "sections": changes})
+
+
+def _refuse_values(sections: Mapping[str, Any], where: str) -> None:
+    for name, section in sections.items():
+        if not isinstance(section, Mapping):
+            raise ConfigError(f"a section is wanted, not {section!r}", where=f"{where}.{name}", fix="Write objective.name = ..., say")
 
 
 def _refuse_keys(sections: Mapping[str, Any], refused: Mapping[str, str], where: str) -> None:

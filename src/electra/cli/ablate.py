@@ -54,7 +54,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra import durable
-    from electra.ablate.plan import RECORD
+    from electra.ablate.plan import RECORD, read_plan
     from electra.ablate.study import find_study, read_study
     from electra.training.signals import StopRequest
 
@@ -67,6 +67,8 @@ def run(arguments: Arguments) -> int:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", where="--arm", fix=nearest(name, list(study.arms)))
     refuse_strangers(arguments.out, RECORD, "a study", beside=("store", "tokenizer", "log.txt"))
+    if (arguments.out / RECORD).exists():
+        read_plan(arguments.out)  # somebody else's is refused before anything is written beside it
     with durable.lock(arguments.out):
         store = _open_store(arguments, study)
         with StopRequest() as stop:
@@ -81,10 +83,7 @@ def _open_store(arguments: Arguments, study: Study) -> TokenStore:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
     baseline = arm_recipe(study, study.arms[study.baseline], arguments.recipe or study.recipe)
     inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=arguments.store, workers=arguments.workers)
-    store = open_store(inputs, baseline, leads=True)
-    if not (arguments.out / "tokenizer").exists():
-        store.tokenizer.save(arguments.out / "tokenizer")  # where the workers find it
-    return store
+    return open_store(inputs, baseline, leads=True)
 
 
 def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: StopRequest) -> int:
@@ -111,6 +110,8 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
         lines = [*_opening(planned, jobs, threads, arguments.jobs), *_hours(planned, jobs, store, threads, arguments.jobs)]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
+    if not (out / plan.RECORD).exists():
+        store.tokenizer.save(out / "tokenizer")  # where the workers find it
     durable.commit_json(out / plan.RECORD, planned)
 
     def record() -> dict[str, Any]:

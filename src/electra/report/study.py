@@ -145,7 +145,8 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
     blocks += _reached(results)
     baseline = title_of(results, study["baseline"])
     done = max((arm["scores"][metric]["n"] for arm in arms.values() if metric in arm["scores"]), default=0)
-    lead = f"Mean over {done} seeds with 95 % intervals; every arm is tested against {baseline}, seed by seed (paired t-test)."
+    against = "its own baseline" if len(set(_baselines(study).values())) > 1 else baseline
+    lead = f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, seed by seed (paired t-test)."
     if done < 2:
         lead = "One seed so far: no intervals and no tests, and differences may be nothing but that seed."
     return Section("Result", blocks, lead)
@@ -154,13 +155,14 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
 def _test_table(results: Mapping[str, Any], metric: str) -> Table:
     study, arms = results["study"], results["budgets"][-1]["arms"]
     with_paper = any(arm["paper"] is not None for arm in study["arms"].values())
+    baselines = _baselines(study)
     columns = ["Arm", metric_title(results, metric), "sd", "Against baseline", "95 % interval", "p", "p (Holm)"]
     rows = []
     for name, arm in arms.items():
         one = arm["scores"].get(metric, {})
         against = one.get("against_baseline") or {}
         row: list[object] = [
-            title_of(results, name) + (" (baseline)" if name == study["baseline"] else ""),
+            title_of(results, name) + (" (baseline)" if name in baselines.values() else ""),
             Interval(one.get("mean"), "score", one.get("low"), one.get("high")),
             Number(one.get("sd"), "score"),
             Change(against.get("difference")),
@@ -170,6 +172,11 @@ def _test_table(results: Mapping[str, Any], metric: str) -> Table:
         ]
         rows.append([*row, Published(study["arms"][name]["paper"])] if with_paper else row)
     return Table([*columns, PAPER_COLUMN] if with_paper else columns, rows)
+
+
+def _baselines(study: Mapping[str, Any]) -> dict[str, str]:
+    """The arm that each arm is tested against."""
+    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}
 
 
 def _between(low: float | None, high: float | None) -> Markup | None:
@@ -225,7 +232,12 @@ def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str])
     rows = [(title_of(results, name), one | {"mean": one["difference"]}) for name, one in found.items() if one and one["n"]]
     if not rows:
         return None
-    level = _series(title_of(results, results["study"]["baseline"]), [(name, {"mean": 0.0}) for name, _ in rows], "reference")
+    baselines = set(_baselines(results["study"]).values())
+    level = _series(
+        "its baseline" if len(baselines) > 1 else title_of(results, baselines.pop()),
+        [(name, {"mean": 0.0}) for name, _ in rows],
+        "reference",
+    )
     label = f"{metric_title(results, metric)}, difference"
     figure = _drawing("categories", label, "", [_series("mean and 95 % interval", rows), level])
     note = "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is better."

@@ -9,13 +9,14 @@ from electra.errors import ConfigError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
+LARGEST = 1e30  # more than anyone has spent
 _PATTERN = re.compile(r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)", re.ASCII)
 
 
 def parse(text: str) -> tuple[float, str]:
     """(amount, unit), unit one of seconds, flops, tokens, steps."""
     match = _PATTERN.fullmatch(text.strip())
-    if match is None or float(match["number"]) <= 0 or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"}):
+    if match is None or not 0 < float(match["number"]) < LARGEST or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"}):
         raise ConfigError(f"{text!r} is no budget", where="--budget", fix="Write 30m, 2h, 2e16flops, 50Mtokens or 5000steps")
     amount, unit = float(match["number"]) * _SCALES[match["scale"]], match["unit"]
     if unit in ("flops", "tokens", "steps"):
