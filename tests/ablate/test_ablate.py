@@ -308,7 +308,7 @@ def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(command: list[str], 
     (tmp_path / "out").rename(tmp_path / "gone")
 
     assert main([str(there) if word == str(tmp_path / "out") else word for word in command]) == 0
-    assert scorer.started[2:] == ["mlm2", "rtd2"]
+    assert scorer.started[2:] == ["mlm2", "rtd2"] and (there / "tokenizer").is_dir()
     scores = results_of(there)["budgets"][0]["arms"]["rtd"]["scores"]
     assert scores["pos"]["by_seed"] == {"1": 0.6, "2": 0.7} and scores["auc"]["by_seed"] == {"1": 0.7}
 

@@ -110,8 +110,7 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
         lines = [*_opening(planned, jobs, threads, arguments.jobs), *_hours(planned, jobs, store, threads, arguments.jobs)]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
-    if not (out / plan.RECORD).exists():
-        store.tokenizer.save(out / "tokenizer")  # where the workers find it
+    store.tokenizer.save(out / "tokenizer")  # where the workers find it
     durable.commit_json(out / plan.RECORD, planned)
 
     def record() -> dict[str, Any]:
