@@ -8,6 +8,7 @@ suite() { .venv/bin/electra evaluate "$OUT/fourth-light/rtd" "$OUT/fourth-light/
 suite --suite results/2026-11-22-suite/glue-capped.toml --data "$DATA/glue" --out "$OUT/suite-glue"
 suite --suite tagging --data "$DATA" --out "$OUT/suite-tagging" --option limit_train=3000 # the last part with --jobs 2
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad" --option limit_train=3000 # links to SQuAD 1.1's files alone
+suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad-whole" --seeds 1 # all of them: 15 minutes a model on one core
 suite --suite squad --data "$OUT/squad-2.0" --out "$OUT/suite-squad2" --option limit_train=3000 # links to train-v1.1-sample and dev-v2.0-articles-a, -b
 suite --suite superglue-mini --data "$OUT/boolq-alone" --out "$OUT/suite-superglue" # a link to glue/boolq
 suite --suite sentences --data "$DATA" --data "$DATA/classification" --data "$DATA/intents" --out "$OUT/suite-sentences" --option limit_train=1000
