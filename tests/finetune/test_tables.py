@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.finetune import parse
+from electra.cli.arguments import parse
+from electra.cli.finetune import Arguments
 from electra.errors import TaskError
 from electra.finetune.dataset import hash_of, limit_by_hash, split_by_hash
 from electra.finetune.tables import find_split, format_tsv, open_table
@@ -200,6 +201,11 @@ def test_answers_as_written(tmp_path: Path) -> None:
 
 
 def test_an_option_with_several_values_is_repeated_and_takes_no_other_word() -> None:
-    parsed = parse(["--text-column", "a", "MODEL", "--text-column", "b", "--task", "pair", "--data", "d", "--out", "o"])
+    parsed = parse(
+        Arguments,
+        ["--text-column", "a", "MODEL", "--text-column", "b", "--task", "pair", "--data", "d", "--out", "o"],
+        verb="finetune",
+        description="",
+    )
     assert (parsed.model, parsed.text_column) == ("MODEL", ("a", "b"))
-    assert parse(["MODEL", "--task", "pair", "--data", "d", "--out", "o"]).text_column == ()
+    assert parse(Arguments, ["MODEL", "--task", "pair", "--data", "d", "--out", "o"], verb="finetune", description="").text_column == ()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from electra.cli.arguments import Positional, Repeated
+from electra.cli.terminal import say
 from electra.errors import ConfigError, ElectraError
 
 if TYPE_CHECKING:
@@ -104,8 +104,3 @@ def _bar() -> Bar:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

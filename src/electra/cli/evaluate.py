@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from electra.cli.arguments import Positional, Repeated
+from electra.cli.terminal import say
 from electra.errors import ConfigError
 
 
@@ -77,8 +77,3 @@ def setting(word: str) -> tuple[str, Any]:
         return name.replace("-", "_"), tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return name.replace("-", "_"), text
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

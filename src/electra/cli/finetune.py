@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from electra.cli import arguments as command_line
 from electra.cli.arguments import Positional, Repeated
+from electra.cli.terminal import say
 from electra.finetune.settings import Settings
 
 
@@ -22,10 +20,6 @@ class Arguments(Settings):
     """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files are found in the folder)."""
 
 
-def parse(argv: Sequence[str]) -> Arguments:
-    return command_line.parse(Arguments, argv, verb="finetune", description=__doc__ or "")
-
-
 def run(arguments: Arguments) -> int:
     from electra.finetune.runner import finetune
     from electra.training.signals import StopRequest
@@ -37,8 +31,3 @@ def run(arguments: Arguments) -> int:
         return stop.exit_code
     say(f"results: {settings.out / 'all_results.json'}")
     return 0
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

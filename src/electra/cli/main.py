@@ -19,7 +19,7 @@ from electra import cli
 from electra.errors import ElectraError, nearest
 
 ORDER = ["prepare", "pretrain", "detect", "show", "report", "finetune", "predict", "evaluate", "analyze", "ablate"]
-HELPERS = {"main", "arguments"}
+HELPERS = {"main", "arguments", "terminal"}
 
 
 def verbs() -> dict[str, str]:

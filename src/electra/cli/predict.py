@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from electra.cli import arguments as command_line
 from electra.cli.arguments import Positional, Repeated
 
 
@@ -27,10 +25,6 @@ class Arguments:
     threshold: float | None = None
     """Of questions that may have no answer: none is given where null odds exceed this (none: what was best on dev, else the published)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-
-
-def parse(argv: Sequence[str]) -> Arguments:
-    return command_line.parse(Arguments, argv, verb="predict", description=__doc__ or "")
 
 
 def run(arguments: Arguments) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.cli.arguments import Positional
+from electra.cli.terminal import say
 from electra.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def run(arguments: Arguments) -> int:
             CorpusConfig(unit=arguments.unit, text_field=arguments.text_field, format=arguments.format, heldout=arguments.heldout),
             arguments.workers,
         )
-    _say(f"{'already complete' if existed else 'written'}: {arguments.out} (data {store.digest[:16]})")
-    _say(f"next: electra pretrain --store {arguments.out} --out runs/NAME")
+    say(f"{'already complete' if existed else 'written'}: {arguments.out} (data {store.digest[:16]})")
+    say(f"next: electra pretrain --store {arguments.out} --out runs/NAME")
     return 0
 
 
@@ -92,7 +93,7 @@ def run_part(arguments: Arguments) -> int:
         with _terminated_as_exit(), _progress() as progress:
             store = merge([Path(folder) for folder in arguments.corpus], arguments.out, progress)
         show(store)
-        _say(f"written: {arguments.out} (data {store.digest[:16]})")
+        say(f"written: {arguments.out} (data {store.digest[:16]})")
         return 0
     shard = parse_shard(str(arguments.shard))
     if arguments.tokenizer is None:
@@ -102,7 +103,7 @@ def run_part(arguments: Arguments) -> int:
     tokenizer = existing_tokenizer(arguments.tokenizer)
     with _terminated_as_exit(), _progress() as progress:
         new = build_shard(arguments.corpus, tokenizer, arguments.out, shard, config=config, workers=arguments.workers, progress=progress)
-    _say(f"{'written' if new else 'already complete'}: shard {arguments.shard} in {arguments.out}")
+    say(f"{'written' if new else 'already complete'}: shard {arguments.shard} in {arguments.out}")
     return 0
 
 
@@ -187,7 +188,3 @@ def _terminated_as_exit() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, fields
 
 from electra.cli.arguments import Positional, Repeated
+from electra.cli.terminal import say
 from electra.finetune.prompts import PromptSettings
 
 
@@ -23,15 +23,10 @@ def run(arguments: Arguments) -> int:
     from electra.finetune.prompting import RESULTS, prompt
 
     settings = PromptSettings(**{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)})
-    results = prompt(arguments.model, settings, _say)
+    results = prompt(arguments.model, settings, say)
     if results["shots"]:
         sd = results["few_shot_accuracy_sd"]
         spread = f", sd {sd:.4f}" if sd is not None else ""
-        _say(f"{results['shots']} shots a label: accuracy {results['few_shot_accuracy']:.4f}, the mean of {settings.seeds} draws{spread}")
-    _say(f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results: {settings.out / RESULTS}")
+        say(f"{results['shots']} shots a label: accuracy {results['few_shot_accuracy']:.4f}, the mean of {settings.seeds} draws{spread}")
+    say(f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results: {settings.out / RESULTS}")
     return 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

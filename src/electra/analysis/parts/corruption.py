@@ -15,7 +15,6 @@ import numpy as np
 
 from electra import seeds
 from electra.analysis.parts import tokens
-from electra.analysis.parts.interface import Progress
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 from electra.objectives.parts.masking import choose
 
@@ -48,9 +47,7 @@ def choose_places(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bool
     ]
 
 
-def by_generator(
-    generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0, progress: Progress | None = None
-) -> Corrupted:
+def by_generator(generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0) -> Corrupted:
     """Replace tokens by the generator's samples."""
     chosen = choose_places(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
@@ -60,7 +57,7 @@ def by_generator(
         for key, row, places in zip(keys, rows, chosen, strict=True)
     ]
     new, advantage, log_truth = [], [], []
-    for row, places, found in zip(rows, chosen, tokens.predict(generator, rows, shown, chosen, seed=seed, progress=progress), strict=True):
+    for row, places, found in zip(rows, chosen, tokens.predict(generator, rows, shown, chosen, seed=seed), strict=True):
         changed, gain, truth = row.copy(), np.full(len(row), np.nan), np.full(len(row), np.nan)
         changed[places], gain[places], truth[places] = found.sampled, found.log_sampled - found.log_truth, found.log_truth
         new.append(changed)

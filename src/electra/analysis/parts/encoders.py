@@ -37,11 +37,11 @@ def encoders_of(models: Sequence[Model], untrained: bool) -> list[Named]:
     return [*found, Named(UNTRAINED, untrained_like(found[0].loaded))] if untrained else found
 
 
-def untrained_like(loaded: Loaded, seed: int = 0) -> Loaded:
+def untrained_like(loaded: Loaded) -> Loaded:
     from electra.model.pair import build_encoder, initialise
 
     encoder = build_encoder(loaded.config).eval()
-    initialise(encoder, seed, "fan_in")
+    initialise(encoder, 0, "fan_in")
     device = next(loaded.encoder.parameters()).device
     return replace(loaded, encoder=encoder.to(device), head=None, kind="encoder", head_weights={}, notes=())
 

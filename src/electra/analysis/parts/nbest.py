@@ -83,26 +83,26 @@ def spread(values: Array, present: Bools) -> float:
     return float(np.sqrt((centred**2).sum() / freedom)) if freedom else 0.0
 
 
-def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools, with_bonus: bool = True) -> Weights:
+def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools) -> Weights:
     """The weights with the fewest word errors on the utterances of `half`; of equals the smallest, so that useless scores get none."""
     tuned = Lists(lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half])
     unit = spread(acoustic[half], tuned.present)
     scale = spread(score[half], tuned.present) if score is not None else 0.0
     weights = [weight * unit / scale for weight in WEIGHTS] if scale > 0 else [0.0]
-    bonuses = [bonus * unit for bonus in BONUSES] if with_bonus else [0.0]
+    bonuses = [bonus * unit for bonus in BONUSES]
     grid = [(weight, bonus) for weight in weights for bonus in bonuses]
     errors = [float(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum()) for point in grid]
     order = sorted(range(len(grid)), key=lambda i: (round(errors[i], 6), grid[i][0], abs(grid[i][1])))
     return Weights(*grid[order[0]])
 
 
-def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None, with_bonus: bool = True) -> tuple[Array, tuple[Weights, Weights]]:
+def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None) -> tuple[Array, tuple[Weights, Weights]]:
     """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two pairs of weights."""
     first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first))
     found = []
     for half in (first, ~first):
-        weights = tune(lists, acoustic, score, half, with_bonus)
+        weights = tune(lists, acoustic, score, half)
         errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, weights))[~half]
         found.append(weights)
     return errors, (found[0], found[1])

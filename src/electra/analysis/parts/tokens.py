@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import seeds
-from electra.analysis.parts.interface import Progress
 from electra.interop.detection import refuse_energies
 
 if TYPE_CHECKING:
@@ -39,21 +38,17 @@ class Predictions:
     entropy: Floats  # of its distribution, nats
 
 
-def log_odds(discriminator: Loaded, rows: Sequence[Ints], progress: Progress | None = None) -> list[Floats]:
+def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     """For each token of each row, the log-odds that it was replaced."""
     refuse_energies(discriminator)
     import torch
 
     found: list[Floats] = [np.zeros(0)] * len(rows)
-    done = 0
     for group in batches(rows):
         with torch.inference_mode():
             logits = discriminator.logits(torch.from_numpy(framed(discriminator, [rows[i] for i in group])))
         for index, values in zip(group, logits.double().cpu().numpy(), strict=True):
             found[index] = values[1:-1]
-        done += len(group)
-        if progress is not None:
-            progress("judging tokens", done / len(rows))
     return found
 
 
@@ -64,14 +59,12 @@ def predict(
     chosen: Sequence[Bools],
     *,
     seed: int = 0,
-    progress: Progress | None = None,
 ) -> list[Predictions]:
     """The generator reads `shown` and predicts, and samples, at the `chosen` positions of `rows`. Row i draws from its own key."""
     import torch
 
     vocabulary = generator.tokenizer.vocab_size
     found: list[Predictions] = [Predictions(np.zeros(0, np.int64), *[np.zeros(0)] * 3)] * len(rows)
-    done = 0
     for group in batches(rows):
         places = np.stack([chosen[i] for i in group])
         counts = places.sum(1)
@@ -86,9 +79,6 @@ def predict(
         split = np.cumsum(counts)[:-1]
         for index, *values in zip(group, *(np.split(part, split) for part in parts), strict=True):
             found[index] = Predictions(*values)
-        done += len(group)
-        if progress is not None:
-            progress("asking the generator", done / len(rows))
     return found
 
 
