@@ -13,6 +13,7 @@ suite --suite squad --data "$OUT/squad-2.0" --out "$OUT/suite-squad2" --option l
 suite --suite superglue-mini --data "$OUT/boolq-alone" --out "$OUT/suite-superglue" # a link to glue/boolq
 suite --suite sentences --data "$DATA" --data "$DATA/classification" --data "$DATA/intents" --out "$OUT/suite-sentences" --option limit_train=1000
 suite --suite babylm --data "$OUT/pairs-alone" --out "$OUT/suite-babylm" --probe-option limit=200 # links to blimp and babylm-supplement
+.venv/bin/electra prompt "$OUT/fourth-light/rtd" --task sst2 --data "$DATA/glue/sst-2" --shots 16 --seeds 3 --limit 500 --out "$OUT/prompt-sst2"
 # Another learning rate for the MLM on STS-B; another pre-training, at a fifth of the compute (../2026-11-22-generator-size)
 stsb() { .venv/bin/electra finetune "$1" --task stsb --data "$DATA/glue/sts-b" --out "$2" --limit-train 1500 "${@:3}"; }
 stsb "$OUT/fourth-light/mlm" "$OUT/stsb-mlm-3e-4" --learning-rate 3e-4
