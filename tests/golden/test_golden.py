@@ -39,4 +39,5 @@ def test_the_curve_on_file_shows_learning(objective: str, encoder: str) -> None:
     ratio = {name: np.mean(golden[name][-20:]) / np.mean([value for value in golden[name] if value][:10]) for name in weights}
     if not toy.objective(objective).feedback:  # two networks that work against each other need not both get better
         ratio.pop("nce", None)  # noise that gets better is harder to tell from text
+        ratio.pop("selection", None)  # choosing among a generator's likely words has hardly begun after 100 updates
         assert all(value < 1 for value in ratio.values()) and ratio.get("mlm", 0) < 0.995

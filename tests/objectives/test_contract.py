@@ -91,7 +91,7 @@ def test_finite_with_nothing_masked(name: str) -> None:
     empty = dataclasses.replace(
         part,
         masked_ids=part.input_ids,
-        **{name: tensor[:0] for name, tensor in tensors.items() if tensor.shape == part.targets.shape},
+        **{name: tensor[:0] for name, tensor in tensors.items() if tensor.shape[:1] == part.targets.shape},
         counts={key: 0 if count == len(part.targets) else count for key, count in part.counts.items()},
     )
     losses, gradients = toy.loss_and_gradients(made, toy.pair_for(made), [empty])

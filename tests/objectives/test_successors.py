@@ -58,7 +58,7 @@ def test_candidates_do_not_tell_of_the_replacement() -> None:
     """Were they drawn with the numbers of the samples, a wrong sample would nearly always be its own candidate."""
     made = toy.objective("teams", mask_fraction=0.4, candidates=2)
     parts = [made.corrupt(toy.batches().batch(step, 32), 3, 0.0) for step in range(8)]
-    samples, choices = torch.cat([part.uniforms for part in parts]), torch.cat([part.choices[part.masked_positions, 0] for part in parts])
+    samples, choices = torch.cat([part.uniforms for part in parts]), torch.cat([part.choices[:, 0] for part in parts])
     assert len(samples) > 1000 and abs(float(torch.corrcoef(torch.stack([samples, choices]))[0, 1])) < 0.1
 
 
@@ -66,7 +66,7 @@ def test_selection_is_a_softmax_over_the_candidates() -> None:
     _, pair, part, outcome = passed("teams")
     slots = part.masked_positions
     states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
-    words = draw_candidates(pair.generator.logits(states).softmax(-1), part.targets, part.choices[slots])
+    words = draw_candidates(pair.generator.logits(states).softmax(-1), part.targets, part.choices)
     ids = part.input_ids.flatten().index_copy(0, slots, outcome.observed["sampled"])
     hidden = pair.discriminator.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids).flatten(0, 1)
     full = pair.heads["selection"](hidden[slots], pair.discriminator.encoder.token_table())

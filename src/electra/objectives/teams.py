@@ -31,7 +31,7 @@ class Config(masking.Options):
 
 @dataclass(frozen=True)
 class Selected(Corrupted):
-    """A masked batch with the random numbers of the candidates at every position, [B x T, candidates - 1]."""
+    """A masked batch with the random numbers of the candidates, [M, candidates - 1]."""
 
     choices: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
 
@@ -72,7 +72,8 @@ class Objective(interface.Objective):
         masked = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True})
         others = self.config.candidates - 1
         draws = seeds.uniforms(seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * others)
-        return Selected(**vars(masked), choices=torch.from_numpy(draws.reshape(-1, others)))
+        choices = torch.from_numpy(draws.reshape(-1, others))[masked.masked_positions]
+        return Selected(**vars(masked), choices=choices)
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator, selection = pair.generator, pair.discriminator, pair.heads["selection"]
@@ -85,7 +86,7 @@ class Objective(interface.Objective):
         judged = judging.judge(discriminator, corrupted, replacing.put(corrupted, sampled))
 
         with torch.no_grad():
-            words = draw_candidates(generator.logits(states).float().softmax(-1), targets, corrupted.choices[slots])
+            words = draw_candidates(generator.logits(states).float().softmax(-1), targets, corrupted.choices)
         query = selection.norm(F.gelu(selection.dense(judged.hidden[slots])))
         logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(-1) + selection.bias[words]
         chosen = F.cross_entropy(logits.float(), torch.zeros_like(targets), reduction="sum")  # the original is the first
