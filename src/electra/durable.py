@@ -90,8 +90,13 @@ def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def to_json(value: Any) -> bytes:
+    """As our records are written. A file's name that is no UTF-8 stays what it is."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
+
+
 def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
-    commit_file(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode(), ops)
+    commit_file(path, to_json(value), ops)
 
 
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
@@ -109,7 +114,7 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
                 ops.write(target, content)
                 ops.fsync(target)
                 listing[name] = {"size": target.stat().st_size, "sha256": sha256(target)}
-            ops.write(temporary / MANIFEST, (json.dumps({"files": listing}, indent=2) + "\n").encode())
+            ops.write(temporary / MANIFEST, to_json({"files": listing}))
             ops.fsync(temporary / MANIFEST)
             ops.fsync(temporary)
             if path.exists():

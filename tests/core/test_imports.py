@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "electra"
-LEAVES = {"errors", "seeds", "durable", "ownership", "config"}
+LEAVES = {"errors", "seeds", "machine", "durable", "ownership", "config"}
 MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "errors": set(),
     "seeds": set(),
+    "machine": set(),
     "durable": set(),
     "ownership": set(),
     "config": set(),

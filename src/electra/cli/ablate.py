@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from electra import machine
 from electra.cli.arguments import Positional, Repeated
 from electra.errors import ConfigError, nearest
 from electra.ownership import refuse_strangers
@@ -93,7 +93,7 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
     from electra.report.study import write_report
 
     out = arguments.out
-    threads = arguments.threads or max(1, _cores() // arguments.jobs)
+    threads = arguments.threads or max(1, machine.cores() // arguments.jobs)
     planned = plan.make_plan(
         study,
         store,
@@ -182,7 +182,3 @@ def _hours(planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads:
         total += each * left
     together = f"{total / 3600:.2f} h one after the other" + (f", {total / 3600 / at_once:.2f} h in {at_once} lanes" if at_once > 1 else "")
     return ["time at the speed measured now:", *lines, f"  {together}; evaluations and the panel come on top; nothing was trained"]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -8,7 +8,6 @@ its name in one rename; a killed build leaves that folder, and the next one begi
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import shutil
@@ -24,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import config as recipes
-from electra import durable
+from electra import durable, machine
 from electra.data import sources, store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
@@ -71,7 +70,7 @@ def build_store(
                 tokenizer,
                 out,
                 work=work,
-                workers=workers or os.cpu_count() or 1,
+                workers=workers or machine.cores(),
                 progress=progress,
             )
     return finished or TokenStore.open(out)
@@ -119,7 +118,7 @@ def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, sett
         "sources": audit.sources,
     }
     files: dict[str, durable.Content] = {f"tokenizer/{name}": content for name, content in tokenizer.files().items()}
-    files |= {"store.json": to_json(description), "audit.json": to_json(audit.as_json())}
+    files |= {"store.json": durable.to_json(description), "audit.json": durable.to_json(audit.as_json())}
     files |= {name: partial(os.replace, work / name) for name in FILES}
     publish(work, out, files)
 
@@ -326,7 +325,3 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
 def no_text(audit: Audit) -> CorpusError:
     where = ", ".join(source["name"] for source in audit.sources)
     return CorpusError(f"no text in any of the {audit.documents_read} documents read", where=where, fix="Name files that hold text")
-
-
-def to_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra import durable
+from electra import durable, machine
 from electra.config import differences
 from electra.data import packing, store
 from electra.data.audit import Audit
@@ -68,9 +68,9 @@ def build_shard(
         audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
         kept = packing.kept(documents, config, audit, partial(progress, "encoding"))
         with durable.explain_disk_errors(out):
-            packing.write_documents(kept, tokenizer, workers or os.cpu_count() or 1, work, audit)
+            packing.write_documents(kept, tokenizer, workers or machine.cores(), work, audit)
         files: dict[str, durable.Content] = {f"tokenizer/{name}": content for name, content in tokenizer.files().items()}
-        files |= {NAME: packing.to_json({"format": store.FORMAT, "settings": settings, "audit": asdict(audit)})}
+        files |= {NAME: durable.to_json({"format": store.FORMAT, "settings": settings, "audit": asdict(audit)})}
         files |= {name: partial(os.replace, work / name) for name in FILES}
         packing.publish(work, out, files)
     return True

@@ -167,7 +167,7 @@ class Tokenizer:
             if [number for _, number in pieces] == list(range(len(pieces))):
                 files["vocab.txt"] = "".join(f"{piece}\n" for piece, _ in pieces).encode()
         files["tokenizer.json"] = (self.definition + "\n").encode()
-        files["tokenizer_config.json"] = (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()
+        files["tokenizer_config.json"] = durable.to_json(settings)
         return files
 
     def save(self, folder: str | Path) -> None:

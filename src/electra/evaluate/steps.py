@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra import analysis, durable
+from electra import analysis, durable, machine
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.running import ENDING, run_probe
 from electra.config import build
@@ -127,7 +127,7 @@ def side_by_side(steps: Sequence[Step], jobs: int, say: Say, stop: Stop) -> Iter
     """The steps as they end, `jobs` of them at a time. When asked to stop, those at hand save and end."""
     context = multiprocessing.get_context("spawn")
     lines, stopping = context.Queue(), context.Event()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = machine.cores()
     given = (lines, stopping, max(1, cores // jobs), os.getpid())
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare, initargs=given) as pool:
         steps_of: dict[Future[Outcome], Step] = {pool.submit(_carry_out, step): step for step in steps}

@@ -7,7 +7,6 @@ Answers that the file may hold are not used: predicting is not evaluating.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,7 +46,7 @@ class Predictions:
         """Of questions the official scorers' file, id -> answer; otherwise the table's rows as objects."""
         official = self.task.files("", self.values, self.examples).get(".predictions.json")
         header, *rows = self.rows()
-        return official or (json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=1, ensure_ascii=False) + "\n").encode()
+        return official or durable.to_json([dict(zip(header, row, strict=True)) for row in rows])
 
 
 def predict(  # noqa: PLR0917

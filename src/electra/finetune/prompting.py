@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -113,7 +112,7 @@ def prompt(model: str, settings: PromptSettings, say: Callable[[str], None]) -> 
         **{"max_length": length, "device": str(device), "seconds": round(time.monotonic() - started, 3), "notes": notes},
         **{f"{name}_version": importlib.metadata.version(name) for name in ("electra", "torch")},
     }
-    files[RESULTS] = (json.dumps(results, indent=2, ensure_ascii=False) + "\n").encode()
+    files[RESULTS] = durable.to_json(results)
     durable.commit_directory(settings.out, files)
     return results
 

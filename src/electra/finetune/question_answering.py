@@ -11,7 +11,6 @@ by offsets, where the published code looks the words of the tokens up in it agai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from electra import durable
 from electra.errors import ConfigError, ModelError, TaskError
 from electra.finetune.context_windows import Arrangement, Context, Window, cut
 from electra.finetune.features import NO_TARGET, Ids, Tokens, Windows
@@ -244,10 +244,10 @@ class QuestionAnswering(Task):
         """The table, and the official scorers' files: predictions, and for 2.0 null odds; and a list of the best answers."""
         pairs = [(example.id, prediction) for example, prediction in zip(examples, predictions, strict=True)]
         files = super().files(split, predictions, examples)
-        files[f"{split}.predictions.json"] = _json({name: self.said(prediction).text for name, prediction in pairs})
-        files[f"{split}.nbest.json"] = _json({name: n_best(prediction) for name, prediction in pairs})
+        files[f"{split}.predictions.json"] = durable.to_json({name: self.said(prediction).text for name, prediction in pairs})
+        files[f"{split}.nbest.json"] = durable.to_json({name: n_best(prediction) for name, prediction in pairs})
         if self.unanswerable:
-            files[f"{split}.null_odds.json"] = _json({name: prediction.null_odds for name, prediction in pairs})
+            files[f"{split}.null_odds.json"] = durable.to_json({name: prediction.null_odds for name, prediction in pairs})
         return files
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -365,7 +365,3 @@ def n_best(prediction: Prediction) -> list[dict[str, Any]]:
 
 def _digits(number: float) -> str:
     return format(number, ".9g")
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

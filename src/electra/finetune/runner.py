@@ -209,7 +209,7 @@ def run_seed(job: Job, seed: int) -> Finished:
         "others": {split: _scores(evaluation) for split, evaluation in others.items() if evaluation.scores},
     }
     files: dict[str, durable.Content] = {
-        "results.json": _json(results),
+        "results.json": durable.to_json(results),
         **job.task.files("dev", dev.predictions, job.dev_examples),
         "model.safetensors": save({name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}),
     }
@@ -341,7 +341,3 @@ def finish_head(model: FineTuned, job: Job) -> None:
     factor, offset = job.task.output_scale()
     model.head.output.weight.mul_(factor)
     model.head.output.bias.mul_(factor).add_(offset)
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

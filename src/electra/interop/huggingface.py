@@ -84,7 +84,7 @@ def write_model(
     if card.output != LOG_ODDS:
         settings[OUTPUT] = card.output
     files: dict[str, durable.Content] = {
-        "config.json": _json(settings),
+        "config.json": durable.to_json(settings),
         WEIGHTS: lambda path: write_weights(path, tensors),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions),
         "README.md": render(replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])).encode(),
@@ -151,8 +151,4 @@ def tokenizer_files(tokenizer: Tokenizer, architecture: str, max_positions: int)
     settings["model_max_length"] = max_positions
     if architecture == "modern":
         settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
-    return {**files, "tokenizer_config.json": _json(settings)}
-
-
-def _json(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
+    return {**files, "tokenizer_config.json": durable.to_json(settings)}

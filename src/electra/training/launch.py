@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from electra import machine
+
 RENDEZVOUS = "ELECTRA_RENDEZVOUS"
 GRACE_SECONDS = 10.0  # for the others to notice that one has failed
 
@@ -46,7 +48,7 @@ def launch(argv: Sequence[str], processes: int) -> int:
 
 
 def _start(argv: Sequence[str], rank: int, processes: int, folder: Path) -> subprocess.Popen[bytes]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = machine.cores()
     variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, RENDEZVOUS: f"file://{folder / 'rendezvous'}"}
     environment = {"OMP_NUM_THREADS": str(max(1, cores // processes)), **os.environ, **{k: str(v) for k, v in variables.items()}}
     # In a process group of its own, so that Ctrl-C reaches it once: from here.
