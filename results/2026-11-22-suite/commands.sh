@@ -19,3 +19,10 @@ stsb() { .venv/bin/electra finetune "$1" --task stsb --data "$DATA/glue/sts-b" -
 stsb "$OUT/fourth-light/mlm" "$OUT/stsb-mlm-3e-4" --learning-rate 3e-4
 stsb "$OUT/generator-size/arms/width-0.25/seed-2" "$OUT/stsb-small-rtd"
 stsb "$OUT/generator-size/arms/mlm/seed-1" "$OUT/stsb-small-mlm"
+.venv/bin/electra prompt "$OUT/fourth-light/rtd" --task mnli --data "$DATA/glue/mnli" --shots 16 --seeds 3 --limit 500 --out "$OUT/prompt-mnli"
+# Electric beside RTD and MLM of equal FLOPs (seed 1 of ../2026-11-22-objectives, same store and recipe), as judges of sentences: scorers/
+.venv/bin/electra pretrain --store "$OUT/store2k" --recipe results/2026-11-22-objectives/recipe.toml --objective.name electric --objective.mask-fraction 0.5 \
+    --objective.final-mask-fraction 0.15 --budget 4.7245936e13flops --training.threads 1 --out "$OUT/electric"
+three=("$OUT/objectives/arms/rtd/seed-1" "$OUT/objectives/arms/mlm/seed-1" "$OUT/electric")
+.venv/bin/electra evaluate "${three[@]}" --suite babylm --data "$OUT/pairs-alone" --out "$OUT/suite-scorers" --probe-option limit=200
+.venv/bin/electra analyze "${three[@]}" --probe reranking --data "$DATA/asr-nbest" --probe-option sentences=200 --out "$OUT/reranking"
