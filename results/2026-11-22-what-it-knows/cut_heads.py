@@ -1,6 +1,6 @@
 """Copy an exported encoder (ModernBERT's format) with the queries and keys of some heads made random: what those heads looked for is gone.
 
-    python cut_heads.py MODEL COPY 1.1 2.1
+python cut_heads.py MODEL COPY 1.1 2.1
 """
 
 import shutil
