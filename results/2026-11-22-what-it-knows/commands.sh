@@ -39,7 +39,7 @@ for run in $rtd $mlm; do
 done
 
 # Generators of other sizes and kinds, a second seed, and MLM: 5e13 FLOPs each (../2026-11-22-generator-size)
-study() { electra ablate generator-size --budget 5e13flops --threads 1 --store "$OUT/store" --recipe results/2026-11-22-generator-size/recipe.toml --panel-data "$DATA" --out "$OUT/generator-size" "$@"; }
+study() { electra ablate generator-size --budget 5e13flops --threads 1 --store "$OUT/store" --recipe results/2026-11-22-generator-size/recipe-4x128.toml --panel-data "$DATA" --out "$OUT/generator-size" "$@"; }
 study --arm width-0.25 --arm width-1 --arm unigram --arm mlm --seeds 1
 study --arm width-0.25 --seed 2 --seeds 1
 cd "$OUT/generator-size"
