@@ -26,3 +26,5 @@ stsb "$OUT/generator-size/arms/mlm/seed-1" "$OUT/stsb-small-mlm"
 three=("$OUT/objectives/arms/rtd/seed-1" "$OUT/objectives/arms/mlm/seed-1" "$OUT/electric")
 .venv/bin/electra evaluate "${three[@]}" --suite babylm --data "$OUT/pairs-alone" --out "$OUT/suite-scorers" --probe-option limit=200
 .venv/bin/electra analyze "${three[@]}" --probe reranking --data "$DATA/asr-nbest" --probe-option sentences=200 --out "$OUT/reranking"
+# What is among our data and in no suite of the software's own
+suite --suite results/2026-11-22-suite/english.toml --data "$DATA" --out "$OUT/suite-english" --option limit_train=1000 --option limit_eval=2000
