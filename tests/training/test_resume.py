@@ -192,7 +192,7 @@ def test_processes_of_a_launcher_that_is_stopped_save_or_end(
     while process.poll() is None and steps_done(out) < 14:
         time.sleep(0.01)
     (os.killpg if (launcher, number) == ("torchrun", signal.SIGKILL) else os.kill)(process.pid, number)
-    output, _ = process.communicate(timeout=60)  # returns when every process that holds the pipe has ended
+    output, _ = process.communicate(timeout=240)  # returns when every process that holds the pipe has ended
     if launcher == "ours":
         assert process.returncode == (143 if number == signal.SIGTERM else -number), output
     assert ("stopped at step" in (out / "log.txt").read_text()) == ((launcher, number) != ("torchrun", signal.SIGKILL))
