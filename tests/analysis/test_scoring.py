@@ -34,11 +34,11 @@ TEXTS = (
 LONG = "the chef cooked a meal, unbelievably. " * 6  # longer than the toy's positions
 
 
-def network(folder: Path, kind: str, architecture: str = "electra", positions: int = 24) -> Loaded:
-    """A network with random weights everywhere, ready for use."""
+def network(folder: Path, kind: str, architecture: str = "electra", positions: int = 24, more_rows: int = 0) -> Loaded:
+    """A network with random weights everywhere, ready for use; its table may have more rows than there are tokens."""
     (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]) + "\n")
     tokenizer = Tokenizer.load(folder / "vocab.txt")
-    config: EncoderConfig = toy.config(architecture, vocab_size=tokenizer.vocab_size, max_positions=positions)
+    config: EncoderConfig = toy.config(architecture, vocab_size=tokenizer.vocab_size + more_rows, max_positions=positions)
     pair = build_pair(config, None, seed=3) if kind == "generator" else build_pair(None, config, seed=3)
     made = pair.generator if kind == "generator" else pair.discriminator
     assert made is not None
@@ -87,6 +87,19 @@ def test_each_reading_is_the_naive_loop_whatever_the_company(reading: scoring.Re
     for text, values in zip(texts, together, strict=True):
         np.testing.assert_allclose(values, naive(loaded, text, reading), atol=1e-5)
         np.testing.assert_allclose(values, token_scores(loaded, [text], reading)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("reading", [name for name, network in scoring.NETWORKS.items() if network == "generator"])
+def test_rows_that_are_no_tokens_have_no_probability(reading: scoring.Reading, tmp_path: Path) -> None:
+    loaded = network(tmp_path, "generator", more_rows=7)
+    assert loaded.head is not None
+    scores = []
+    for bias in (-1000.0, 1000.0):
+        with torch.no_grad():
+            loaded.head.bias[-7:] = bias
+        scores.append(token_scores(loaded, TEXTS, reading))
+    for without, beside in zip(*scores, strict=True):
+        np.testing.assert_allclose(beside, without, atol=1e-6)
 
 
 def test_small_batches_and_parts_of_the_vocabulary_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

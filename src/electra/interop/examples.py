@@ -136,7 +136,6 @@ def _sample(generator: Loaded, shown: Tensor, hidden: npt.NDArray[np.bool_], see
 
     with torch.inference_mode():
         logits = generator.logits(shown)[0, 1:-1].cpu()[torch.from_numpy(hidden)]
-        logits = logits[:, : generator.tokenizer.vocab_size]  # a table may have more rows than there are tokens
         cumulative = logits.double().softmax(-1).cumsum(-1)
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
         drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]

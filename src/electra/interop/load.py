@@ -59,11 +59,17 @@ class Loaded:
 
     def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
         """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]; on the model's device."""
-        assert self.head is not None
         device = next(self.encoder.parameters()).device
         hidden = self.encoder(input_ids.to(device), piece_ids=None if piece_ids is None else piece_ids.to(device))
-        logits = self.head(hidden, self.encoder.token_table()) if self.kind == "generator" else self.head(hidden)
-        return torch.as_tensor(logits)
+        if self.kind == "generator":
+            return self.token_logits(hidden)
+        assert self.head is not None
+        return torch.as_tensor(self.head(hidden))
+
+    def token_logits(self, hidden: Tensor) -> Tensor:
+        """The generator's logits [..., V] at hidden states [..., D], of the tokenizer's V tokens: a table may have more rows than that."""
+        assert self.head is not None
+        return torch.as_tensor(self.head(hidden, self.encoder.token_table()))[..., : self.tokenizer.vocab_size]
 
 
 def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None, allow_pickle: bool = False) -> Loaded:

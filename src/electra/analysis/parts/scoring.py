@@ -259,13 +259,11 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> 
     """log p of each target by the generator's head, a part of the positions at a time."""
     import torch
 
-    assert loaded.head is not None
-    table = loaded.encoder.token_table()
-    size = max(1, LOGITS_AT_ONCE // len(table))
+    size = max(1, LOGITS_AT_ONCE // loaded.config.vocab_size)
     parts = []
     for start in range(0, len(targets_N), size):
         hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size].to(hidden_ND.device)
-        logits = loaded.head(hidden, table).float()
+        logits = loaded.token_logits(hidden).float()
         parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
     found: Floats = torch.cat(parts).double().cpu().numpy()
     return found

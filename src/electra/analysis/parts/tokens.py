@@ -63,7 +63,6 @@ def predict(
     """The generator reads `shown` and predicts, and samples, at the `chosen` positions of `rows`. Row i draws from its own key."""
     import torch
 
-    vocabulary = generator.tokenizer.vocab_size
     found: list[Predictions] = [Predictions(np.zeros(0, np.int64), *[np.zeros(0)] * 3)] * len(rows)
     for group in batches(rows):
         places = np.stack([chosen[i] for i in group])
@@ -75,7 +74,7 @@ def predict(
             ids = torch.from_numpy(framed(generator, [shown[i] for i in group]))
             device = next(generator.encoder.parameters()).device
             hidden = generator.encoder(ids.to(device))[:, 1:-1][torch.from_numpy(places).to(device)]
-            parts = _predict(generator, hidden, targets, uniforms, vocabulary)
+            parts = _predict(generator, hidden, targets, uniforms)
         split = np.cumsum(counts)[:-1]
         for index, *values in zip(group, *(np.split(part, split) for part in parts), strict=True):
             found[index] = Predictions(*values)
@@ -123,20 +122,19 @@ def room(*networks: Loaded) -> int:
     return min(loaded.config.max_positions for loaded in networks) - 2
 
 
-def _predict(generator: Loaded, hidden_ND: object, targets: Ints, uniforms: Floats, vocabulary: int) -> tuple[Ints, Floats, Floats, Floats]:
+def _predict(generator: Loaded, hidden_ND: object, targets: Ints, uniforms: Floats) -> tuple[Ints, Floats, Floats, Floats]:
     """(samples, their log p, log p of the targets, entropy) at each hidden state, a part of the positions at a time."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample
 
-    assert generator.head is not None and isinstance(hidden_ND, torch.Tensor)
-    table = generator.encoder.token_table()
+    assert isinstance(hidden_ND, torch.Tensor)
     samples: list[Ints] = [np.zeros(0, np.int64)]
     numbers: list[Floats] = [np.zeros((0, 3))]
-    size = max(1, LOGITS_AT_ONCE // len(table))
+    size = max(1, LOGITS_AT_ONCE // generator.config.vocab_size)
     for start in range(0, len(targets), size):
         part = slice(start, start + size)
-        logits = generator.head(hidden_ND[part], table).float()[:, :vocabulary]  # a table may have more rows than there are tokens
+        logits = generator.token_logits(hidden_ND[part]).float()
         log_p = logits.log_softmax(-1)
         p = log_p.exp()
         drawn = sample(p, torch.from_numpy(uniforms[part]).to(p.device))
