@@ -103,14 +103,14 @@ class Forked:
 
 def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
     from electra.cli.main import main
-    from electra.report import figures
+    from electra.report import svg
 
     os.environ.update(variables)
     with open(said, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.argv = ["electra", *words]
-    figures.available = lambda: False
+    svg.available = lambda: False
     sys.exit(main(words))
 
 

@@ -160,7 +160,7 @@ class Scorer:
 def scorer(monkeypatch: pytest.MonkeyPatch) -> type[Scorer]:
     monkeypatch.setattr("electra.ablate.runner.open_worker", Scorer)
     monkeypatch.setattr("electra.ablate.runner.POLL_SECONDS", 0.0)
-    monkeypatch.setattr("electra.report.figures.available", lambda: False)
+    monkeypatch.setattr("electra.report.svg.available", lambda: False)
     Scorer.started, Scorer.unlucky = [], set()
     return Scorer
 

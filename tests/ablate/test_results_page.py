@@ -16,8 +16,8 @@ from electra.ablate.results import describe, gather, primary, write
 from electra.ablate.statistics import compare, summarise
 from electra.ablate.study import find_study, read_study
 from electra.errors import ConfigError
-from electra.report.figures import PALETTE
 from electra.report.study import write_report
+from electra.report.svg import PALETTE
 
 
 def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take most of the time."""
-    monkeypatch.setattr("electra.report.figures.available", lambda: False)
+    monkeypatch.setattr("electra.report.svg.available", lambda: False)
 
 
 @pytest.mark.usefixtures("without_figures")

@@ -26,7 +26,7 @@ from electra.interop.card import Card
 from electra.interop.huggingface import export_network
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
-from electra.report import charts, figures, probes
+from electra.report import charts, probes, svg
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
@@ -88,8 +88,8 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(folders: Path, t
     assert shown and shown <= numbers(list(records.values()))
     for record in records.values():
         assert record["title"].replace("'", "&#39;") in html
-    for svg in (out / "figures").glob("*.svg"):
-        ET.fromstring(svg.read_text())
+    for drawing in (out / "figures").glob("*.svg"):
+        ET.fromstring(drawing.read_text())
     drawn = {f"{name}-{figure['name']}" for name, record in records.items() for figure in record["figures"]}
     assert {path.stem for path in (out / "figures").glob("*.svg")} <= drawn and len(list((out / "figures").glob("*.svg"))) > 5
     probes.write_page(out)
@@ -298,10 +298,10 @@ def test_charts_draw_what_has_values(kind: str) -> None:
     figure = {"kind": kind, "x": "$x_1$", "y": "y", "x_range": None, "y_range": [0, 1] if kind == "lines" else None}
     names = {} if kind == "lines" else {"x": ["a", "b", "_c"]}
     both = [series(**names), series("other", "points", **names)]
-    svg = charts.draw("figure", {**figure, "series": both})
-    assert svg is not None and svg == charts.draw("figure", {**figure, "series": both})
-    ET.fromstring(svg)
-    assert "currentColor" in figures.inline(svg) and "var(--series-0" in figures.inline(svg)
+    text = charts.draw("figure", {**figure, "series": both})
+    assert text is not None and text == charts.draw("figure", {**figure, "series": both})
+    ET.fromstring(text)
+    assert "currentColor" in svg.inline(text) and "var(--series-0" in svg.inline(text)
     assert charts.draw("empty", {**figure, "series": [series(y=[None] * 3, **names)]}) is None
 
 
@@ -309,8 +309,8 @@ def test_references_are_straight_lines_in_any_chart() -> None:
     for kind, x in (("lines", [0.0, 1.0]), ("categories", ["a"])):
         chance = {"label": "chance", "x": x, "y": [0.5] * len(x), "low": [], "high": [], "style": "reference"}
         some = series() if kind == "lines" else series(x=["a", "b", "c"])
-        svg = charts.draw("f", {"kind": kind, "x": "", "y": "", "x_range": None, "y_range": None, "series": [some, chance]})
-        assert svg is not None and "chance" in svg
+        text = charts.draw("f", {"kind": kind, "x": "", "y": "", "x_range": None, "y_range": None, "series": [some, chance]})
+        assert text is not None and "chance" in text
 
 
 def test_an_interval_is_shown_beside_its_number() -> None:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+
+from electra.data.tokenizer import Tokenizer
+from electra.finetune.heads import FineTuned
+from electra.finetune.runner import config_values
+from electra.finetune.trainer import Job
+from electra.interop.card import Card
+from electra.interop.huggingface import write_model
 
 RATE, STEPS, WARMUP = 2e-3, 20, 2
 
@@ -39,3 +47,10 @@ def groups_with_decay(model: torch.nn.Module, decay: float) -> list[dict[str, An
             exponent = 1
         groups.append({"params": [parameter], "lr": RATE * decay**exponent})
     return groups
+
+
+def write_start(folder: Path, start: FineTuned, job: Job, tokenizer: Tokenizer) -> Path:
+    """Fresh heads as a folder, for transformers to begin from the same weights."""
+    kind, labels, values = job.task.head, job.task.label_names, config_values(job, {})
+    write_model(folder, start.encoder, start.head, kind=kind, labels=labels, tokenizer=tokenizer, card=Card("x", kind), values=values)
+    return folder

@@ -13,18 +13,16 @@ import numpy as np
 import pytest
 import torch
 import toy_task
-from plain_loop import groups_with_decay, losses_of
+from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.errors import ConfigError, RunFailed
 from electra.finetune.dataset import choose_task, read_dataset
 from electra.finetune.features import Tokens, collate, epoch_order, join
 from electra.finetune.heads import FineTuned
 from electra.finetune.predict import predict
-from electra.finetune.runner import config_values, finetune, prepare, resolve
+from electra.finetune.runner import finetune, prepare, resolve
 from electra.finetune.settings import Settings
 from electra.finetune.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
-from electra.interop.card import Card
-from electra.interop.huggingface import save_finetuned
 from electra.interop.load import load
 
 
@@ -118,9 +116,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     job = job_for(model, toy_task.settings(tmp_path / "out", regression_folder, "pair", label_column="score", **exact))
     start = build_model(job, seed=5)
     loaded = load(model, "encoder")
-    card = Card(name="x", kind="classifier")
-    values = config_values(job, {})
-    save_finetuned(tmp_path / "start", start.encoder, start.head, "classifier", job.task.label_names, loaded.tokenizer, card, values)
+    write_start(tmp_path / "start", start, job, loaded.tokenizer)
     _, progress = train_seed(job, 5, tmp_path / "checkpoints")
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20

@@ -17,7 +17,7 @@ import toy_questions
 import toy_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_loop import losses_of
+from plain_loop import losses_of, write_start
 from toy_questions import squad
 
 from electra.cli.main import main
@@ -34,8 +34,6 @@ from electra.finetune.settings import Settings
 from electra.finetune.squad_metrics import score_2
 from electra.finetune.tasks import load_task
 from electra.finetune.trainer import Job, build_model, run_model, train_seed
-from electra.interop.card import Card
-from electra.interop.huggingface import save_finetuned
 from electra.interop.load import load
 from electra.model.sizes import EncoderConfig
 
@@ -346,7 +344,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     chosen = toy_task.settings(tmp_path / "out", squad_folder, "squad", dropout=0.0, warmup=0.1, epochs=20 / 15, checkpoint_every=1)
     job, _ = job_for(model, chosen)
     start, loaded = build_model(job, seed=5), load(model, "encoder")
-    save_finetuned(tmp_path / "start", start.encoder, start.head, "reader", job.task.label_names, loaded.tokenizer, Card("x", "reader"))
+    write_start(tmp_path / "start", start, job, loaded.tokenizer)
     _, progress = train_seed(job, 5, tmp_path / "checkpoints")
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20
@@ -380,7 +378,7 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(electr
 
     job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad"))
     model, loaded = build_model(job, 1).eval(), load(electra_folder, "encoder")
-    save_finetuned(tmp_path / "start", model.encoder, model.head, "reader", job.task.label_names, loaded.tokenizer, Card("x", "reader"))
+    write_start(tmp_path / "start", model, job, loaded.tokenizer)
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").eval()
     lengths = job.train.lengths()
     batch = collate(job.train, np.flatnonzero(lengths == np.bincount(lengths).argmax()), job.pad)

@@ -14,7 +14,7 @@ import pytest
 import tokenizers
 import torch
 import toy_task
-from plain_loop import groups_with_decay, losses_of
+from plain_loop import groups_with_decay, losses_of, write_start
 from test_finetune import job_for, read_tsv, silent
 
 from electra.cli.main import main
@@ -27,8 +27,6 @@ from electra.finetune.runner import config_values, finetune
 from electra.finetune.tagging import Pieces, TagTask
 from electra.finetune.tasks import Example, load_task
 from electra.finetune.trainer import build_model, train_seed
-from electra.interop.card import Card
-from electra.interop.huggingface import save_finetuned
 from electra.interop.load import load
 
 CONLLU = """# sent_id = s1
@@ -263,7 +261,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     job = job_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
     start, loaded = build_model(job, seed=5), load(model, "encoder")
     assert config_values(job, {}) == {}
-    save_finetuned(tmp_path / "start", start.encoder, start.head, "tagger", job.task.label_names, loaded.tokenizer, Card("x", "tagger"))
+    write_start(tmp_path / "start", start, job, loaded.tokenizer)
     ours = [loss for _, loss in train_seed(job, 5, tmp_path / "checkpoints")[1].losses]
 
     theirs, tokenizer = (

@@ -14,7 +14,7 @@ import transformers
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop.card import Card
-from electra.interop.huggingface import FILES, export_network, save_finetuned
+from electra.interop.huggingface import FILES, export_network, write_model
 from electra.interop.load import load
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
@@ -171,7 +171,7 @@ def test_finetuned_classifier(architecture: str, labels: tuple[str, ...], tmp_pa
         for parameter in head.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())) * 0.1)
     first = {"classifier_pooling": "cls"} if architecture == "modern" else {}
-    save_finetuned(tmp_path, encoder, head, kind="classifier", labels=labels, tokenizer=uncased, card=Card("x", "classifier"), values=first)
+    write_model(tmp_path, encoder, head, kind="classifier", labels=labels, tokenizer=uncased, card=Card("x", "classifier"), values=first)
     model = from_pretrained(transformers.AutoModelForSequenceClassification, tmp_path)
     assert model.config.id2label == dict(enumerate(labels))
     assert model.config.problem_type == ("regression" if len(labels) == 1 else "single_label_classification")

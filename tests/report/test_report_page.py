@@ -15,9 +15,9 @@ from fake_run import AUDIT, make_run
 
 from electra.cli.main import main
 from electra.errors import RunFolderError
-from electra.report import figures
+from electra.report import curves
 from electra.report.compare import comparison
-from electra.report.figures import Line
+from electra.report.curves import Line
 from electra.report.glossary import METRICS
 from electra.report.page import Columns, Facts, Fold, Number, Section, Table, Text, render
 from electra.report.read import Curve, read_run
@@ -347,22 +347,22 @@ def test_numbers_are_short_and_kept_whole() -> None:
 
 def test_smoothing_follows_without_lagging() -> None:
     line = Curve([float(x) for x in range(1000)], [2.0 * x for x in range(1000)])
-    assert figures.smooth(line).y[20:-20] == pytest.approx(line.y[20:-20])
-    assert figures.smooth(Curve([1.0], [5.0])).y == [5.0]
+    assert curves.smooth(line).y[20:-20] == pytest.approx(line.y[20:-20])
+    assert curves.smooth(Curve([1.0], [5.0])).y == [5.0]
 
 
 def test_thinning_keeps_the_ends_and_every_spike() -> None:
     curve = Curve([float(x) for x in range(100_000)], [0.0] * 100_000)
     curve.y[54_321], curve.y[77_777] = 9.0, -9.0
-    thin = figures.thin(curve)
+    thin = curves.thin(curve)
     assert len(thin.x) <= 602 and (thin.x[0], thin.x[-1]) == (0, 99_999)
     assert {9.0, -9.0} <= set(thin.y) and thin.x == sorted(thin.x)
 
 
 def test_a_figure_without_measurements_is_not_drawn() -> None:
     nothing, chance = Line("auc", Curve([], [])), Line("chance", Curve([0, 1], [0.5, 0.5]), style="chance")
-    assert figures.draw("a", [nothing, chance], "step") is None
-    assert figures.draw("a", [Line("auc", Curve([0.0], [0.5])), chance], "step", [0.0]) is not None
+    assert curves.draw("a", [nothing, chance], "step") is None
+    assert curves.draw("a", [Line("auc", Curve([0.0], [0.5])), chance], "step", [0.0]) is not None
 
 
 def test_the_documentation_names_every_metric() -> None:

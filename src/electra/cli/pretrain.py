@@ -19,6 +19,8 @@ from electra.training.recipe import DataSection, EvaluationSection, ModelSection
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
+    from electra.interop.names import Kind
+    from electra.model.pair import Discriminator, Generator
     from electra.model.sizes import EncoderConfig
     from electra.training.run import Run, WarmStart
 
@@ -212,7 +214,8 @@ def finish(run: Run) -> None:
         durable.commit_json(folder / "audit.json", run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
     pair.cpu()  # whole: one network's weights may be made of another's
-    for kind, network in (("generator", pair.generator), ("discriminator", pair.discriminator)):
+    networks: dict[Kind, Generator | Discriminator | None] = {"generator": pair.generator, "discriminator": pair.discriminator}
+    for kind, network in networks.items():
         if network is not None:
             export_network(folder / kind, network, run.store.tokenizer, card_of_run(folder, kind))
     discriminator, generator = load_pair(folder)

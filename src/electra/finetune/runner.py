@@ -36,7 +36,7 @@ from electra.finetune.metrics import summary
 from electra.finetune.settings import HARMLESS, HEAD, RECORD, Settings, default_layer_decay, default_learning_rate
 from electra.finetune.trainer import Evaluation, Job, Stopped, build_model, describe, evaluate, steps_of, train_seed
 from electra.interop.card import Card
-from electra.interop.huggingface import digest, save_finetuned, weights_of, write_model
+from electra.interop.huggingface import digest, weights_of, write_model
 from electra.interop.load import Loaded, load
 from electra.model.sizes import EncoderConfig
 from electra.ownership import refuse_differences, refuse_strangers
@@ -317,13 +317,18 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
         metrics={metric: value for metric in job.task.metrics if (value := chosen.results["eval"][metric]) is not None},
         measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seeds)",
     )
-    labels, values = job.task.label_names, config_values(job, chosen.results["eval"])
-    if whole:
-        save_finetuned(settings.out / "model", model.encoder, model.head, job.task.head, labels, loaded.tokenizer, card, values)
-        return
     write_model(
-        settings.out / "model", model.encoder, None, kind="encoder", labels=labels, tokenizer=loaded.tokenizer, card=card, values=values
+        settings.out / "model",
+        model.encoder,
+        model.head if whole else None,
+        kind=card.kind,
+        labels=job.task.label_names,
+        tokenizer=loaded.tokenizer,
+        card=card,
+        values=config_values(job, chosen.results["eval"]),
     )
+    if whole:
+        return
     head = {name: value.detach().cpu().contiguous() for name, value in model.head.state_dict().items()}
     durable.commit_file(settings.out / HEAD, save(head))
     job.say(f"transformers has no class with a {settings.head} head: model/ holds the encoder, {HEAD} the head; electra predict takes both")

@@ -14,6 +14,7 @@ from typing import Any
 
 from electra.config import read_toml, write_toml
 from electra.interop.configs import LOG_ODDS
+from electra.interop.names import Kind
 from electra.interop.source import could_be_hub_name
 
 USES = {
@@ -43,7 +44,7 @@ class Card:
 
     name: str
     # discriminator, generator, classifier, tagger or reader
-    kind: str
+    kind: Kind
     # the transformers class that loads the folder
     architecture: str = ""
     # of a masked language model of the full size: the objective that trained it
@@ -66,7 +67,7 @@ class Card:
     output: str = LOG_ODDS
 
 
-def card_of_run(run: Path, kind: str, architecture: str = "", step: int | None = None) -> Card:
+def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None = None) -> Card:
     """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation)."""
     rows = list(read_metrics(run / "metrics.jsonl"))
     rows = [row for row in rows if step is None or row.get("step", 0) <= step]

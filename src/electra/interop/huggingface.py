@@ -42,23 +42,6 @@ def export_network(folder: Path, network: Generator | Discriminator, tokenizer: 
     write_model(folder, network.encoder, network.head, kind=kind, labels=(), tokenizer=tokenizer, card=card, dtype=dtype)
 
 
-def save_finetuned(  # noqa: PLR0917
-    folder: Path,
-    encoder: Encoder,
-    head: nn.Module,
-    kind: Kind,
-    labels: Sequence[str],
-    tokenizer: Tokenizer,
-    card: Card,
-    values: Mapping[str, Any] = {},
-) -> None:
-    """Write a fine-tuned model. The head's parameters bear the names listed in `names.py`: dense, norm (modern only), output.
-
-    values: what config.json shall hold beside what follows from the encoder, the kind and the labels (`classifier_pooling`, ...).
-    """
-    write_model(folder, encoder, head, kind=kind, labels=labels, tokenizer=tokenizer, card=card, values=values)
-
-
 def write_model(
     folder: Path,
     encoder: Encoder,
@@ -71,7 +54,11 @@ def write_model(
     dtype: Dtype = "float32",
     values: Mapping[str, Any] = {},
 ) -> None:
-    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it holds a model only."""
+    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it holds a model only.
+
+    head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only), output).
+    values: what config.json shall hold beside what follows from the encoder, the kind and the labels (`classifier_pooling`, ...).
+    """
     folder = Path(folder)
     refuse_foreign_folder(folder)
     config = encoder.config

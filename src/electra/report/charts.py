@@ -1,4 +1,4 @@
-"""Figures of any measurements, drawn from plain data: lines with bands, categories with intervals, matrices. Look: `figures`.
+"""Figures of any measurements, drawn from plain data: lines with bands, categories with intervals, matrices. Look: `svg`.
 
 The data is what a probe's JSON file holds under "figures" (the fields of `analysis.parts.interface.Figure`).
 """
@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from electra.report import figures
-from electra.report.figures import DASHES, INK, PALETTE, STYLE, plain_text, portable
+from electra.report import svg
 from electra.report.page import Panel, Panels
+from electra.report.svg import DASHES, INK, PALETTE, STYLE, plain_text, portable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +25,11 @@ _BAND = 0.18  # opacity
 
 def panel(name: str, figure: Mapping[str, Any], title: str, note: str, drawn: dict[str, str], *, file: str = "") -> Panel | None:
     """A figure as a panel of a page, its standalone SVG left in `drawn` under `file` (none: `name`). None without values or matplotlib."""
-    svg = draw(name, figure) if figures.available() else None
-    if svg is None:
+    text = draw(name, figure) if svg.available() else None
+    if text is None:
         return None
-    drawn[file or name] = svg
-    return Panel(title, note, figures.inline(svg))
+    drawn[file or name] = text
+    return Panel(title, note, svg.inline(text))
 
 
 def side_by_side(found: Iterable[Panel | None]) -> list[Panels]:

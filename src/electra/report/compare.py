@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from electra.report import figures
+from electra.report import svg
+from electra.report.curves import Plot, held_out, views
 from electra.report.glossary import METRICS
 from electra.report.page import Block, Number, Section, Table, Text
-from electra.report.plots import Plot, held_out, views
 from electra.report.read import Axis, Point, RunRecord
 
 _SCALE = (
@@ -40,8 +40,8 @@ def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
     panels = views(plots, ("flops", "tokens"), drawn)
     if panels.views:
         blocks.append(panels)
-    elif not figures.available():
-        blocks.append(Text(figures.INSTALL, "quiet"))
+    elif not svg.available():
+        blocks.append(Text(svg.INSTALL, "quiet"))
     by_flops, by_tokens = _within(runs, "flops"), _within(runs, "tokens")
     if by_flops and by_flops == by_tokens:
         blocks.append(_equal(names, by_flops, "At equal training FLOPs, which here is equal tokens too"))

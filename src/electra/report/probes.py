@@ -11,7 +11,7 @@ from typing import Any
 
 from electra import durable
 from electra.errors import ConfigError
-from electra.report import charts, figures
+from electra.report import charts, svg
 from electra.report.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
 
 ENDING = ".probe.json"
@@ -24,10 +24,10 @@ def write_page(folder: Path) -> Path:
     records = read_records(folder)
     drawn: dict[str, str] = {}
     sections = [section(record, drawn) for record in records]
-    figures.write_all(folder, drawn)
+    svg.write_all(folder, drawn)
     names = list(dict.fromkeys(str(model["name"]) for record in records for model in record["models"]))
     summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
-    opening: list[Block] = [] if figures.available() else [Text(figures.INSTALL, "quiet")]
+    opening: list[Block] = [] if svg.available() else [Text(svg.INSTALL, "quiet")]
     html = render(", ".join(names), sections, kicker="electra analyze", summary=summary, opening=opening)
     write(folder / PAGE, html)
     return folder / PAGE

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.report import figures
+from electra.report import svg
 from electra.report.compare import comparison
+from electra.report.curves import Part, Plot, chance, held_out, trained, views
 from electra.report.examples import worked_examples
 from electra.report.glossary import AUDIT, METRICS, Metric, humanize
 from electra.report.page import Block, Columns, Facts, Number, Section, Table, Text, render, write
-from electra.report.plots import Part, Plot, chance, held_out, trained, views
 from electra.report.read import RunRecord, read_run
 
 REPORT_FILE = "report.html"
@@ -31,7 +31,7 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
     drawn: dict[str, str] = {}
     html = run_page(record, others, drawn)
     if os.access(run, os.W_OK):  # somebody else's run can be reported elsewhere without being written to
-        figures.write_all(run, drawn)
+        svg.write_all(run, drawn)
     write(out, html)
     return out
 
@@ -123,7 +123,7 @@ def _curves(run: RunRecord, drawn: dict[str, str]) -> list[Section]:
     sections = []
     for title, lead, plots in (("Held-out curves", learned, _held_out_plots(run)), ("Training curves", process, _training_plots(run))):
         panels = views(plots, ("tokens", "step", "flops"), drawn, marks, [*run.train, *run.evals])
-        missing = "The run has not got this far: there is nothing to draw." if figures.available() else figures.INSTALL
+        missing = "The run has not got this far: there is nothing to draw." if svg.available() else svg.INSTALL
         sections.append(Section(title, [panels], lead + marked) if panels.views else Section(title, [Text(missing, "quiet")]))
     return sections
 

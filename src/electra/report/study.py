@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from electra import durable
 from electra.errors import ConfigError
-from electra.report import charts, figures
+from electra.report import charts, curves, svg
 from electra.report.glossary import METRICS
 from electra.report.page import Block, Facts, Fold, Interval, Number, Panel, Section, Table, Text, render, write
 
@@ -57,7 +57,7 @@ def write_report(out: Path) -> Path:
     results = durable.read_record(out / RESULTS, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate")
     drawn: dict[str, str] = {}
     html = page(results, drawn)
-    figures.write_all(out, drawn)
+    svg.write_all(out, drawn)
     write(out / PAGE, html)
     return out / PAGE
 
@@ -72,8 +72,8 @@ def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
         opening.append(
             Text("Without a transfer panel there are pre-training metrics only, and objectives have few of those in common.", "quiet")
         )
-    if not figures.available():
-        opening.append(Text(figures.INSTALL, "quiet"))
+    if not svg.available():
+        opening.append(Text(svg.INSTALL, "quiet"))
     parts = (
         _answer(results, drawn),
         _scores(results, drawn),
@@ -287,7 +287,7 @@ def _drawing(kind: str, x: str, y: str, series: list[dict[str, Any]]) -> dict[st
 
 def _flops_axis(results: Mapping[str, Any]) -> tuple[float, str]:
     """A divisor that keeps the numbers of the axis short, and its title."""
-    divisor, unit = figures.scale(results["flops"], "flops")
+    divisor, unit = curves.scale(results["flops"], "flops")
     return divisor, f"training FLOPs ({unit})" if unit else "training FLOPs"
 
 

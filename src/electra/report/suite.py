@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from electra import durable
 from electra.errors import ConfigError
-from electra.report import charts, figures
+from electra.report import charts, svg
 from electra.report.page import Block, Fold, Number, Section, Table, Text, render, write
 
 RECORD, PAGE = "evaluation.json", "evaluation.html"
@@ -53,7 +53,7 @@ def write_page(folder: Path) -> Path:
     record = durable.read_record(folder / RECORD, FORMAT, ConfigError, "an evaluation's record", fix="Run electra evaluate")
     drawn: dict[str, str] = {}
     html = page(record, drawn)
-    figures.write_all(folder, drawn)
+    svg.write_all(folder, drawn)
     write(folder / PAGE, html)
     return folder / PAGE
 
@@ -199,8 +199,8 @@ def _models(record: Mapping[str, Any]) -> Table:
 
 def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str, str]) -> Sequence[Block]:
     """One mark for each task and model: the median, from the lowest to the highest seed."""
-    if not figures.available():
-        return [Text(figures.INSTALL, "quiet")]
+    if not svg.available():
+        return [Text(svg.INSTALL, "quiet")]
     note = "Medians; lines from the lowest to the highest seed, or 95 % intervals."
     panels = []
     for number, group in enumerate(groups):

@@ -1,36 +1,27 @@
-"""Curves as SVG text that fits any page: transparent, in the page's text colour, the same bytes for the same numbers.
-
-Matplotlib draws; what it writes is then made to live inside HTML. Ink (text, axes) becomes `currentColor`, ids are private to each figure
-(the same id in two figures of a page would let a hidden one clip a shown one), and dates and metadata go. Data colours are Okabe and Ito's
-(2008), told apart by dashes too; a page may recolour them through the CSS variables --series-0, --series-1, ...
-Matplotlib is optional: `available()` says whether it is here, and it is imported only when something is drawn.
-"""
+"""Curves of what a run measured: which of its rows make a figure, drawn against tokens, steps or FLOPs. Look: `svg`."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from electra import durable
-from electra.report.read import Axis, Curve
+from electra.report import svg
+from electra.report.page import Panel, Panels
+from electra.report.read import Axis, Curve, Event, Point, RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.4, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)), (0, (3, 1.2, 1, 1.2, 1, 1.2)))
 AXIS_TITLES: dict[Axis, str] = {"step": "steps", "tokens": "tokens seen", "flops": "training FLOPs", "seconds": "seconds"}
-INSTALL = "Curves need matplotlib: pip install electra[report]"
-INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
+_VIEW_TITLES: dict[Axis, str] = {"tokens": "Tokens", "step": "Steps", "flops": "FLOPs", "seconds": "Time"}
 _BOX = (0.115, 0.185, 0.87, 0.69)  # left, bottom, width, height: room for tick labels, axis title and legend
 _MAX_POINTS, _MAX_MARKERS = 600, 60
+_ENOUGH_TO_SMOOTH = 40
 
 
 @dataclass(frozen=True)
@@ -43,8 +34,75 @@ class Line:
     style: Literal["line", "points", "faint", "chance"] = "line"
 
 
-def available() -> bool:
-    return find_spec("matplotlib") is not None
+Part = Callable[[Axis], list[Line]]
+"""A measurement that can be drawn against any axis."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    key: str
+    """Names the file in figures/, after what it shows."""
+    title: str
+    note: str
+    parts: Sequence[Part]
+
+
+def trained(run: RunRecord, key: str, label: str, *, series: int = 0, raw: bool = False) -> Part:
+    """A number of the training rows: smoothed over its faint raw self, unless `raw` or short."""
+
+    def part(axis: Axis) -> list[Line]:
+        curve = run.curve("train", key, axis)
+        if raw or len(curve.y) < _ENOUGH_TO_SMOOTH:
+            return [Line(label, curve, series)]
+        return [Line(label, curve, series, "faint"), Line(label, smooth(curve), series)]
+
+    return part
+
+
+def held_out(run: RunRecord, key: str, label: str, *, series: int = 1, style: str = "points") -> Part:
+    """A number of the held-out evaluations."""
+    return lambda axis: [Line(label, run.curve("eval", key, axis), series, "line" if style == "line" else "points")]
+
+
+def chance(run: RunRecord, level: float | str, label: str, beside: str = "") -> Part:
+    """What knowing nothing scores: a constant as long as the curve of `beside`, or a metric of each evaluation."""
+
+    def part(axis: Axis) -> list[Line]:
+        curve = run.curve("eval", beside or str(level), axis)
+        if isinstance(level, float):
+            curve = Curve([curve.x[0], curve.x[-1]], [level, level]) if curve.x else curve
+        return [Line(label, curve, style="chance")]
+
+    return part
+
+
+def views(
+    plots: Sequence[Plot], axes: Sequence[Axis], drawn: dict[str, str], marks: Sequence[Event] = (), points: Sequence[Point] = ()
+) -> Panels:
+    """Draw every plot against every axis; the standalone SVGs go to `drawn`, and plots without data are left out.
+    Without matplotlib there are no views at all."""
+    out: dict[str, list[Panel]] = {}
+    if not svg.available():
+        return Panels(out)
+    for axis in axes:
+        places = _places(marks, points, axis)
+        for plot in plots:
+            name = f"{re.sub('[^a-z0-9]+', '-', plot.key.lower())}-by-{'steps' if axis == 'step' else axis}"  # keys may come from files
+            text = draw(name, [line for part in plot.parts for line in part(axis)], axis, places)
+            if text is not None:
+                drawn[name] = text
+                out.setdefault(_VIEW_TITLES[axis], []).append(Panel(plot.title, plot.note, svg.inline(text)))
+    return Panels(out)
+
+
+def _places(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list[float]:
+    """Where the events lie on an axis: at the first measured row at or after their step."""
+    places = []
+    for mark in marks:
+        after = [point for point in points if point.step >= mark.step and getattr(point, axis) is not None]
+        if after:
+            places.append(float(getattr(min(after, key=lambda point: point.step), axis)))
+    return places
 
 
 def smooth(curve: Curve) -> Curve:
@@ -77,74 +135,31 @@ def draw(name: str, lines: Sequence[Line], axis: Axis, marks: Sequence[float] = 
     from matplotlib import style
     from matplotlib.figure import Figure
 
-    with style.context(["default", STYLE]), warnings.catch_warnings():
+    with style.context(["default", svg.STYLE]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's font may have it
         figure = Figure(figsize=(5.0, 2.75))
         axes = figure.add_axes(_BOX)  # the same box every time, so that figures line up
         for line in sorted(lines, key=lambda line: line.style == "chance"):
             _draw_line(axes, line)
         for x in marks:
-            axes.axvline(x, color=INK, alpha=0.55, linewidth=0.8, dashes=(1, 2))
+            axes.axvline(x, color=svg.INK, alpha=0.55, linewidth=0.8, dashes=(1, 2))
         _set_axes(axes, lines, axis)
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True)
-    return portable(out.getvalue(), name)
-
-
-def inline(svg: str) -> str:
-    """The SVG as part of an HTML page: no namespaces, colours that the page's style can change."""
-    svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href=", "href=")
-    svg = re.sub(r"<style[^>]*>.*?</style>", "", svg, flags=re.S)
-    for index, color in enumerate(PALETTE):
-        svg = svg.replace(f": {color}", f": var(--series-{index}, {color})")
-    return svg
-
-
-def write_all(folder: Path, drawn: Mapping[str, str]) -> None:
-    for name, svg in drawn.items():
-        durable.commit_file(folder / "figures" / f"{name}.svg", svg.encode())
-
-
-STYLE: Any = {
-    "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own face
-    "svg.hashsalt": "electra",
-    "text.parse_math": False,  # labels hold names from files: a '$' is a dollar
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": INK,
-    "grid.alpha": 0.14,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 9.0,
-    "legend.handlelength": 2.4,
-}
+    return svg.portable(out.getvalue(), name)
 
 
 def _draw_line(axes: Axes, line: Line) -> None:
     x, y = thin(line.curve)
-    color, label = PALETTE[line.series % len(PALETTE)], plain_text(line.label)
+    color, label = svg.PALETTE[line.series % len(svg.PALETTE)], svg.plain_text(line.label)
     if line.style == "faint":
         axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
     elif line.style == "chance":
-        axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+        axes.plot(x, y, color=svg.INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
     elif len(x) == 1 or (line.style == "points" and len(x) <= _MAX_MARKERS):
         axes.plot(x, y, color=color, linewidth=1.4, marker="o", markersize=3.2, clip_on=False, label=label)
     else:
-        axes.plot(x, y, color=color, linestyle=DASHES[line.series % len(DASHES)], linewidth=1.7, label=label)
+        axes.plot(x, y, color=color, linestyle=svg.DASHES[line.series % len(svg.DASHES)], linewidth=1.7, label=label)
 
 
 def _set_axes(axes: Axes, lines: Sequence[Line], axis: Axis) -> None:
@@ -179,22 +194,3 @@ def scale(largest: float, axis: Axis) -> tuple[float, str]:
 
 
 _SUPERSCRIPT = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
-
-
-def plain_text(label: str) -> str:
-    """A name from a file as a label: short, printable, and never starting with '_', which would hide it from the legend."""
-    label = "".join(character if character.isprintable() else "\ufffd" for character in label)
-    label = label if len(label) <= 36 else label[:33] + "..."
-    return f" {label}" if label.startswith("_") else label
-
-
-def portable(svg: str, name: str) -> str:
-    """Matplotlib's SVG made fit for any page; `name` keeps its ids apart from other figures'."""
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
-    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
-    svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    return re.sub(r"\n\s*", "\n", svg).strip() + "\n"
