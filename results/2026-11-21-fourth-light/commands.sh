@@ -14,6 +14,8 @@ train() {
 electra prepare "$DATA"/corpora/enwiki-2015.{0,1,2}.jsonl.zst --out "$OUT/store" --vocab-size 8192
 train rtd --budget 24Mtokens
 train mlm --objective.name mlm --training.learning-rate 2e-3 --budget 238689351461165flops  # the FLOPs of rtd, to an update
+train rtd-2 --budget 24Mtokens --training.seed 2
+train mlm-2 --objective.name mlm --training.learning-rate 2e-3 --budget 238689351461165flops --training.seed 2
 
 # arm, first seed, seeds, epochs, learning rate of the head
 cola() {
@@ -31,5 +33,5 @@ for first in 0 3; do
 done
 # The same model fine-tuned with bf16 matrix products: does it matter? (Broken off after two seeds: seed-0 and seed-1 in its log.)
 electra finetune "$OUT/mlm" --out "$OUT/finetuned/mlm-cola10-bf16" --task cola --data "$DATA/glue/cola" --seeds 3 --epochs 10 --learning-rate 5e-4 --precision bf16
-.venv/bin/python results/collect.py results/2026-11-21-fourth-light "$OUT" rtd mlm
+.venv/bin/python results/collect.py results/2026-11-21-fourth-light "$OUT" rtd mlm rtd-2 mlm-2
 electra analyze "$OUT/rtd" "$OUT/mlm" --probe all --probe-option minimal_pairs.limit=50 --data "$DATA" --out "$OUT/probes"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What made this folder. DATA: the task data; OUT: runs/fourth-light holds rtd and mlm of ../2026-11-21-fourth-light.
+# What made this folder. DATA: the task data; OUT: runs/fourth-light holds rtd, mlm, rtd-2 and mlm-2 of ../2026-11-21-fourth-light.
 set -euo pipefail
 DATA=${DATA:-../shared/data} OUT=${OUT:-runs}
 export OMP_NUM_THREADS=1
 cd "$(dirname "$0")/../.."
 suite() { .venv/bin/electra evaluate "$OUT/fourth-light/rtd" "$OUT/fourth-light/mlm" --random-twin --seeds 3 "$@"; }
-suite --suite results/2026-11-22-suite/glue-capped.toml --data "$DATA/glue" --out "$OUT/suite-glue"
+suite "$OUT/fourth-light/rtd-2" "$OUT/fourth-light/mlm-2" --suite results/2026-11-22-suite/glue-capped.toml --data "$DATA/glue" --out "$OUT/suite-glue"
 suite --suite tagging --data "$DATA" --out "$OUT/suite-tagging" --option limit_train=3000 # the last part with --jobs 2
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad" --option limit_train=3000 # links to SQuAD 1.1's files alone
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad-whole" --seeds 1 # all of them: 15 minutes a model on one core

@@ -11,12 +11,23 @@ rtd=$OUT/fourth-light/rtd mlm=$OUT/fourth-light/mlm
 # A masked language model of equal FLOPs beside the discriminator; who looks for the same token
 electra analyze $rtd $mlm --probe errors --probe matching --data "$DATA" --out "$OUT/probes"
 
+# Two trainings of each: what is the objective's and what the seed's
+electra analyze $rtd $rtd-2 $mlm $mlm-2 --probe matching --probe layer_similarity --probe linear_probes --data "$DATA" --out "$OUT/probes-two"
+
 # Without the heads that look for the same token, and without two others
 for name in cut control; do
     heads="1.1 2.1"
     [ $name = control ] && heads="1.2 2.2"
     .venv/bin/python results/2026-11-22-what-it-knows/cut_heads.py $rtd/discriminator "$OUT/rtd-$name" $heads
     electra finetune "$OUT/rtd-$name" --task stsb --data "$DATA/glue/sts-b" --out "$OUT/stsb-$name" --limit-train 1500
+done
+
+# The same of the second training, which has one such head
+for name in cut control; do
+    head=2.1
+    [ $name = control ] && head=2.2
+    .venv/bin/python results/2026-11-22-what-it-knows/cut_heads.py $rtd-2/discriminator "$OUT/rtd-2-$name" $head
+    electra finetune "$OUT/rtd-2-$name" --task stsb --data "$DATA/glue/sts-b" --out "$OUT/stsb-2-$name" --limit-train 1500
 done
 
 # German
@@ -35,6 +46,8 @@ over $rtd --probe errors --probe-option sentences=800 --probe-option resamples=1
 over $rtd --data "$OUT/store" --probe generators --probe-option rows=64 --probe-option sentences=400 --probe-option resamples=50
 for run in $rtd $mlm; do
     over $run --probe linear_probes
+done
+for run in $rtd $mlm $rtd-2 $mlm-2; do
     over $run --probe matching --probe-option sentences=200 --probe-option resamples=100 --probe-option untrained=false
 done
 
