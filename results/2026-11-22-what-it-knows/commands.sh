@@ -12,7 +12,7 @@ rtd=$OUT/fourth-light/rtd mlm=$OUT/fourth-light/mlm
 electra analyze $rtd $mlm --probe errors --probe matching --data "$DATA" --out "$OUT/probes"
 
 # Two trainings of each: what is the objective's and what the seed's
-electra analyze $rtd $rtd-2 $mlm $mlm-2 --probe matching --probe layer_similarity --probe linear_probes --data "$DATA" --out "$OUT/probes-two"
+electra analyze $rtd $rtd-2 $mlm $mlm-2 --probe matching --probe layer_similarity --probe linear_probes --probe errors --data "$DATA" --out "$OUT/probes-two"
 
 # Without the heads that look for the same token, and without two others
 for name in cut control; do
