@@ -20,6 +20,12 @@ stsb "$OUT/fourth-light/mlm" "$OUT/stsb-mlm-3e-4" --learning-rate 3e-4
 stsb "$OUT/generator-size/arms/width-0.25/seed-2" "$OUT/stsb-small-rtd"
 stsb "$OUT/generator-size/arms/mlm/seed-1" "$OUT/stsb-small-mlm"
 .venv/bin/electra prompt "$OUT/fourth-light/rtd" --task mnli --data "$DATA/glue/mnli" --shots 16 --seeds 3 --limit 500 --out "$OUT/prompt-mnli"
+# German: de is the discriminator of ../2026-11-22-what-it-knows, de-mlm has its FLOPs
+.venv/bin/electra pretrain --store "$OUT/destore" --out "$OUT/de-mlm" --recipe budget-tiny --training.threads 1 --training.log-every 20 --evaluation.rows 512 --training.compile on --training.precision fp32 \
+    --objective.name mlm --training.learning-rate 2e-3 --budget 119322878725325flops
+.venv/bin/electra evaluate "$OUT/de" "$OUT/de-mlm" --random-twin --seeds 3 --suite results/2026-11-22-suite/german.toml --data "$DATA" --data "$DATA/ged" --data "$DATA/ner" --out "$OUT/suite-german"
+# CoLA in full; RTE, MNLI, MRPC and STS-B are next in this file, and were not run
+suite --suite results/2026-11-22-suite/glue-whole.toml --data "$DATA/glue" --out "$OUT/suite-whole"
 # Electric beside RTD and MLM of equal FLOPs (seed 1 of ../2026-11-22-objectives, same store and recipe), as judges of sentences: scorers/
 .venv/bin/electra pretrain --store "$OUT/store2k" --recipe results/2026-11-22-objectives/recipe.toml --objective.name electric --objective.mask-fraction 0.5 \
     --objective.final-mask-fraction 0.15 --budget 4.7245936e13flops --training.threads 1 --out "$OUT/electric"

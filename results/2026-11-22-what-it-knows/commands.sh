@@ -37,8 +37,8 @@ electra pretrain --store "$OUT/destore" --out "$OUT/de" --recipe budget-tiny --t
 electra finetune "$OUT/de/discriminator" --task ged --data "$DATA/ged/falko-merlin-de" --out "$OUT/de-ged" --limit-train 4000
 electra analyze "$OUT/de" --probe errors --probe-option language=de --probe-option detector="$OUT/de-ged" --data "$DATA" --out "$OUT/probes-de"
 
-# matching-de: STS-B in German, with a first line "sentence1 sentence2 score" and tabs, as sts-b/dev.tsv
-electra analyze "$OUT/de" --probe matching --data "$OUT/sts-b-de" --out "$OUT/probes-de"
+# matching-de (de-mlm: ../2026-11-22-suite/commands.sh): STS-B in German, with a first line "sentence1 sentence2 score" and tabs, as sts-b/dev.tsv
+electra analyze "$OUT/de" "$OUT/de-mlm" --probe matching --data "$OUT/sts-b-de" --out "$OUT/probes-de"
 
 # Over training
 over() { electra analyze "$1" --over-training --data "$DATA" --out "$OUT/over-$(basename "$1")" "${@:2}"; }
