@@ -188,7 +188,9 @@ def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
     assert {line.partition(":")[0] for line in said if " seed 1 " in line} >= {"sst2, toy", "rte, toy (fresh weights)"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(number, marks=pytest.mark.reliability) for number in (signal.SIGTERM, signal.SIGINT)] + [signal.SIGKILL]
+)
 def test_whoever_is_stopped_the_processes_side_by_side_end_and_the_command_continues(
     number: signal.Signals, model: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> 
         assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
+@pytest.mark.reliability
 @pytest.mark.parametrize(
     "changes",
     [
