@@ -136,6 +136,16 @@ def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, monkeypatch
     assert [(row[0], row[1].value) for row in report.tables[1].rows] == [("x", 1.0), ("y", 0.5), ("supplement", 1.0)]  # type: ignore[union-attr]
 
 
+def test_pairs_of_ones_own_are_a_benchmark_of_their_own(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(data / "my-minimal-pairs", "learners", [(BAD.format(i), GOOD.format(i)) for i in range(8)])
+    report = ask(data, monkeypatch, lambda text: float("eats" in text))
+    assert {name: estimate.value for name, estimate in report.headline.items() if "original" in name} == {
+        "blimp: original": 1.0,
+        "babylm-supplement: original": 1.0,
+        "my-minimal-pairs: original": 0.0,
+    }
+
+
 def test_each_model_answers_with_its_own_networks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", twin="generator")
     scorers = {"toy": "discriminator", "twin": "generator"}

@@ -68,6 +68,7 @@ class Probe(interface.Probe):
         return (
             Input("blimp", "BLiMP paradigms", ("blimp/*.jsonl*", "blimp*/*.jsonl*", "blimp*/*/*.jsonl*"), required=False),
             Input("supplement", "paradigms of the BabyLM supplement", ("*supplement*/*.jsonl*",), required=False),
+            Input("own", "minimal pairs of your own", ("*minimal-pairs*/*.jsonl*",), required=False),
         )
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
