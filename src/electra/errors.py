@@ -51,6 +51,10 @@ class ModelError(ElectraError):
     """A model folder that cannot be loaded, or does not have what is asked of it."""
 
 
+class AbsentNetwork(ModelError):
+    """A sound model that has not the network which is asked of it."""
+
+
 class TaskError(ElectraError):
     """Task data that cannot be read as the task says it should be."""
 

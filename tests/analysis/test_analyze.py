@@ -20,8 +20,10 @@ from test_probe_contract import write_data
 from electra.analysis import errors
 from electra.analysis.parts import origin as origins
 from electra.analysis.parts import running
+from electra.analysis.parts.models import named_models
 from electra.cli.main import main
 from electra.config import merge, write_toml
+from electra.errors import ModelError
 from electra.interop.card import Card
 from electra.interop.huggingface import export_network
 from electra.model.pair import Pair, build_pair
@@ -184,6 +186,24 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
     assert asked(*quick)
 
 
+def test_a_damaged_network_is_not_an_absent_one(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "pair", tmp_path / "pair")
+    weights = tmp_path / "pair" / "generator" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ModelError, match="not readable as safetensors"):
+        named_models([str(tmp_path / "pair")])[0].optional("generator")
+
+
+def test_a_network_that_comes_later_is_asked_too(folders: Path, tmp_path: Path) -> None:
+    shutil.copytree(folders / "pair" / "discriminator", tmp_path / "pair" / "discriminator")
+    model = named_models([str(tmp_path / "pair")])[0]
+    assert model.network("discriminator") and model.optional("generator") is None
+    described = json.loads(json.dumps(model.describe()))
+    assert named_models([str(tmp_path / "pair")])[0].is_still(described)
+    shutil.copytree(folders / "pair" / "generator", tmp_path / "pair" / "generator")
+    assert not named_models([str(tmp_path / "pair")])[0].is_still(described)
+
+
 def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
     def origin(name: str, **changes: object) -> origins.Origin | None:
         recipe = merge(Recipe().to_sections(), changes)
@@ -244,6 +264,11 @@ def test_wrong_data_is_said(folders: Path, tmp_path: Path, capsys: pytest.Captur
     for data, told in ((tmp_path / "dev.tsv", "no errors among its words"), (tmp_path / "no", "no such file"), (tmp_path, "no errors")):
         assert analyze(folders / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out") == 2
         assert told in capsys.readouterr().err
+    (tmp_path / "withheld" / "test").mkdir(parents=True)
+    shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", tmp_path / "withheld" / "dev.tsv")
+    (tmp_path / "withheld" / "test.tsv").write_text("all\tc\ngood\tc\n")
+    assert analyze(folders / "pair", "--probe", "errors", "--data", tmp_path / "withheld", "--out", tmp_path / "out") == 2
+    assert "are the labels withheld?" in capsys.readouterr().err
     (tmp_path / "bad.probe.json").write_text("{}")
     assert analyze(folders / "pair", "--probe", "calibration", "--data", folders / "data", "--out", tmp_path, *QUICK) == 2
     assert "bad.probe.json" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import small
 import torch
 
 from electra import analysis
+from electra.analysis.parts.encoders import encoders_of
 from electra.analysis.parts.interface import Estimate, Input, Probe, Report, Table, as_json
 from electra.analysis.parts.models import Model, named_models, require_same_vocabulary
 from electra.errors import ConfigError, ModelError
@@ -178,6 +179,11 @@ def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_pat
     for name in ("up", "again"):
         (tmp_path / "a" / name).symlink_to(tmp_path)  # links back up end, and a file is read once, however many links lead to it
     assert wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"] and len(wanted.find([tmp_path])) == 1
+    assert wanted.find([tmp_path, tmp_path / "a"]) == wanted.find([tmp_path])  # a file is read once, whatever folders lead to it
+    assert wanted.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]  # and one that is named comes first
+    for name in ("dev.tsv", "dev.tsv~", "dev.tsv.gz.part"):
+        (tmp_path / "a/ged/fce-x" / name).touch()
+    assert wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv"]  # not its compressed copy too, nor an editor's
     near = Input("learners", "sentences", ("./dev.tsv*",))
     assert near.find([tmp_path]) == [] and near.find([tmp_path / "a"]) == [tmp_path / "a/dev.tsv"]  # not just any dev.tsv below
 
@@ -190,7 +196,24 @@ def test_reports_become_plain_json() -> None:
     assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {"x": [1.0, None], "p": "a/b", "t": True}
 
 
-def test_models_get_distinct_names() -> None:
+@pytest.mark.parametrize(("probe", "option", "value"), [("bias", "draws", 0), ("bias", "threshold", 1.0), ("calibration", "bins", -3),
+    ("calibration", "length", 2), ("generators", "fraction", 1.5), ("errors", "resamples", -1), ("generators", "rows", 0)])  # fmt: skip
+def test_options_out_of_range_are_refused(probe: str, option: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"--probe-option {probe}.{option}: must be"):
+        analysis.create(probe, {option: value})
+
+
+def test_a_model_named_untrained_would_hide_the_untrained_one(tmp_path: Path) -> None:
+    model = replace(small.model(tmp_path, "one"), name="untrained")
+    assert len(encoders_of([model], untrained=False)) == 1
+    with pytest.raises(ModelError, match="cannot be named 'untrained'"):
+        encoders_of([model], untrained=True)
+
+
+def test_models_get_distinct_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert [model.name for model in named_models([".", ".."])] == ["here", tmp_path.name]
     assert [model.name for model in named_models(["runs/a", "other/a/", "hub/b"])] == ["runs/a", "other/a", "b"]
     with pytest.raises(ModelError, match="named twice"):
         named_models(["runs/a", "runs/a"])

@@ -19,6 +19,8 @@ import pytest
 from electra.cli.arguments import parse
 from electra.cli.evaluate import Arguments
 from electra.cli.main import main
+from electra.errors import ConfigError, RunFailed, RunFolderError
+from electra.evaluate.running import entrants, refuse_changes
 from electra.report.suite import PAGE
 
 SUITE = """
@@ -237,6 +239,45 @@ def until(process: subprocess.Popen[str], wanted: str) -> str:
     raise AssertionError(seen)
 
 
+def test_what_is_left_out_for_a_while_is_not_forgotten(tmp_path: Path) -> None:
+    def plan(**weights: str) -> dict[str, Any]:
+        return {"suite": "s", "models": {name: {"weights": digest} for name, digest in weights.items()}, "tasks": {}, "probes": {}}
+
+    def go_on(now: dict[str, Any]) -> None:
+        (tmp_path / "evaluation.json").write_text(json.dumps({"plan": refuse_changes(tmp_path, now)}))
+
+    for now in (plan(rtd="1"), plan(mlm="2"), plan(rtd="1", mlm="2")):
+        go_on(now)
+    go_on(plan(mlm="2"))
+    with pytest.raises(RunFolderError, match=r"rtd.weights was 1, now 3"):
+        go_on(plan(rtd="3", mlm="2"))
+    for odd in ("[]", '{"plan": 3}', '{"plan": {"models": {}}}'):
+        (tmp_path / "evaluation.json").write_text(odd)
+        with pytest.raises(RunFolderError, match="not the record of an evaluation"):
+            go_on(plan(rtd="1"))
+
+
+def test_two_models_never_share_a_folder() -> None:
+    with pytest.raises(ConfigError, match=r"small and small\+\+ would share the folder 'small'"):
+        entrants(["runs/small", "runs/small++"], random_twin=False)
+    assert len({entrant.folder for entrant in entrants(["a/small", "b/small"], random_twin=True)}) == 3
+
+
+def test_a_seed_that_fails_is_told_though_others_are_done(
+    whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RunFailed("the training loss is not a number")
+
+    (tmp_path / "toys.toml").write_text(SUITE)
+    shutil.copytree(whole, tmp_path / "out")
+    monkeypatch.setattr("electra.evaluate.steps.finetune", fail)
+    assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--random-twin")) == 2
+    assert "could not be done: sst2 (toy)" in capsys.readouterr().err
+    row = read(tmp_path / "out")["rows"][0]
+    assert row["scores"]["toy"]["n"] == 2 and any("toy: seeds are missing, the training loss" in remark for remark in row["remarks"])
+
+
 def test_another_model_settings_or_files_are_refused_by_name(
     whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,7 +309,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     (broken / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\n")
     assert main(arguments(model, broken, tmp_path / "toys.toml", tmp_path / "out", "--jobs", jobs)) == 2
     said = capsys.readouterr()
-    assert re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out) and "could not be done: RTE" in said.err
+    assert re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out) and "could not be done: rte (toy)" in said.err
     record = read(tmp_path / "out")
     assert statuses(record) == {"sst2": ["done"], "again": ["done"], "rte": ["failed"], "mnli": ["no data"]}
     assert "3 columns instead of 4" in (tmp_path / "out" / "evaluation.html").read_text()
@@ -348,6 +389,9 @@ def test_options_of_probes_are_theirs_and_forbid_comparing(model: Path, tmp_path
     assert few["remarks"] == ["the first 2 pairs of each file, by option"]
     assert main([*command, "--out", str(tmp_path / "whole"), "--probe-option", "limit=2"]) == 2
     assert "holds another evaluation" in capsys.readouterr().err
+    (tmp_path / "data" / "blimp" / "p5.jsonl").write_text("".join(json.dumps({**pair, "UID": "p5"}) + "\n" for pair in pairs[:2]))
+    assert main([*command, "--out", str(tmp_path / "whole")]) == 2
+    assert "minimal_pairs.files.blimp/p5.jsonl was" in capsys.readouterr().err
     assert main([*command, "--out", str(tmp_path / "none"), "--probe-option", "limits=2"]) == 2
     assert "no such option. Did you mean 'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
 

@@ -30,3 +30,8 @@ def sst2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def regression_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_task.write_regression(tmp_path_factory.mktemp("data") / "regression")
+
+
+@pytest.fixture
+def every_step_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("electra.finetune.trainer.logged_every", lambda total: 1)

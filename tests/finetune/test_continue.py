@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -50,7 +51,7 @@ def model_digest(out: Path) -> str:
 def test_killed_and_continued_is_never_killed(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     process = start(command(electra_folder, sst2_folder, broken))
-    stop_at(process, "seed 0  epoch 0.79  step 15/76", signal.SIGKILL)
+    stop_at(process, "seed 0  epoch 1.05  step 20/76", signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL and not (broken / "seeds").exists()
     assert list((broken / "checkpoints" / "seed-0").glob("step-*"))
 
@@ -67,6 +68,8 @@ def test_killed_and_continued_is_never_killed(electra_folder: Path, sst2_folder:
     for seed in ("seed-0", "seed-1"):
         for name in ("dev.tsv", "test.tsv", "model.safetensors"):
             assert durable.sha256(whole / "seeds" / seed / name) == durable.sha256(broken / "seeds" / seed / name), (seed, name)
+        losses = [json.loads((out / "seeds" / seed / "results.json").read_text())["losses"] for out in (whole, broken)]
+        assert losses[0] == losses[1]  # stops and checkpoints do not change what the loss is averaged over
     assert model_digest(whole) == model_digest(broken)
     assert not list((broken / "checkpoints").glob("seed-*"))
 

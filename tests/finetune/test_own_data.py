@@ -19,8 +19,9 @@ from electra.errors import ConfigError, TaskError
 from electra.finetune.dataset import choose_task, hash_of, read_dataset
 from electra.finetune.predict import predict
 from electra.finetune.runner import finetune
+from electra.finetune.sequence import SequenceTask
 from electra.finetune.tables import open_table
-from electra.finetune.tasks import load_task
+from electra.finetune.tasks import Example, load_task
 
 
 def write_multi_label(folder: Path, count: int = 120) -> Path:
@@ -66,6 +67,10 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
     path.write_text('text,label\nx,"a, b"\ny,\nz,b|c\n')
     own = choose_task(toy_task.settings(tmp_path, path, "classification", multi_label=True))
     assert [e.gold for e in own.read(path).examples] == [("a", "b"), (), ("b", "c")]
+    path.write_text("text,label\nx,\"['a', 'b']\"\ny,[]\n")  # as pandas writes lists
+    assert [e.gold for e in own.read(path).examples] == [("a", "b"), ()]
+    one_sided = replace(own, balanced=True).fit([Example("0", "f:1", ("x",), ("a", "b")), Example("1", "f:2", ("y",), ("a",))])
+    assert one_sided.weights == (1.0, 1.0)  # every example has "a": a weight of 0 would leave it unlearned
     path.write_text("text,label\nx,a\ny,a\n")
     with pytest.raises(TaskError, match=r"a\.csv: fewer than two labels"):
         own.fit(own.read(path).examples)
@@ -73,6 +78,45 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
         choose_task(toy_task.settings(tmp_path, path, "sst2", multi_label=True))
     with pytest.raises(ConfigError, match="--multi-label: only a text can have several labels"):
         choose_task(toy_task.settings(tmp_path, path, "ner", multi_label=True))
+
+
+def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) -> None:
+    own, path = load_task("classification"), tmp_path / "a.jsonl"
+    path.write_text('{"text": "x"}\n{"text": "y", "label": "good"}\n{"text": "z", "label": NaN}\n')  # not every row has every field
+    assert [e.gold for e in own.read(path, labelled=False).examples] == [None, "good", None]
+    path.write_text('{"text": "x", "label": ["a", "b"]}\n')
+    with pytest.raises(TaskError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use --multi-label"):
+        own.read(path)
+    named = [Example("0", "f:1", ("x",), "good"), Example("1", "f:2", ("x",), "bad")]
+    with pytest.raises(TaskError, match="f:3: unknown label '0'"):  # an order of ours gives classes no numbers
+        own.fit(named).fit(named).gold_class(Example("2", "f:3", ("y",), "0"))
+    glue = load_task("sst2")
+    assert isinstance(glue, SequenceTask) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
+
+
+def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
+    for name in ("eval", "test"):
+        (tmp_path / f"{name}.tsv").write_bytes((data / "dev.tsv").read_bytes())
+        with pytest.raises(TaskError, match=f"the name '{name}' cannot be that of a further file"):
+            chosen = toy_task.settings(tmp_path / "out", data, "sst2", also=(tmp_path / f"{name}.tsv",))
+            read_dataset(chosen, choose_task(chosen))
+
+
+def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
+    assert finetune(str(electra_folder), toy_task.settings(tmp_path / "out", data, "sst2", epochs=0.5), silent) is not None
+    (tmp_path / "odd.tsv").write_text("sentence\nthe [SEP] film [MASK] new\n")
+    predictions = predict(str(tmp_path / "out"), tmp_path / "odd.tsv")
+    theirs = transformers_logits(tmp_path / "out" / "model", [example.texts for example in predictions.examples]).softmax(-1)
+    np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-6)
+    assert isinstance(json.loads(predictions.to_json())[0]["p(positive)"], float)
+    (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
+    assert len(predict(str(tmp_path / "out"), tmp_path / "answered.tsv").values) == 1
+    with pytest.raises(ConfigError, match="--text-column: 2 columns, and this model reads 1"):
+        predict(str(tmp_path / "out"), tmp_path / "odd.tsv", ("a", "b"))
+    with pytest.raises(ConfigError, match="--max-length: 2 tokens leave no room"):
+        finetune(str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent)
 
 
 def test_parquet_and_semicolons(tmp_path: Path) -> None:

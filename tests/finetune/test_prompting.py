@@ -249,7 +249,12 @@ def test_a_folder_of_other_things_is_not_replaced(electra_folder: Path, sst2_fol
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ElectraError, match="holds no prompting"):
         prompt(str(electra_folder), chosen(sst2_folder, tmp_path), silent)
-    assert (tmp_path / "mine.txt").read_text() == "mine"
+    out = tmp_path / "out"
+    prompt(str(electra_folder), chosen(sst2_folder, out, limit=4), silent)
+    (out / "mine.txt").write_text("mine")
+    with pytest.raises(ElectraError, match=r"holds a prompting, and other files \(mine.txt\)"):
+        prompt(str(electra_folder), chosen(sst2_folder, out, limit=4), silent)
+    assert (tmp_path / "mine.txt").read_text() == (out / "mine.txt").read_text() == "mine"
 
 
 def test_from_the_command_line(electra_folder: Path, sst2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,8 +211,8 @@ def test_version_two_by_hand() -> None:
     # at 0: Paris right, Rome withheld although there is an answer, Oslo said although there is none, Bonn withheld rightly
     assert (scores["exact_match"], scores["f1"]) == (0.5, 0.5)
     assert (scores["has_answer_exact_match"], scores["has_answer_f1"], scores["no_answer_accuracy"]) == (0.5, 0.5, 0.5)
-    assert (scores["best_exact_match"], scores["best_exact_match_threshold"]) == (0.75, -5.0)  # say Paris only
-    assert (scores["best_f1"], scores["best_f1_threshold"]) == (0.75, -5.0)
+    assert (scores["best_exact_match"], scores["best_exact_match_threshold"]) == (0.75, -3.0)  # say Paris only
+    assert (scores["best_f1"], scores["best_f1_threshold"]) == (0.75, -3.0)  # half way from -5 to -1
 
 
 def test_what_is_undefined_says_so() -> None:
@@ -225,4 +225,4 @@ def test_what_is_undefined_says_so() -> None:
 
 def test_the_best_threshold_never_parts_equal_odds() -> None:
     said, answerable = np.array([1.0, 0.0]), np.array([True, False])
-    assert best_threshold(said, answerable, np.array([2.0, 2.0])) == (0.5, np.nextafter(2.0, -np.inf))
+    assert best_threshold(said, answerable, np.array([2.0, 2.0])) == (0.5, 1.0)

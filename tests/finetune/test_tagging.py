@@ -88,6 +88,36 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.txt", "Al\nran\n", labelled=False)] == [(("Al", "ran"), None)]
 
 
+def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
+    path, body = tmp_path / "a.tsv", "Al\tX\nran\tY\n"
+    found = [(("Al", "ran"), ("X", "Y"))]
+    assert [(e.texts, e.gold) for e in read("tagging", path, "word\ttag\n" + body, header=("word", "tag"))] == found  # named twice
+    assert [(e.texts, e.gold) for e in read("tagging", path, "form\tupos\n" + body, label=("upos",))] == found
+    assert [e.texts for e in read("tagging", path, "word\npos\n", labelled=False)] == [("pos",)]
+    assert [e.texts for e in read("chunking", path, "word\tpos\n" + body, labelled=False)] == [("Al", "ran")]
+    with pytest.raises(TaskError, match=r"no tags\. Name their column with --label-column"):
+        read("tagging", path, "word\tpos\n" + body)
+    assert [e.texts for e in read("tagging", path, "word\tX\nran\tX\n")] == [("word", "ran")]  # a word like others
+    assert [e.texts for e in read("tagging", path, "Al\nran\n", labelled=False, header=("word", "tag"))] == [("Al", "ran")]
+    assert [e.texts for e in read("tagging", path, "-DOCSTART-\n" + body + "-DOCSTART-\tX\n\n" + body)] == [("Al", "ran")] * 2
+
+
+def test_of_several_annotators_the_files_first_counts(tmp_path: Path) -> None:
+    edit = "A 0 1|||R|||x|||REQUIRED|||-NONE-|||{}\n"
+    text = "S Al ran\n" + edit.format(1) + "\nS Al ran\n" + edit.format(10) + edit.format(0)
+    assert [e.gold for e in read("ged", tmp_path / "a.m2", text)] == [("c", "c"), ("i", "c")]
+
+
+def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(electra_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("the\tZ\nfilm\tA\nfine\tZ\n\n" * 20)
+    (tmp_path / "test.tsv").write_text("the\tZ\n\u200b\u0007\tZ\n")
+    out = tmp_path / "out"
+    settings = toy_task.settings(out, tmp_path / "train.tsv", "tagging", dev=tmp_path / "train.tsv", test=tmp_path / "test.tsv", epochs=0.5)
+    assert finetune(str(electra_folder), settings, lambda line: None) is not None
+    rows = predict(str(out), tmp_path / "test.tsv").rows()
+    assert rows[2][2] == "Z" and (out / "seeds/seed-0/test.tsv").read_text().splitlines()[2].split("\t")[2] == "Z"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -248,6 +278,7 @@ def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.usefixtures("every_step_logged")
 def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     architecture: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -257,10 +288,10 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     toy_task.write_tagging(data)
     rows = [block.split("\n") for block in (data / "train.tsv").read_text().strip().split("\n\n") if block.count("\n") < 18]
     (data / "train.tsv").write_text("\n\n".join("\n".join(row) for row in rows) + "\n")
-    exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1), "checkpoint_every": 1}
+    exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1)}
     job = job_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
     start, loaded = build_model(job, seed=5), load(model, "encoder")
-    assert config_values(job, {}) == {}
+    assert config_values(job, {}) == {"default_label": "O"}
     write_start(tmp_path / "start", start, job, loaded.tokenizer)
     ours = [loss for _, loss in train_seed(job, 5, tmp_path / "checkpoints")[1].losses]
 

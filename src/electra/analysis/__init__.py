@@ -16,11 +16,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from electra.analysis.parts import texts
 from electra.analysis.parts.interface import Probe
 from electra.config import build
 from electra.errors import ConfigError, nearest
 
 OPTION = "--probe-option"
+INFINITE = float("inf")
+LIMITS = {  # of the options that several probes have by one name: the least and the most
+    **{"rows": (1, INFINITE), "length": (texts.SHORTEST + 2, INFINITE), "sentences": (0, INFINITE), "draws": (1, INFINITE)},
+    **{"bins": (1, INFINITE), "resamples": (0, INFINITE), "queries": (1, INFINITE), "fraction": (0.01, 1.0), "threshold": (0.0, 0.999)},
+}
 
 
 def names() -> list[str]:
@@ -38,8 +44,17 @@ def module_of(name: str) -> Any:
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
     module = module_of(name)
     config = build(module.Config, options or {}, where=f"{OPTION} {name}")
+    _check(config, f"{OPTION} {name}")
     probe: Probe = module.Probe(config)
     return probe
+
+
+def _check(config: Any, where: str) -> None:
+    for key, (least, most) in LIMITS.items():
+        value = getattr(config, key, least)
+        if not least <= value <= most:
+            wanted = f"at least {least}" if most == INFINITE else f"from {least} to {most}"
+            raise ConfigError(f"must be {wanted}, not {value}", where=f"{where}.{key}")
 
 
 def describe_options(name: str) -> list[tuple[str, Any, str]]:

@@ -20,6 +20,7 @@ from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import sample
 from electra.analysis.parts.reliability import Bins, brier, ece, log_loss, recalibrations, sigmoid, temperature
 from electra.analysis.parts.tokens import Bools, Floats, Ints
+from electra.interop.detection import refuse_energies
 
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
 SIMULATIONS = 50
@@ -87,6 +88,7 @@ class Probe(interface.Probe):
     def judge(self, model: Model, data: Data) -> dict[str, Judged]:
         """What the discriminator says of each kind of wrong."""
         config, found = self.config, {}
+        refuse_energies(model.discriminator)
         generator = model.optional("generator")
         if generator is not None and "text" in data:
             room = min(config.length - 2, tokens.room(model.discriminator, generator))

@@ -87,6 +87,9 @@ class Probe(interface.Probe):
         if not words.wrong.any() or words.wrong.all():
             raise ProbeDataError("no errors among its words, or nothing else", where=data["learners"][0], fix="Labels are c and i")
         chosen = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
+        if not words.wrong[chosen].any() or not words.wrong[~chosen].any():
+            what = "no errors among the words that choose the threshold, or among those judged: are the labels withheld?"
+            raise ProbeDataError(what, where=", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data))
         scores = self.scores(models, everything, progress)
         answers = {name: judge(score, words, chosen, config) for name, score in scores.items()}
         first = f"discriminator of {models[0].name}"

@@ -28,6 +28,7 @@ from electra.analysis.parts.reading import sample
 from electra.analysis.parts.reliability import log_loss, sigmoid
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 from electra.errors import ConfigError
+from electra.interop.detection import refuse_energies
 
 Kind = Literal["generators", "uniform", "unigram", "swaps", "agreement", "pairs", "learners"]
 OF_TOKENS = ("generators", "uniform", "unigram")
@@ -103,6 +104,8 @@ class Probe(interface.Probe):
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
         judges = [model for model in models if model is models[0] or model.optional("discriminator") is not None]
         models[0].network("discriminator")
+        for judge in judges:
+            refuse_energies(judge.discriminator)
         progress("making text wrong", 0.0)
         made = self.make(models, data)
         if not made:

@@ -88,7 +88,7 @@ def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: hidden.Prog
 
 
 def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
-    """[CLS] a [SEP] b [SEP], as a fine-tuning reads a pair; the "words" are the two sentences."""
+    """[CLS] a [SEP] b [SEP], without token types (nothing that we pre-train has seen a second one); the "words" are the two sentences."""
     encoding = tokenizer.encode(*pair, max_length=max_positions)
     special = np.array(encoding.special, bool)
     return hidden.Row(np.array(encoding.ids, np.int64), np.where(special, hidden.NO_WORD, special.cumsum() - 1))

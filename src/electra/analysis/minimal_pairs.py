@@ -175,7 +175,7 @@ def _figure(model: str, columns: Sequence[Column], phenomena: Sequence[str], by_
     for column, estimates in zip(columns, by_phenomenon, strict=True):
         if column.model == model and _is_sum(column):
             series.append(Series.of(column.scorer, phenomena, estimates))
-    letters = "".join(letter if letter.isalnum() else "-" for letter in model)
+    letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
     note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
     return Figure(f"phenomena-{letters}", f"{model}: accuracy by phenomenon", note, "accuracy", "", series, "categories", x_range=(0, 1))
 

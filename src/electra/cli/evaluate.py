@@ -60,7 +60,7 @@ def run(arguments: Arguments) -> int:
         record = evaluate(suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None)
     if record is None:
         return stop.exit_code
-    failed = [row["title"] for row in record["rows"] if any(score["status"] == "failed" for score in row["scores"].values())]
+    failed = [f"{failure['task']} ({failure['model']})" for failure in record["failures"]]
     say(f"table: {arguments.out / 'evaluation.tsv'}")
     say(f"page: {pages.write_page(arguments.out)}")
     if failed:

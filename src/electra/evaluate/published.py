@@ -19,6 +19,8 @@ class Column:
     how: str
     scores: dict[str, float]
     """In points, as printed."""
+    other_examples: bool = False
+    """Measured on other examples than the whole files have: beside those it stands in parentheses."""
 
     def score(self, name: str, metric: str, first: bool) -> float | None:
         """As a share. `first`: the metric is the one that a bare task name stands for."""

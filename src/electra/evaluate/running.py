@@ -32,6 +32,7 @@ from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import load
 from electra.ownership import refuse_differences, refuse_strangers
 
+PARTS = ("models", "tasks", "probes")  # of a plan
 OWN = {"task", "data", "dev", "test", "also", "out", "seeds", "seed", "init", "device"}  # settings of a fine-tuning that are made here
 
 
@@ -50,7 +51,13 @@ class Options:
 def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
     """The models by distinct names; `random_twin` adds the first one's shape with fresh weights."""
     made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
-    return [*made, Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else made
+    made += [Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else []
+    by_folder: dict[str, Entrant] = {}
+    for entrant in made:
+        if (other := by_folder.setdefault(entrant.folder, entrant)) is not entrant or not entrant.folder:
+            what = f"{other.name} and {entrant.name} would share the folder {entrant.folder!r}"
+            raise ConfigError(what, where=entrant.source, fix="Rename one, or give a link to it with another name")
+    return made
 
 
 def evaluate(
@@ -73,8 +80,8 @@ def evaluate(
         raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
     with durable.lock(out):
-        refuse_changes(out, plan)
-        measured = Measured(Layout(out), suite, models, plan, {job.entry.name: job.found.notes for job in jobs})
+        known = refuse_changes(out, plan)
+        measured = Measured(Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs})
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
                 say(f"{entry.name}: no data")
@@ -125,6 +132,8 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
 
 
 def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
+    if not suite.probe:
+        return suite  # one command line for every suite
     options = analysis.options_for([entry.name for entry in suite.probe], given)
     return replace(suite, probe=tuple(replace(entry, options={**entry.options, **options[entry.name]}) for entry in suite.probe))
 
@@ -161,25 +170,37 @@ def make_plan(title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes
             job.entry.name: {"task": job.entry.task, "version": job.version, "settings": job.settings, "files": job.found.digests()}
             for job in jobs
         },
-        "probes": {entry.name: {"options": entry.options} for entry, _ in probes},
+        "probes": {
+            entry.name: {"options": entry.options, "version": analysis.create(entry.name, entry.options).version, "files": digests(data)}
+            for entry, data in probes
+        },
     }
     plain: dict[str, Any] = json.loads(json.dumps(plan, default=str))
     return plain
 
 
-def refuse_changes(out: Path, plan: Mapping[str, Any]) -> None:
-    """Models and tasks may be added to a folder or left out; those it has already must be what they were."""
+def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
+    return {f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths}
+
+
+def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Models and tasks may be added to a folder or left out; those it has already must be what they were. Returns the plan with all that
+    the folder has ever held: what is left out now is not forgotten."""
     path = out / RECORD
     refuse_strangers(out, RECORD, "an evaluation")
     if not path.exists():
-        return
-    old = durable.read_json(path, RunFolderError, fix="Choose another --out")["plan"]
-    changed = differences({"suite": old["suite"]}, {"suite": plan["suite"]})
-    for part in ("models", "tasks", "probes"):
+        return dict(plan)
+    record = durable.read_json(path, RunFolderError, fix="Choose another --out")
+    old = record.get("plan") if isinstance(record, dict) else None
+    if not isinstance(old, dict) or not all(isinstance(old.get(part), dict) for part in PARTS):
+        raise RunFolderError("not the record of an evaluation", where=path, fix="Choose another --out")
+    changed = differences({"suite": old.get("suite")}, {"suite": plan["suite"]})
+    for part in PARTS:
         for name in old[part].keys() & plan[part].keys():
             changed += differences(old[part][name], plan[part][name], f"{name}.")
     changed = [change for change in changed if not change[0].endswith(".source")]  # the same weights may lie elsewhere
     refuse_differences(out, "evaluation", sorted(changed, key=lambda change: change[0]))
+    return {**plan, **{part: {**old[part], **plan[part]} for part in PARTS}}
 
 
 def write(measured: Measured) -> dict[str, Any]:

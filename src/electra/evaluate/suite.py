@@ -114,9 +114,13 @@ def read_suite(path: Path) -> Suite:
     suite = build(Suite, read_toml(path), where=path.name)
     entries = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in entries]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"two tasks are named {twice!r}", where=path, fix="Give each a name of its own")
+    for what, given in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
+        twice = next((name for name in given if given.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigError(f"two {what} are named {twice!r}", where=path, fix="Give each a name of its own")
+    patterns = [pattern for entry in entries for pattern in (*entry.train, *entry.dev, *entry.test)]
+    if outside := next((pattern for pattern in patterns if pattern.startswith("/") or ".." in pattern.split("/")), None):
+        raise ConfigError(f"the pattern {outside!r} leads out of the task's folder", where=path, fix="Name files within it")
     if not entries and not suite.probe:
         raise ConfigError("it holds no task and no probe", where=path, fix="Add [[task]] sections")
     for average in suite.average:

@@ -65,6 +65,7 @@ class Measured:
     suite: Suite
     entrants: Sequence[Entrant]
     plan: Mapping[str, Any]
+    known: Mapping[str, Any]  # the plan with what earlier commands asked and this one does not
     notes: Mapping[str, Sequence[str]]  # task -> what was done to find its data
     failures: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, model) -> why
 
@@ -84,8 +85,12 @@ def make_record(measured: Measured) -> dict[str, Any]:
         "models": [{"name": entrant.name, **measured.plan["models"][entrant.name]} for entrant in measured.entrants],
         "rows": rows,
         "averages": averages,
-        "published": [{"title": column.title, "source": column.source, "how": column.how} for column in columns],
-        "plan": measured.plan,
+        "published": [
+            {"title": column.title, "source": column.source, "how": column.how, "other_examples": column.other_examples}
+            for column in columns
+        ],
+        "failures": [{"task": task, "model": model, "reason": reason} for (task, model), reason in measured.failures.items()],
+        "plan": measured.known,
     }
 
 
@@ -98,6 +103,8 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
     limits = _limits(measured.plan["tasks"].get(entry.name, {}).get("settings", {}))
     sizes = _sizes(done, entry.full, entry.split) if entry.full else limits
     remarks = [*measured.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
+    failed = {model: reason for (task, model), reason in measured.failures.items() if task == entry.name}
+    remarks += [f"{model}: seeds are missing, {reason}" for model, reason in failed.items() if results[model]]
 
     def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
         scores = {
@@ -202,7 +209,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
                 "metric": metric,
                 "title": key,
                 "split": "all",
-                "scores": {entrant.name: _estimate(records, entrant.name, key) for entrant in measured.entrants},
+                "scores": {entrant.name: _estimate(measured, entry.name, records, entrant, key) for entrant in measured.entrants},
                 "published": _published(task, metric, False),
                 "comparable": task in entry.full and not remarks,
                 "remarks": remarks,
@@ -211,8 +218,10 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     return rows
 
 
-def _estimate(records: Mapping[str, Any], model: str, key: str) -> dict[str, Any]:
-    estimate = records[model]["headline"].get(key) if model in records else None
+def _estimate(measured: Measured, probe: str, records: Mapping[str, Any], entrant: Entrant, key: str) -> dict[str, Any]:
+    if entrant.init == "pretrained" and entrant.name not in records:
+        return _absent(measured, probe, entrant.name)
+    estimate = records[entrant.name]["headline"].get(key) if entrant.name in records else None
     if estimate is None:
         return {"status": "not asked", "reason": "a probe asks networks that were pre-trained for it"}
     value = estimate["value"]
@@ -254,10 +263,10 @@ def _average(measured: Measured, average: Average, rows: Sequence[Mapping[str, A
 
 def format_table(record: Mapping[str, Any]) -> bytes:
     """The table as an unquoted tsv, in points. A published number that must not be compared stands in parentheses."""
-    models, published = [model["name"] for model in record["models"]], [column["title"] for column in record["published"]]
+    models, published = [model["name"] for model in record["models"]], record["published"]
     header = ["task", "metric", "split"]
     header += [f"{model}: {what}" for model in models for what in ("median", "mean", "sd", "n", "seconds per seed")]
-    lines = [[*header, *published, "remarks"]]
+    lines = [[*header, *(column["title"] for column in published), "remarks"]]
     for row in record["rows"]:
         line = [row["task"], row["metric"], row["split"]]
         for model in models:
@@ -275,9 +284,9 @@ def format_table(record: Mapping[str, Any]) -> bytes:
     return format_tsv(lines)
 
 
-def _beside(row: Mapping[str, Any], published: Sequence[str]) -> list[str]:
-    shown = [points(row["published"].get(title)) for title in published]
-    return [f"({text})" if text and not row["comparable"] else text for text in shown]
+def _beside(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> list[str]:
+    shown = [(points(row["published"].get(column["title"])), column["other_examples"]) for column in published]
+    return [f"({text})" if text and (other or not row["comparable"]) else text for text, other in shown]
 
 
 def points(value: float | None) -> str:

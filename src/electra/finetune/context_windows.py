@@ -57,11 +57,13 @@ class Context:
 
     ids: Ids
     offsets: Offsets
+    blank: npt.NDArray[np.bool_]  # tokens of white space alone, which some tokenizers make: no answer begins there
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Context:
         pieces = split(tokenizer, text)
-        return cls(pieces.ids, np.array(pieces.offsets, np.int64).reshape(-1, 2))
+        offsets = np.array(pieces.offsets, np.int64).reshape(-1, 2)
+        return cls(pieces.ids, offsets, np.array([not text[start:end].strip() for start, end in offsets], np.bool_))
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
         """The first and the last token with a character in text[start:end]. A word's piece counts as a whole: "Japan" in "Japanese"."""
@@ -103,7 +105,8 @@ def cut(question: Ids, context: Context, arrangement: Arrangement, max_length: i
     windows = []
     for number, (start, stop) in enumerate(zip(starts, stops, strict=True)):
         ids, types = arrangement.join(question, context.ids[start:stop])
-        windows.append(Window(ids, types, first, start, context.offsets[start:stop], best[start:stop] == number))
+        judged = (best[start:stop] == number) & ~context.blank[start:stop]
+        windows.append(Window(ids, types, first, start, context.offsets[start:stop], judged))
     return windows
 
 

@@ -96,7 +96,8 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
             paths[split] = path
     for path in (*settings.also, *(find_named(data, task.also, task.formats) if data.is_dir() else ())):
         name = split_name(path)[0]
-        if not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
+        taken = name in (*SPLIT_NAMES, "eval") and name not in paths  # its numbers would be taken for those of that split
+        if taken or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
             raise TaskError(f"the name {name!r} cannot be that of a further file here", where=path, fix="Rename the file")
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
@@ -131,5 +132,5 @@ def limited(splits: Mapping[str, Examples], limit: int | None, notes: list[str])
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> tuple[Example, ...]:
     """`limit` examples, in the file's order."""
-    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i].texts), i))
+    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i].texts), str(examples[i].gold), i))
     return tuple(examples[i] for i in sorted(order[:limit]))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from electra.errors import ConfigError
 from electra.seeds import key, permute
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def join(first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, 
 
     Tokens go from the longer text until both have the same length, then from both: transformers' "longest_first".
     """
+    if max_length < (3 if second is None else 5):
+        raise ConfigError(f"{max_length} tokens leave no room for text", where="--max-length")
     if second is None:
         ids = np.concatenate([[cls], first[: max_length - 2], [sep]]).astype(np.int64)
         return ids, np.zeros(len(ids), np.int64), len(first) > max_length - 2

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from electra import durable
-from electra.errors import ModelError
+from electra.errors import ConfigError, ModelError
 from electra.finetune.features import Tokens
 from electra.finetune.heads import FineTuned, Pooling, build_head
 from electra.finetune.settings import HEAD, RECORD
@@ -46,7 +46,9 @@ class Predictions:
         """Of questions the official scorers' file, id -> answer; otherwise the table's rows as objects."""
         official = self.task.files("", self.values, self.examples).get(".predictions.json")
         header, *rows = self.rows()
-        return official or durable.to_json([dict(zip(header, row, strict=True)) for row in rows])
+        numbers = [name in ("score", "p") or name.startswith("p(") for name in header]
+        values = [[float(cell) if number else cell for cell, number in zip(row, numbers, strict=True)] for row in rows]
+        return official or durable.to_json([dict(zip(header, row, strict=True)) for row in values])
 
 
 def predict(  # noqa: PLR0917
@@ -65,11 +67,16 @@ def predict(  # noqa: PLR0917
     loaded = load(str(folder / "model") if record == folder / RECORD else model, "encoder")
     trained = durable.read_json(record, ModelError) if record else None
     task, max_length = _task_of(loaded, trained)
-    apart = record is not None and record.with_name(HEAD).is_file()
-    tuned = _with_own_head(loaded, task, record) if record and apart else _rebuild(loaded)
+    weights = Path(loaded.folder) / HEAD
+    tuned = _with_own_head(loaded, task, trained["settings"], weights) if trained and weights.is_file() else _rebuild(loaded)
     task = task if threshold is None else task.at_threshold(threshold)
-    task = replace(task, texts=(tuple(text_column),) if text_column else task.texts, header=tuple(columns) or task.header)
-    examples = tuple(replace(example, gold=None) for example in task.read(file, labelled=False).examples)
+    if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
+        raise ConfigError(
+            f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}", where="--text-column"
+        )
+    texts = (tuple(text_column),) if text_column else task.texts
+    reader = replace(task, texts=texts, header=tuple(columns) or task.header, label=())  # answers are not even looked at
+    examples = tuple(replace(example, gold=None) for example in reader.read(file, labelled=False).examples)
     tokens = Tokens(loaded.tokenizer)
     windows = task.featurize(examples, tokens, max_length)
     chosen = pick_device(device)
@@ -93,9 +100,8 @@ def _task_of(loaded: Loaded, record: dict[str, Any] | None) -> tuple[Task, int]:
     return usual.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 
-def _with_own_head(loaded: Loaded, task: Task, record: Path) -> FineTuned:
-    """The saved encoder with the head beside it."""
-    settings, weights = durable.read_json(record, ModelError)["settings"], record.with_name(HEAD)
+def _with_own_head(loaded: Loaded, task: Task, settings: dict[str, Any], weights: Path) -> FineTuned:
+    """The saved encoder with the head beside its weights."""
     head = build_head(task.head, settings["head"], loaded.config, task.num_outputs, seed=0, pooling=settings["pooling"])
     try:
         head.load_state_dict(read_safetensors(weights))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import importlib.metadata
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -134,6 +135,9 @@ def refuse_strangers(out: Path) -> None:
     """The folder is replaced as a whole, so it may hold nothing but an earlier prompting."""
     if out.exists() and not (out / RESULTS).is_file() and (not out.is_dir() or any(out.iterdir())):
         raise RunFolderError("exists and holds no prompting", where=out, fix="Choose another --out")
+    ours = re.compile(rf"{re.escape(RESULTS)}|{re.escape(durable.MANIFEST)}|dev(-.*)?\.tsv|\..*")
+    if strangers := sorted(path.name for path in out.glob("*") if not ours.fullmatch(path.name)):
+        raise RunFolderError(f"holds a prompting, and other files ({strangers[0]})", where=out, fix="Move them, or choose another --out")
 
 
 def read_data(settings: PromptSettings) -> Data:

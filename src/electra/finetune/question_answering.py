@@ -115,7 +115,7 @@ class QuestionAnswering(Task):
         return replace(self, no_answer_threshold=threshold) if self.unanswerable else super().at_threshold(threshold)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
-        (question, context), answers = self.texts[0], self.label[0]
+        (question, context), answers = self.texts[0], self.label[0] if self.label else None
         examples = read_questions(path, (question, context, answers), labelled)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(placed, answered)):
@@ -151,6 +151,8 @@ class QuestionAnswering(Task):
             windows += made
             numbers += [number] * len(made)
             targets += [target_of(window, example, span) for window in made] if labelled else []
+        if train and not windows:
+            raise TaskError("the tokenizer makes nothing of any answer", where=examples[0].where)
         notes = self._notes(examples, [len(question) for question in questions], len(windows))
         return Windows(
             input_ids=[window.ids for window in windows],

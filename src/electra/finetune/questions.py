@@ -23,7 +23,7 @@ from electra.finetune.tables import read_bytes, read_objects, split_name
 from electra.finetune.tasks import Example
 
 FORMATS = (".json", ".jsonl", ".ndjson")
-Columns = tuple[str, str, str]  # what jsonl calls question, context and answers
+Columns = tuple[str, str, str | None]  # what jsonl calls question, context and answers; None: answers are not read
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
     ending = split_name(path)[1]
     if ending not in FORMATS:
         raise TaskError("not a file of questions, going by its name", where=path, fix=f"Use one of {', '.join(FORMATS)}, compressed or not")
-    found = _squad(path, labelled) if ending == ".json" else _lines(path, columns, labelled)
+    found = _squad(path, "answers" if columns[2] else None, labelled) if ending == ".json" else _lines(path, columns, labelled)
     examples: dict[str, Example] = {}
     for example in found:
         if (earlier := examples.setdefault(example.id, example)) is not example:
@@ -49,7 +49,7 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
     return tuple(examples.values())
 
 
-def _squad(path: Path, labelled: bool) -> Iterator[Example]:
+def _squad(path: Path, answers: str | None, labelled: bool) -> Iterator[Example]:
     content = read_bytes(path)
     try:
         document = json.loads(content.decode("utf-8-sig"))
@@ -62,7 +62,7 @@ def _squad(path: Path, labelled: bool) -> Iterator[Example]:
                 name = str(question["id"]) if question.get("id") is not None else place.removeprefix(f"{path}: ")
                 where = f"{path}: question {name}"
                 texts = (text_of(question, "question", where), context)
-                yield Example(name, where, texts, _gold(question, "answers", context, where, labelled))
+                yield Example(name, where, texts, _gold(question, answers, context, where, labelled))
 
 
 def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -94,7 +94,9 @@ def text_of(row: Mapping[str, Any], field: str, where: str) -> str:
     return value.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which are no text
 
 
-def _gold(row: Mapping[str, Any], field: str, context: str, where: str, labelled: bool) -> tuple[Answer, ...] | None:
+def _gold(row: Mapping[str, Any], field: str | None, context: str, where: str, labelled: bool) -> tuple[Answer, ...] | None:
+    if field is None:
+        return None
     impossible, value = row.get("is_impossible", False), row.get(field)
     if value is None and not impossible:
         if labelled:

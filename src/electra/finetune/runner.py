@@ -4,8 +4,8 @@
           log.txt
           seeds/seed-0/      results.json, dev.tsv and test.tsv (predictions), model.safetensors: whole or absent
           checkpoints/       of the seed in work
-          model/             the chosen seed's model as a Hugging Face folder
-          head.safetensors   its head, where transformers has no class for it: model/ is then the encoder alone
+          model/             the chosen seed's model as a Hugging Face folder; where transformers has no class for its head, the encoder's,
+                             with head.safetensors beside the encoder's weights
           ensemble/          predictions averaged over the seeds, where asked for
           all_results.json   the numbers, written last
 
@@ -78,6 +78,8 @@ def finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] 
         results = summarise(model, job, dataset, finished, notes)
         if settings.ensemble:
             results |= ensemble(job, finished)
+        elif (earlier := settings.out / "ensemble").exists():  # of fewer seeds
+            durable.remove_directory(earlier)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(job, loaded, chosen, results)
         durable.commit_json(settings.out / RESULTS, results)
@@ -303,7 +305,7 @@ def choose(finished: Sequence[Finished], primary: str, keep: str) -> Finished:
 
 
 def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, Any]) -> None:
-    """OUT/model: the chosen seed as a folder that transformers loads. A head that it has no class for goes into a file beside it."""
+    """OUT/model: the chosen seed as a folder that transformers loads. A head that it has no class for is a further file there."""
     settings, name = job.settings, job.task.name
     whole = exportable(job.task.head, settings.head, job.config.architecture)
     model = build_model(job, chosen.seed)
@@ -317,6 +319,7 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
         metrics={metric: value for metric in job.task.metrics if (value := chosen.results["eval"][metric]) is not None},
         measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seeds)",
     )
+    head = {name: value.detach().cpu().contiguous() for name, value in model.head.state_dict().items()}
     write_model(
         settings.out / "model",
         model.encoder,
@@ -326,12 +329,12 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
         tokenizer=loaded.tokenizer,
         card=card,
         values=config_values(job, chosen.results["eval"]),
+        further={} if whole else {HEAD: save(head)},
     )
-    if whole:
-        return
-    head = {name: value.detach().cpu().contiguous() for name, value in model.head.state_dict().items()}
-    durable.commit_file(settings.out / HEAD, save(head))
-    job.say(f"transformers has no class with a {settings.head} head: model/ holds the encoder, {HEAD} the head; electra predict takes both")
+    if not whole:
+        job.say(
+            f"transformers has no class with a {settings.head} head: it loads model/ as an encoder; electra predict also reads {HEAD} there"
+        )
 
 
 def config_values(job: Job, scores: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Sentences of labelled words, from the files people have.
 
 .conllu          CoNLL-U: ten columns, of which ranges (1-2) and empty nodes (1.1) are skipped; a label may also be a key of MISC (GED=i)
-.m2              sentences with edits (S and A lines): a word is "i" where an edit of the first annotator touches it, else "c"; where words
-                 are missing, the word after the gap is "i", or the last word (the convention of Rei and Yannakoudakis 2016)
+.m2              sentences with edits (S and A lines): a word is "i" where an edit of the file's first annotator (the lowest number)
+                 touches it, else "c"; where words are missing, the word after the gap is "i", or the last word (the convention of Rei
+                 and Yannakoudakis 2016)
 .jsonl .parquet  a list of words and a list of tags in each row; .csv the same as texts that are split at spaces
 other endings    columns: one word a line, an empty line between sentences, tabs (or else spaces) between columns; the word is the first,
                  the tag the last unless named, here or in a first line with such names (word, tag); a file of one column has no tags.
-                 Lines "-DOCSTART-" are skipped.
+                 Lines that begin with "-DOCSTART-" are skipped.
 """
 
 from __future__ import annotations
@@ -39,9 +40,15 @@ class Names:
     header: tuple[str, ...] = ()  # the columns' names, for a file of columns
     absent: str = "O"  # the tag of a word without the key, where the tag is a key of MISC
 
-    def look_like(self, cells: Sequence[str]) -> bool:
-        """Whether a file's first line is a header: it has a name of the words' column and one of the tags'."""
-        return bool({*self.word} & {*cells}) and bool({*self.tag} & {*cells})
+    def begin(self, rows: Sequence[Sequence[str]]) -> bool:
+        """Whether the first of a file's rows is a header: the columns' names as given; or names of the words' column and of the tags'; or
+        the words' name first, and last what is no tag of the sentence under it."""
+        first, *others = rows
+        if self.header:
+            return tuple(first) == self.header[: len(first)]
+        if {*self.word} & {*first} and {*self.tag} & {*first}:
+            return True
+        return first[0] in (*self.word, "form", "FORM") and (len(first) == 1 or first[-1] not in {row[-1] for row in others})
 
 
 class Block(NamedTuple):
@@ -57,7 +64,9 @@ def read_sentences(path: Path, names: Names, labelled: bool) -> Split:
     ending = split_name(path)[1]
     if ending not in FORMATS:
         raise TaskError("not a file of sentences, going by its name", where=path, fix=f"Use one of {', '.join(FORMATS)}, compressed or not")
-    found = _m2(path) if ending == ".m2" else _lists(path, names) if ending in LISTS else _columns(path, names, ending == ".conllu")
+    found = (
+        _m2(path) if ending == ".m2" else _lists(path, names) if ending in LISTS else _columns(path, names, ending == ".conllu", labelled)
+    )
     examples = []
     for number, example in enumerate(found):
         if labelled and example.gold is None:
@@ -77,9 +86,11 @@ def _blocks(path: Path, conllu: bool) -> Iterator[Block]:
     for number, ended in [*read_lines(path), (0, "")]:
         line = ended.removesuffix("\r")
         if not line.strip():
-            if lines and lines[0][1][0] != "-DOCSTART-":
+            if lines:
                 yield Block(name, f"{path}:{lines[0][0]}", [cells for _, cells in lines])
             lines, name = [], ""
+        elif line.startswith("-DOCSTART-"):
+            continue
         elif conllu and line.startswith("#"):
             key, _, value = line.removeprefix("#").partition("=")
             name = value.strip() if key.strip() == "sent_id" else name
@@ -94,19 +105,21 @@ def _blocks(path: Path, conllu: bool) -> Iterator[Block]:
                 lines.append((number, cells))
 
 
-def _columns(path: Path, names: Names, conllu: bool) -> Iterator[Example]:
+def _columns(path: Path, names: Names, conllu: bool, labelled: bool) -> Iterator[Example]:
     blocks = list(_blocks(path, conllu))
     width = len(blocks[0].rows[0]) if blocks else 0
-    if blocks and not conllu and not names.header and names.look_like(blocks[0].rows[0]):
+    if blocks and not conllu and names.begin(blocks[0].rows):
         names = replace(names, header=tuple(blocks[0].rows.pop(0)))
         blocks = [block for block in blocks if block.rows]
     if names.header and not conllu and blocks and len(names.header) != width:
-        raise TaskError(f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where)
+        if labelled or width > len(names.header):
+            raise TaskError(f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where)
+        names = replace(names, header=names.header[:width])  # a file to predict may lack the tags
     # columns have names (given, or CoNLL-U's) and numbers from 1; without names the first is "word" and the last "tag"
     known = {str(i + 1): i for i in range(width)} | {name: i for i, name in enumerate(CONLLU if conllu else names.header)}
     if not conllu and not names.header:
         known |= {"word": 0} | ({"tag": width - 1} if width > 1 else {})
-    word = next((known[name] for name in (*names.word, "FORM") if name in known), None)
+    word = next((known[name] for name in (*names.word, "form", "FORM") if name in known), None)
     if word is None and blocks:
         raise TaskError(f"no column {' or '.join(names.word)}", where=path, fix=f"It has {', '.join(known)}: name one with --text-column")
     tags_of = _tags_of(blocks, known, names, conllu)
@@ -139,11 +152,12 @@ def _lists(path: Path, names: Names) -> Iterator[Example]:
     if word is None:
         fix = f"It has {', '.join(table.columns)}: name one with --text-column"
         raise TaskError(f"no column {' or '.join(names.word)}", where=path, fix=fix)
-    for line, row in table.rows:
+    for number, (line, row) in enumerate(table.rows):
         where = f"{path}:{line}"
         words, tags = _list(row.get(word), word, where), row.get(tag) if tag else None
         if words:
-            yield Example(str(row.get("id") or ""), where, words, _list(tags, tag or "", where) if tags is not None else None)
+            name = str(number) if row.get("id") in (None, "") else str(row["id"])
+            yield Example(name, where, words, _list(tags, tag or "", where) if tags is not None else None)
 
 
 def _list(value: Any, column: str, where: str) -> tuple[str, ...]:
@@ -157,21 +171,22 @@ def _list(value: Any, column: str, where: str) -> tuple[str, ...]:
 def _m2(path: Path) -> Iterator[Example]:
     words: tuple[str, ...] = ()
     tags: list[str] = []
-    where = annotator = ""
-    for number, line in [*read_lines(path), (0, "S")]:
+    where, lines = "", list(read_lines(path))
+    annotators = {line.rstrip("\r").rpartition("|||")[2] for _, line in lines if line.startswith("A ")}
+    first = min(annotators, key=lambda name: (len(name), name), default="")  # numbers, 0 or 1 the lowest
+    for number, line in [*lines, (0, "S")]:
         kind, _, rest = line.rstrip("\r").partition(" ")
         if kind == "S":
             if words:
                 yield Example("", where, words, tuple(tags))
-            where, words, annotator = f"{path}:{number}", tuple(rest.split()), ""
+            where, words = f"{path}:{number}", tuple(rest.split())
             tags = [CORRECT] * len(words)
         elif kind == "A":
             fields = rest.split("|||")
-            annotator = annotator or fields[-1]
             span = [int(place) for place in fields[0].split() if place.lstrip("-").isdecimal()]
             if len(fields) != 6 or len(span) != 2 or not (span[0] <= span[1] <= len(words)):
                 raise TaskError("not an edit within its sentence", where=f"{path}:{number}", fix="A FIRST END|||type|||correction|||...")
-            if fields[-1] == annotator and fields[1] != "noop" and words and span[0] >= 0:
+            if fields[-1] == first and fields[1] != "noop" and words and span[0] >= 0:
                 touched = range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
                 for place in touched:
                     tags[place] = INCORRECT

@@ -6,6 +6,7 @@ The reference's details that matter are kept: both orders of a pair in training 
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,8 @@ ID_COLUMNS = ("id", "idx", "index")
 @dataclass(frozen=True, kw_only=True)
 class SequenceTask(Task):
     kind: Kind = "classification"
-    labels: tuple[str, ...] = ()  # names in the order of the classes; a file may also give the class's number. () = found in training data
+    labels: tuple[str, ...] = ()  # names in the order of the classes; () = found in training data
+    numbered: bool = True  # a file may also give a class's number: not where the labels were found, in an order of our own
     scale: tuple[float, float] | None = None  # regression: lowest and highest; None = found in training data
     both_orders: bool = False  # train on (a, b) and (b, a)
     drop_malformed: bool = False  # leave out rows with a wrong number of cells and count them
@@ -91,11 +93,15 @@ class SequenceTask(Task):
 
     def _gold(self, value: Any, where: str) -> Any:
         """An answer as written; None where there is none. GLUE's test files on the hub have -1 in its place."""
+        if isinstance(value, float) and math.isnan(value):  # how pandas writes an empty cell
+            value = None
         if self.kind == "multi-label":
-            several = SEVERAL.split(value) if isinstance(value, str) else value
+            several = _several(value) if isinstance(value, str) else value
             if several is not None and not isinstance(several, list):
                 raise TaskError(f"{value!r} is not a list of labels", where=where)
             return None if several is None else tuple(sorted({str(name).strip() for name in several} - {""}))
+        if isinstance(value, list | dict):
+            raise TaskError(f"{value!r} is not one label", where=where, fix="Use --multi-label where several can be right")
         text = "" if value is None else str(value).strip()
         no_answer = text in ("-1", "-1.0") and text not in self.labels and (self.labels or (self.scale and self.scale[0] > -1))
         return None if no_answer or not text else text
@@ -112,7 +118,7 @@ class SequenceTask(Task):
             return self._fit_several(examples)
         found = sorted({str(example.gold) for example in examples}, key=_natural)
         labels = self.labels or tuple(found)
-        fitted = replace(self, labels=labels)
+        fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
         if len(set(classes)) < 2:
             raise TaskError(f"every example has the label {found[0]!r}: nothing to learn", where=where, fix="Check --label-column")
@@ -125,7 +131,8 @@ class SequenceTask(Task):
             where = examples[0].where.rpartition(":")[0]
             raise TaskError("fewer than two labels: nothing to learn", where=where, fix="Check --label-column")
         counts = np.stack([fitted.gold_several(example) for example in examples]).sum(0)
-        weights = (len(examples) - counts) / np.maximum(counts, 1)  # of the positive side of each label
+        one_sided = (counts == 0) | (counts == len(examples))  # nothing to balance
+        weights = np.where(one_sided, 1.0, (len(examples) - counts) / np.maximum(counts, 1))  # of the positive side of each label
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> SequenceTask:
@@ -141,6 +148,8 @@ class SequenceTask(Task):
         return {"problem_type": names.get(self.kind, self.kind)}
 
     def knows(self, example: Example) -> bool:
+        if self.kind == "multi-label" and not example.gold:
+            return False  # "none is right" is an answer of single rows, not of a whole file
         try:
             self._target(example)
         except TaskError:
@@ -151,7 +160,7 @@ class SequenceTask(Task):
         gold = str(example.gold)
         if gold in self.labels:
             return self.labels.index(gold)
-        if gold.isdecimal() and int(gold) < len(self.labels) and not any(name.isdecimal() for name in self.labels):
+        if self.numbered and gold.isdecimal() and int(gold) < len(self.labels) and not any(name.isdecimal() for name in self.labels):
             return int(gold)
         raise TaskError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
@@ -260,6 +269,18 @@ class SequenceTask(Task):
 
 def _digits(number: float) -> str:
     return format(number, ".9g")
+
+
+def _several(cell: str) -> list[Any]:
+    """Labels with commas between, or a list as Python and JSON write it."""
+    if cell.strip().startswith("["):
+        try:
+            listed = ast.literal_eval(cell.strip())
+        except (ValueError, SyntaxError):
+            listed = None
+        if isinstance(listed, list):
+            return listed
+    return SEVERAL.split(cell)
 
 
 def _text(row: Mapping[str, Any], column: str, where: str) -> str:

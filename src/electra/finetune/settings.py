@@ -17,7 +17,7 @@ from typing import Literal
 from electra.errors import ConfigError
 
 RECORD = "finetune.json"  # in the output folder: the settings, and what they were applied to
-HEAD = "head.safetensors"  # beside the saved model, where transformers has no class with its head
+HEAD = "head.safetensors"  # in the saved model's folder, where transformers has no class with its head: beside the encoder's weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Settings:
     """random: the same architecture with fresh weights, as a baseline."""
     head: Literal["transformers", "linear", "joint"] = "transformers"
     """transformers: the head of the class the model is saved as. linear: the original code's; joint: its reader of answers (SQuAD). The
-    latter two have no class: the saved model is the encoder, with the head in a file of ours beside it."""
+    latter two have no class: the saved model is the encoder, with the head in a file of ours beside its weights."""
     pooling: Literal["cls", "mean"] | None = None
     """What a classifier reads: [CLS], or the mean of all tokens (none: the mean for the modern encoder; [CLS] for the paper's, whose
     transformers class knows nothing else)."""
@@ -107,6 +107,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise ConfigError(f"must be above 0, not {value}", where=_flag(name))
+        if not 0 <= self.weight_decay < float("inf"):
+            raise ConfigError(f"must be 0 or more, not {self.weight_decay}", where="--weight-decay")
         for name in ("warmup", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"must be a share from 0 to below 1, not {getattr(self, name)}", where=_flag(name))
@@ -114,7 +116,8 @@ class Settings:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", where="--text-column")
 
 
-# Settings that change where things are written or what is kept, never a number of one seed: free to differ when a run is continued.
+# Settings that change where things are read and written or what is kept, never a number of one seed: free to differ when a run is continued
+# (what the files hold is not: the record has their digests).
 HARMLESS = {"data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "ensemble", "device"}
 
 

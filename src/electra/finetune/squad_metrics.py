@@ -82,13 +82,16 @@ def score_2(answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: S
 
 
 def best_threshold(said: npt.NDArray[np.float64], answerable: npt.NDArray[np.bool_], odds: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """(best mean score, the lowest threshold that reaches it). `said`: each question's score if it is answered."""
+    """(best mean score, the lowest threshold that reaches it: half way to the next question's odds, so that none hangs on a last bit).
+
+    `said`: each question's score if it is answered."""
     order = np.argsort(odds, kind="stable")
     sorted_odds = odds[order]
     gains = np.cumsum(said[order] - ~answerable[order])  # of answering the questions up to here, over answering none
     last = np.append(sorted_odds[1:] > sorted_odds[:-1], True)  # questions of equal odds are answered together or not at all
     totals = np.append(0.0, gains[last])
-    thresholds = np.append(np.nextafter(sorted_odds[0], -np.inf), sorted_odds[last])
+    steps = sorted_odds[last]
+    thresholds = np.concatenate([[steps[0] - 1], (steps[:-1] + steps[1:]) / 2, [steps[-1] + 1]])
     best = int(totals.argmax())
     return float(totals[best] + np.sum(~answerable)) / len(odds), float(thresholds[best])
 

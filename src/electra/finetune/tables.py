@@ -2,7 +2,7 @@
 
 A tsv is unquoted (GLUE's files hold lone double quotes: reading them as csv swallows rows); a csv is quoted as RFC 4180 has it,
 with commas, or with semicolons where the first line has more of those.
-Rows are streamed. Whatever is wrong is told as file:line.
+An object a line (jsonl) may lack fields that others have. Whatever is wrong is told as file:line.
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ def open_table(path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence
     if kind is None:
         raise TaskError("not a table, going by its name", where=path, fix=f"Use {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}")
     if kind in ("jsonl", "parquet"):
-        objects = read_objects(path) if kind == "jsonl" else _parquet(path)
-        first_object = next(objects, None) or _refuse_empty(path)
-        return Table(path, tuple(first_object[1]), chain([first_object], objects))
+        objects = list(read_objects(path) if kind == "jsonl" else _parquet(path)) or _refuse_empty(path)
+        return Table(path, tuple(dict.fromkeys(name for _, row in objects for name in row)), iter(objects))
     lines = _cells(path, kind)
     first = next(lines, None) or _refuse_empty(path)
     names = [name.strip() for name in first[1]]

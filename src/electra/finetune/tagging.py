@@ -30,6 +30,7 @@ from electra.interop.detection import cut
 if TYPE_CHECKING:
     from torch import Tensor
 
+DEFAULT = "default_label"  # in config.json of a saved model
 Scheme = Literal["words", "entities", "errors", "auto"]
 SCORES: dict[Scheme, tuple[str, ...]] = {
     "words": ("accuracy", "f1_macro"),
@@ -61,6 +62,13 @@ class TagTask(Task):
     def label_names(self) -> tuple[str, ...]:
         return self.labels
 
+    def configured(self, options: Mapping[str, Any]) -> TagTask:
+        if len(options.get("text_column") or ()) > 1:
+            raise ConfigError("the words stand in one column", where="--text-column", fix="Name that of the tags with --label-column")
+        configured = super().configured(options)
+        assert isinstance(configured, TagTask)
+        return configured
+
     def read(self, path: Path, labelled: bool = True) -> Split:
         absent = CORRECT if self.scheme == "errors" else OUTSIDE
         words = tuple(names[0] for names in self.texts)
@@ -82,7 +90,11 @@ class TagTask(Task):
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TagTask:
-        return replace(self, labels=labels, default=OUTSIDE if OUTSIDE in labels else labels[0])
+        default = config.get(DEFAULT, OUTSIDE)
+        return replace(self, labels=labels, default=default if default in labels else labels[0])
+
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {DEFAULT: self.default}
 
     def knows(self, example: Example) -> bool:
         return all(tag in self.labels for tag in example.gold)

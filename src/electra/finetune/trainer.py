@@ -70,6 +70,7 @@ class Progress:
     step: int = 0
     seconds: float = 0.0
     losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean training loss since the last entry)
+    since: list[float] = field(default_factory=list)  # the losses after the last entry: a stop does not change what is averaged
     epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, where asked for
     best_score: float | None = None  # of the best epoch so far, where the best is kept
 
@@ -118,6 +119,11 @@ def steps_of(job: Job) -> tuple[int, int]:
     return per_epoch, max(1, round(job.settings.epochs * per_epoch))
 
 
+def logged_every(total: int) -> int:
+    """Steps that a log line averages over: the same whatever is saved or stopped in between."""
+    return max(10, total // LOGS)
+
+
 def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progress]:
     """Train to the end, from the newest checkpoint of this seed if there is one."""
     settings = job.settings
@@ -130,7 +136,7 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
     per_epoch, total = steps_of(job)
     lengths = job.train.lengths()
     order: list[npt.NDArray[np.int64]] = []
-    losses: list[Tensor] = []
+    losses = list(torch.tensor(progress.since).to(job.device))
     started = time.monotonic() - progress.seconds
     model.train()
     for step in range(progress.step, total):
@@ -155,7 +161,7 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
         progress.step, progress.seconds = step + 1, time.monotonic() - started
         stopping = job.stop()
         saving = stopping or progress.step % settings.checkpoint_every == 0
-        if saving or progress.step % max(10, total // LOGS) == 0 or progress.step == total:
+        if progress.step % logged_every(total) == 0 or progress.step == total:
             _log(job, seed, progress, losses)
             losses.clear()
         ended = progress.step == total
@@ -168,6 +174,7 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
         elif settings.evaluate_every_epoch and progress.step % per_epoch == 0 and not ended:
             _evaluate_epoch(job, seed, model, progress, epoch)
         if saving and not ended:
+            progress.since = _numbers(losses, seed, progress.step)
             save_checkpoint(checkpoints, model, optimizer, progress, best)
         if stopping and not ended:
             raise Stopped
@@ -177,15 +184,22 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
 
 
 def _log(job: Job, seed: int, progress: Progress, losses: list[Tensor]) -> None:
-    """Record the mean loss since the last entry, and stop a run whose loss is not a number before it is saved."""
-    mean = float(torch.stack(losses).mean())
-    if not math.isfinite(mean):
-        fix = "Lower --learning-rate, or use --precision fp32"
-        raise RunFailed("the training loss is not a number", where=f"seed {seed}, step {progress.step}", fix=fix)
+    """Record the mean loss since the last entry."""
+    values = _numbers(losses, seed, progress.step)
+    mean = sum(values) / len(values)
     progress.losses.append((progress.step, mean))
     per_epoch, total = steps_of(job)
     rate = progress.step * job.settings.batch_size / max(progress.seconds, 1e-9)
     job.say(f"seed {seed}  epoch {progress.step / per_epoch:.2f}  step {progress.step}/{total}  loss {mean:.4f}  {rate:.0f} examples/s")
+
+
+def _numbers(losses: list[Tensor], seed: int, step: int) -> list[float]:
+    """The losses; a run where one is not a number stops before it is saved."""
+    values: list[float] = torch.stack(losses).tolist() if losses else []
+    if not all(map(math.isfinite, values)):
+        fix = "Lower --learning-rate, or use --precision fp32"
+        raise RunFailed("the training loss is not a number", where=f"seed {seed}, step {step}", fix=fix)
+    return values
 
 
 def _evaluate_epoch(job: Job, seed: int, model: FineTuned, progress: Progress, epoch: int) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,14 +53,16 @@ def write_model(
     card: Card,
     dtype: Dtype = "float32",
     values: Mapping[str, Any] = {},
+    further: Mapping[str, durable.Content] = {},
 ) -> None:
     """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it holds a model only.
 
     head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only), output).
     values: what config.json shall hold beside what follows from the encoder, the kind and the labels (`classifier_pooling`, ...).
+    further: files of ours that belong to these weights.
     """
     folder = Path(folder)
-    refuse_foreign_folder(folder)
+    refuse_foreign_folder(folder, further)
     config = encoder.config
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
@@ -73,20 +75,21 @@ def write_model(
     files: dict[str, durable.Content] = {
         "config.json": durable.to_json(settings),
         WEIGHTS: lambda path: write_weights(path, tensors),
-        **tokenizer_files(tokenizer, config.architecture, config.max_positions),
+        **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
+        **further,
         "README.md": render(replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])).encode(),
     }
     durable.commit_directory(folder, files)
     (folder / durable.MANIFEST).unlink()  # it served the commit; a folder to publish holds no file of ours
 
 
-def refuse_foreign_folder(folder: Path) -> None:
+def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
     """Writing a folder replaces it, so one that holds anything but a model is not ours to replace."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise ModelError("this is a file", where=folder, fix="Choose another --out")
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (*FILES, durable.MANIFEST))
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (*FILES, *further, durable.MANIFEST))
     if others:
         raise ModelError(f"the folder exists and holds other files ({', '.join(others[:3])})", where=folder, fix="Choose another --out")
 
@@ -131,11 +134,13 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return state.hexdigest()
 
 
-def tokenizer_files(tokenizer: Tokenizer, architecture: str, max_positions: int) -> dict[str, durable.Content]:
+def tokenizer_files(tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind) -> dict[str, durable.Content]:
     """The tokenizer's own files; the length and the inputs of this model are put into tokenizer_config.json."""
     files = tokenizer.files()
     settings: dict[str, Any] = json.loads(files["tokenizer_config.json"])
     settings["model_max_length"] = max_positions
+    if kind in ("classifier", "tagger", "reader"):
+        settings["split_special_tokens"] = True  # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
     if architecture == "modern":
         settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
     return {**files, "tokenizer_config.json": durable.to_json(settings)}

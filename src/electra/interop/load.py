@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ModelError
+from electra.errors import AbsentNetwork, ModelError
 from electra.interop import names, run_folder
 from electra.interop.configs import CLASSES, LOG_ODDS, FolderConfig, read_config
 from electra.interop.huggingface import WEIGHTS
@@ -166,7 +166,7 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
         return network
     has = NEEDS.get(present[0], "") if present else "an encoder without a head"
     name = CLASSES[described.encoder.architecture][present[0] if present else "encoder"]
-    raise ModelError(f"this is {has} ({name}), and {NEEDS[network]} is needed", where=folder, fix=f"Give the folder of {NEEDS[network]}")
+    raise AbsentNetwork(f"this is {has} ({name}), and {NEEDS[network]} is needed", where=folder, fix=f"Give the folder of {NEEDS[network]}")
 
 
 def _refuse_untied(described: FolderConfig, tensors: Mapping[str, Tensor], folder: Path) -> None:

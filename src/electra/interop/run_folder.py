@@ -17,7 +17,7 @@ from torch import Tensor
 from electra import durable
 from electra.config import read_toml
 from electra.data.tokenizer import Tokenizer
-from electra.errors import CheckpointError, ModelError, RunFolderError
+from electra.errors import AbsentNetwork, CheckpointError, ModelError, RunFolderError
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
 from electra.model.pair import Discriminator, Generator, Pair, build_pair, fold
@@ -57,7 +57,7 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     if network not in (*NETWORKS, "encoder"):
         raise ModelError(f"this is a pre-trained pair, and a fine-tuned {network} is needed", where=path, fix="Run electra finetune")
     if not is_run(path):
-        raise ModelError(f"there is no {network} in this folder", where=path, fix=f"Give one that has a folder {network}/")
+        raise AbsentNetwork(f"there is no {network} in this folder", where=path, fix=f"Give one that has a folder {network}/")
     return None
 
 
@@ -90,7 +90,9 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     record = read_toml(run / "run.toml")
     if kind not in present:
         objective = record.get("objective", {}).get("name", "unknown")
-        raise ModelError(f"this run has no {kind} (its objective is {objective})", where=run, fix=f"Give a run or folder that has a {kind}")
+        raise AbsentNetwork(
+            f"this run has no {kind} (its objective is {objective})", where=run, fix=f"Give a run or folder that has a {kind}"
+        )
     tokenizer = find_tokenizer(run)
     pair = _pair(run, present)
     _fill(pair, tensors, chosen)

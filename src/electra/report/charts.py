@@ -154,7 +154,7 @@ _KINDS: dict[str, Callable[..., None]] = {"lines": _lines, "categories": _catego
 
 def _known(one: Mapping[str, Any]) -> tuple[list[Any], list[float], list[float], list[float]]:
     """The points that have a value; where a point has no interval, its ends are the value itself."""
-    kept = [index for index, y in enumerate(one["y"]) if y is not None]
+    kept = [index for index, (x, y) in enumerate(zip(one["x"], one["y"], strict=True)) if x is not None and y is not None]
     y = [float(one["y"][index]) for index in kept]
     ends = [
         [value if one[end][index] is None else float(one[end][index]) for index, value in zip(kept, y, strict=True)] if one[end] else []
@@ -169,7 +169,7 @@ def _set_ranges(axes: Axes, figure: Mapping[str, Any]) -> None:
     categories = figure["kind"] == "categories"
     plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
     axes.xaxis.set_major_formatter(plain)
-    whole = not categories and all(float(x).is_integer() for one in figure["series"] for x in one["x"])
+    whole = not categories and all(float(x).is_integer() for one in figure["series"] for x in one["x"] if x is not None)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=whole))
     if figure["x_range"]:
         axes.set_xlim(*figure["x_range"])

@@ -182,7 +182,7 @@ def _read_metrics(path: Path, notes: list[str]) -> tuple[tuple[Point, ...], tupl
         kind, step = row.get("kind"), row["step"]
         if kind == "event":
             events.append(Event(step, str(row.get("event", "event")), str(row.get("message") or "")))
-        elif kind in points:
+        elif isinstance(kind, str) and kind in points:
             for other, kept in points.items():
                 while kept and (kept[-1].step > step or (other == kind and kept[-1].step == step)):
                     kept.pop()

@@ -259,7 +259,8 @@ def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], st
         labels = dict.fromkeys(arm["series"] for arm in study["arms"].values() if arm["at"] is not None)
         series = []
         for label in labels:
-            members = sorted((at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label)
+            of_label = [(at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label]
+            members = sorted(of_label, key=lambda member: member[0])
             series.append(_series(label or metric_title(results, metric), members))
         ends = min(placed.values()), max(placed.values())
         series += [

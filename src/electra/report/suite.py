@@ -149,7 +149,8 @@ def _beside(record: Mapping[str, Any], group: Group) -> Table | None:
     for model in record["models"]:
         rows.append((model["name"], *(Points(_median(row["scores"][model["name"]])) for row in shown)))
     for column in record["published"]:
-        theirs = [(Points if row["comparable"] else Incomparable)(row["published"].get(column["title"])) for row in shown]
+        other = column.get("other_examples", False)
+        theirs = [(Points if row["comparable"] and not other else Incomparable)(row["published"].get(column["title"])) for row in shown]
         if any(cell.value is not None for cell in theirs):
             rows.append((column["title"], *theirs))
     return Table(("Model", *_short_names(shown)), rows, group.title) if shown else None

@@ -70,7 +70,7 @@ def write_all(folder: Path, drawn: Mapping[str, str]) -> None:
 def plain_text(label: str) -> str:
     """A name from a file as a label: short, printable, and never starting with '_', which would hide it from the legend."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
-    label = label if len(label) <= 36 else label[:33] + "..."
+    label = label if len(label) <= 36 else f"{label[:16]}...{label[-17:]}"  # names of runs differ at their ends
     return f" {label}" if label.startswith("_") else label
 
 

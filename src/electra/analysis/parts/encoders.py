@@ -13,6 +13,7 @@ from electra.analysis.parts.interface import ProbeDataError, Progress
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.origin import Origin
 from electra.analysis.parts.reading import Sentence
+from electra.errors import ModelError
 from electra.model import hidden
 from electra.model.hidden import Ints, Row, Vectors
 
@@ -33,6 +34,10 @@ class Named:
 def encoders_of(models: Sequence[Model], untrained: bool) -> list[Named]:
     """Each model's encoder; after them, where asked, one of the first model's shape with random weights: what the architecture and
     the tokenizer give without any training."""
+    if untrained and any(model.name == UNTRAINED for model in models):
+        raise ModelError(
+            f"a model cannot be named {UNTRAINED!r}: that is the column of random weights", fix="Give a link with another name"
+        )
     found = [Named(model.name, model.encoder, model.origin) for model in models]
     return [*found, Named(UNTRAINED, untrained_like(found[0].loaded))] if untrained else found
 

@@ -14,6 +14,7 @@ the page can be found in the file.
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import math
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from electra.data.folders import folders_below
+from electra.data.sources import COMPRESSIONS
 from electra.errors import ElectraError
 
 if TYPE_CHECKING:
@@ -137,7 +139,8 @@ def as_json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Input:
-    """Data that a probe looks for under --data. Of the `patterns` the first that matches any file counts, and all its matches."""
+    """Data that a probe looks for under --data. A file that is itself named there comes before folders; then of the `patterns` the first
+    that matches any file counts, and all its matches: each once, however many ways lead to it and whether or not it is compressed."""
 
     key: str
     what: str  # in words, for who has to provide it
@@ -145,10 +148,11 @@ class Input:
     required: bool = True
 
     def find(self, roots: Sequence[Path]) -> list[Path]:
-        for pattern in self.patterns:
-            found = [path for root in roots for path in _matches(root, pattern)]
-            if found:
-                return found
+        named = [root for root in roots if root.is_file()]
+        for among in (named, [root for root in roots if root not in named]):
+            for pattern in self.patterns:
+                if found := _once([path for root in among for path in _matches(root, pattern)]):
+                    return found
         return []
 
 
@@ -157,7 +161,22 @@ def _matches(root: Path, pattern: str) -> list[Path]:
         return [root] if PurePath(root.name).match(PurePath(pattern).name) else []
     folders = [root] if pattern.startswith("./") else folders_below(root)
     found = (folder / name for folder in folders for name in sorted(glob.glob(pattern, root_dir=folder)))
-    return sorted({path.resolve(): path for path in found if path.is_file()}.values())  # once, however many links lead to it
+    return sorted(path for path in found if path.is_file() and _ends_as(path.name, PurePath(pattern).name))
+
+
+def _ends_as(name: str, pattern: str) -> bool:
+    """Whether what a pattern's last * stands for is a compression ("dev.conllu*": dev.conllu.gz, and not dev.conllu~)."""
+    plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
+    return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
+
+
+def _once(paths: Sequence[Path]) -> list[Path]:
+    """Without a file's further names: other roots, links, a compressed copy beside it."""
+    by_name: dict[Path, Path] = {}
+    for path in sorted(paths, key=lambda path: path.suffix in COMPRESSIONS):
+        real = path.resolve()
+        by_name.setdefault(real.with_suffix("") if real.suffix in COMPRESSIONS else real, path)
+    return sorted(by_name.values())
 
 
 @dataclass(frozen=True)

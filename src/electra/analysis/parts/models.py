@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from electra import durable
 from electra.analysis.parts.interface import Network
 from electra.analysis.parts.origin import Origin, origin_of
-from electra.errors import ElectraError, ModelError
+from electra.errors import AbsentNetwork, ElectraError, ModelError
 from electra.interop.huggingface import WEIGHTS
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ class Model:
     device: torch.device | str = "cpu"
     _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)
     _digests: dict[str, str] = field(default_factory=dict, repr=False)
+    _absent: set[Network] = field(default_factory=set, repr=False)  # looked for, and not there
 
     def at(self, step: int) -> Model:
         """This model at one of its run's checkpoints."""
-        return replace(self, step=step, _loaded={}, _digests={})
+        return replace(self, step=step, _loaded={}, _digests={}, _absent=set())
 
     def network(self, kind: Network) -> Loaded:
         """The network, or one line that says what the source is instead."""
@@ -48,7 +50,8 @@ class Model:
         """The network, or None when this model has none."""
         try:
             return self.network(kind)
-        except ModelError:
+        except AbsentNetwork:
+            self._absent.add(kind)
             return None
 
     @property
@@ -76,15 +79,17 @@ class Model:
     def describe(self) -> dict[str, Any]:
         """For the record: what was measured."""
         networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
-        return {**self._identity(), "networks": networks}
+        return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
     def is_still(self, described: Mapping[str, Any]) -> bool:
-        """Whether it is what was described: the same name, training, and weights of the networks that were used."""
+        """Whether it is what was described: the same name, training and weights, and still without the networks that it lacked."""
         try:
             now = {kind: self._describe(kind) for kind in described["networks"]}
         except ElectraError:
             return False
-        return dict(described) == {**self._identity(), "networks": now}
+        absent = described.get("absent", [])
+        still = all(self.optional(kind) is None for kind in absent)
+        return still and dict(described) == {**self._identity(), "networks": now, "absent": absent}
 
     def _identity(self) -> dict[str, Any]:
         origin = self.origin
@@ -106,7 +111,7 @@ class Model:
 
 def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
     """Models named by their folders, with as much of the path before as tells them apart."""
-    parts = [Path(source.rstrip("/")).parts or (source,) for source in sources]
+    parts = [Path(os.path.abspath(source) if Path(source).name in ("", "..") else source).parts or (source,) for source in sources]
     names = [path[-1] for path in parts]
     for depth in range(2, max(map(len, parts), default=0) + 1):
         count = Counter(names)
