@@ -18,7 +18,7 @@ from electra.analysis.parts.interface import Estimate, ProbeDataError, Report
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.pairs import Accuracy, average, judge, read_paradigm
 from electra.analysis.parts.scoring import SCORERS
-from electra.errors import ConfigError, ModelError
+from electra.errors import AbsentNetwork, ConfigError, ModelError
 
 GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
 
@@ -54,7 +54,7 @@ class Standing(Model):
 
     def network(self, kind: str) -> Any:
         if kind not in self._loaded:
-            raise ModelError(f"no {kind}")
+            raise AbsentNetwork(f"no {kind}")
         return self._loaded[kind]
 
     @property

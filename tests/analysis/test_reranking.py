@@ -20,7 +20,7 @@ from electra.analysis.parts.bootstrap import halves
 from electra.analysis.parts.interface import ProbeDataError, Report
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.word_errors import word_errors
-from electra.errors import ConfigError, ModelError
+from electra.errors import AbsentNetwork, ConfigError
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
 
@@ -144,7 +144,7 @@ def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path
     class Masked(Model):
         def network(self, kind: Any) -> Any:
             if kind not in kept:
-                raise ModelError("no discriminator")
+                raise AbsentNetwork("no discriminator")
             return kept[kind]
 
     report = ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists)
@@ -197,7 +197,7 @@ def test_the_recogniser_is_its_own_mix_and_gains_are_measured_against_a_bonus(tm
 
 @pytest.mark.parametrize("option", ["sentences", "hypotheses"])
 def test_negative_limits_are_told(tmp_path: Path, lists: Path, option: str) -> None:
-    with pytest.raises(ConfigError, match=f"{option}: -1 is no number"):
+    with pytest.raises(ConfigError, match=f"{option}: must be at least 0, not -1"):
         ask([small.model(tmp_path)], lists, **{option: -1})
 
 

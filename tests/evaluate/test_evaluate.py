@@ -263,7 +263,7 @@ def test_two_models_never_share_a_folder() -> None:
     assert len({entrant.folder for entrant in entrants(["a/small", "b/small"], random_twin=True)}) == 3
 
 
-def test_a_seed_that_fails_is_told_though_others_are_done(
+def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
     whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:

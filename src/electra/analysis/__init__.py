@@ -24,7 +24,13 @@ from electra.errors import ConfigError, nearest
 OPTION = "--probe-option"
 INFINITE = float("inf")
 LIMITS = {  # of the options that several probes have by one name: the least and the most
-    **{"rows": (1, INFINITE), "length": (texts.SHORTEST + 2, INFINITE), "sentences": (0, INFINITE), "draws": (1, INFINITE)},
+    **{
+        "rows": (1, INFINITE),
+        "length": (texts.SHORTEST + 2, INFINITE),
+        "sentences": (0, INFINITE),
+        "hypotheses": (0, INFINITE),
+        "draws": (1, INFINITE),
+    },
     **{"bins": (1, INFINITE), "resamples": (0, INFINITE), "queries": (1, INFINITE), "fraction": (0.01, 1.0), "threshold": (0.0, 0.999)},
 }
 

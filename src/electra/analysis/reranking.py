@@ -21,7 +21,6 @@ from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import objects, sample
 from electra.analysis.parts.sentences import scores_of
-from electra.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,10 +51,6 @@ class Config:
     """The column of the recogniser's language model."""
     total: str = "score"
     """The column of the recogniser's total score."""
-
-    def __post_init__(self) -> None:
-        if self.hypotheses < 0:
-            raise ConfigError(f"{self.hypotheses} is no number of hypotheses", where="hypotheses", fix="Give a number, or 0 for all")
 
 
 @dataclass(frozen=True)
