@@ -24,7 +24,16 @@ stsb "$OUT/generator-size/arms/mlm/seed-1" "$OUT/stsb-small-mlm"
 .venv/bin/electra pretrain --store "$OUT/destore" --out "$OUT/de-mlm" --recipe budget-tiny --training.threads 1 --training.log-every 20 --evaluation.rows 512 --training.compile on --training.precision fp32 \
     --objective.name mlm --training.learning-rate 2e-3 --budget 119322878725325flops
 .venv/bin/electra evaluate "$OUT/de" "$OUT/de-mlm" --random-twin --seeds 3 --suite results/2026-11-22-suite/german.toml --data "$DATA" --data "$DATA/ged" --data "$DATA/ner" --out "$OUT/suite-german"
-# CoLA in full; RTE, MNLI, MRPC and STS-B are next in this file, and were not run
+# Korean
+.venv/bin/electra prepare "$DATA/corpora/kowiki.jsonl.zst" --out "$OUT/storeko" --vocab-size 4096
+korean() { .venv/bin/electra pretrain --store "$OUT/storeko" --recipe budget-tiny --training.threads 1 --training.log-every 20 --evaluation.rows 512 --training.compile on --training.precision fp32 "$@"; }
+korean --out "$OUT/ko" --budget 12Mtokens
+korean --out "$OUT/ko-mlm" --objective.name mlm --training.learning-rate 2e-3 --budget 85605148209971flops
+.venv/bin/electra evaluate "$OUT/ko" "$OUT/ko-mlm" --random-twin --seeds 3 --suite results/2026-11-22-suite/korean.toml --data "$DATA/tasks-ko" --out "$OUT/suite-korean"
+# Corrections and disfluencies as minimal pairs
+.venv/bin/python results/2026-11-22-suite/corrections.py "$DATA" "$OUT/corrections-data"
+.venv/bin/electra analyze "$OUT"/fourth-light/{rtd,mlm,rtd-2,mlm-2} --probe minimal_pairs --data "$OUT/corrections-data" --out "$OUT/corrections"
+# Whole training sets: --seeds 1 first, then 3
 suite --suite results/2026-11-22-suite/glue-whole.toml --data "$DATA/glue" --out "$OUT/suite-whole"
 # Electric beside RTD and MLM of equal FLOPs (seed 1 of ../2026-11-22-objectives, same store and recipe), as judges of sentences: scorers/
 .venv/bin/electra pretrain --store "$OUT/store2k" --recipe results/2026-11-22-objectives/recipe.toml --objective.name electric --objective.mask-fraction 0.5 \

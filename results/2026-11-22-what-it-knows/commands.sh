@@ -40,6 +40,9 @@ electra analyze "$OUT/de" --probe errors --probe-option language=de --probe-opti
 # matching-de (de-mlm: ../2026-11-22-suite/commands.sh): STS-B in German, with a first line "sentence1 sentence2 score" and tabs, as sts-b/dev.tsv
 electra analyze "$OUT/de" "$OUT/de-mlm" --probe matching --data "$OUT/sts-b-de" --out "$OUT/probes-de"
 
+# matching-ko (ko, ko-mlm: ../2026-11-22-suite/commands.sh)
+electra analyze "$OUT/ko" "$OUT/ko-mlm" --probe matching --data "$DATA/tasks-ko/korsts/dev.tsv.gz" --out "$OUT/probes-ko"
+
 # Over training
 over() { electra analyze "$1" --over-training --data "$DATA" --out "$OUT/over-$(basename "$1")" "${@:2}"; }
 over $rtd --probe errors --probe-option sentences=800 --probe-option resamples=100

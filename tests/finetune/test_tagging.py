@@ -104,7 +104,7 @@ def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
 
 def test_of_several_annotators_the_files_first_counts(tmp_path: Path) -> None:
     edit = "A 0 1|||R|||x|||REQUIRED|||-NONE-|||{}\n"
-    text = "S Al ran\n" + edit.format(1) + "\nS Al ran\n" + edit.format(10) + edit.format(0)
+    text = "S Al ran\n" + edit.format(10) + "\nS Al ran\n" + edit.format(10) + edit.format(2)
     assert [e.gold for e in read("ged", tmp_path / "a.m2", text)] == [("c", "c"), ("i", "c")]
 
 

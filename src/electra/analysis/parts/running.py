@@ -49,7 +49,7 @@ def run_probe(
     if _is_answer(path, asked, models):
         return Answered(path, kept=True, left_out=left_out)
     report = follow(probe, models[0], data, progress) if over_training else probe.run(models, data, progress)
-    report = replace(report, notes=[*report.notes, *_told_apart(models), *left_out])
+    report = replace(report, notes=[*report.notes, *_read_together(data), *_told_apart(models), *left_out])
     durable.commit_json(path, {**asked, "models": [model.describe() for model in models], **report.to_json()})
     return Answered(path, kept=False, left_out=left_out)
 
@@ -83,6 +83,12 @@ def _is_answer(path: Path, asked: Mapping[str, Any], models: Sequence[Model]) ->
         return False
     described = record.get("models", [])
     return len(described) == len(models) and all(model.is_still(was) for model, was in zip(models, described, strict=True))
+
+
+def _read_together(data: Data) -> list[str]:
+    """Where one input's files lie in several folders, which may not have been meant."""
+    folders = {key: sorted({path.parent.name for path in paths}) for key, paths in data.items()}
+    return [f"{key}: files of several folders are read together ({', '.join(names)})." for key, names in folders.items() if len(names) > 1]
 
 
 def _told_apart(models: Sequence[Model]) -> list[str]:
