@@ -176,6 +176,7 @@ def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: P
     rest, _ = process.communicate(timeout=120)
     assert process.returncode == 143 and "stopped; the same command continues from here" in rest
     assert statuses(read(tmp_path / "out"))["sst2"] == ["waiting"]
+    assert "waiting" in (tmp_path / "out" / PAGE).read_text()
 
 
 def test_side_by_side_the_numbers_are_those_of_one_after_the_other(

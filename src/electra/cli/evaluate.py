@@ -59,6 +59,7 @@ def run(arguments: Arguments) -> int:
     with StopRequest() as stop:
         record = evaluate(suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None)
     if record is None:
+        pages.write_page(arguments.out)  # what is done so far, as in evaluation.json
         return stop.exit_code
     failed = [f"{failure['task']} ({failure['model']})" for failure in record["failures"]]
     say(f"table: {arguments.out / 'evaluation.tsv'}")
