@@ -119,7 +119,16 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return dict(value) if origin is dict else value
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    raise ConfigError(f"{value!r} is not of type {getattr(kind, '__name__', kind)}", where=where)
+    sized = origin is tuple and Ellipsis not in choices
+    wanted = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+        tuple: f"a list of {len(choices)}" if sized else "a list",
+        dict: "a section",
+    }
+    raise ConfigError(f"{value!r} is not {wanted.get(origin or kind, f'of type {kind}')}", where=where)
 
 
 def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:

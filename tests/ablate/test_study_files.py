@@ -70,7 +70,7 @@ BAD = {
     "a section that is none": (STUDY.replace('objective.name = "mlm"', "objective = 3"), "arms.mlm.objective: a section is wanted, not 3"),
     "base that is none": (STUDY + "\n[base]\ntraining = 3", "base.training: a section is wanted, not 3"),
     "own baseline is no arm": (STUDY + "baseline = 'mln'", "arms.rtd.baseline: 'mln' is not one of the arms. Did you mean 'mlm'?"),
-    "wrong type": (STUDY + "at = 'wide'", "arms.rtd.at: 'wide' is not of type float"),
+    "wrong type": (STUDY + "at = 'wide'", "arms.rtd.at: 'wide' is not a number"),
 }
 
 

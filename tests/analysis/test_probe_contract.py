@@ -149,7 +149,7 @@ def test_options_reach_the_probes_that_have_them() -> None:
         (["resample=7"], "no such option.*resamples"),
         (["resamples"], "not key=value"),
         (["bias.rows=3"], "not among the chosen probes"),
-        (["resamples=many"], "not of type int"),
+        (["resamples=many"], "not a whole number"),
         (["combine=longest"], "not one of"),
     ],
 )

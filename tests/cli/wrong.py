@@ -11,7 +11,9 @@ from pathlib import Path
 
 import driven
 
+from electra.cli.main import main
 from electra.errors import (
+    AbsentNetwork,
     CheckpointError,
     ConfigError,
     CorpusError,
@@ -123,6 +125,12 @@ def without(p: Place, name: str) -> Path:
     return store
 
 
+def discriminator_alone(p: Place) -> str:
+    out = p.folder / "alone"
+    assert main(["export", str(p.run), "--network", "discriminator", "--out", str(out)]) == 0
+    return str(out)
+
+
 def other_model(p: Place) -> str:
     """The finished run, with a tokenizer whose vocabulary is in another order."""
     run = p.copy(p.run)
@@ -213,11 +221,11 @@ RECIPES = [
         r"Did you mean 'mask_fraction'",
         lambda p: recipe(p, '[objective]\nname = "rtd"\nmask_fractio = 0.1'),
     ),
-    Case("wrong type", ConfigError, r"training\.steps: 'many' is not of type int", lambda p: recipe(p, '[training]\nsteps = "many"')),
+    Case("wrong type", ConfigError, r"training\.steps: 'many' is not a whole number", lambda p: recipe(p, '[training]\nsteps = "many"')),
     Case(
         "wrong objective type",
         ConfigError,
-        r"mask_fraction: 'x' is not of type float",
+        r"mask_fraction: 'x' is not a number",
         lambda p: recipe(p, '[objective]\nmask_fraction = "x"'),
     ),
     Case("unknown choice", ConfigError, r"'lineer' is not one of.*'linear'", lambda p: recipe(p, '[training]\nschedule = "lineer"')),
@@ -300,6 +308,9 @@ MODELS = [
     Case("no such checkpoint", CheckpointError, r"no checkpoint of step 7\. There are: 2, 4", lambda p: export(p, p.run, "--step", "7")),
     Case("damaged checkpoint", CheckpointError, r"damaged: model\.safetensors", lambda p: export(p, damaged_run(p, 4), "--step", "4")),
     Case("no run", RunFolderError, r"gone: no such run folder", lambda p: ["report", str(p.folder / "gone")]),
+    Case(
+        "the other network", AbsentNetwork, r"and a generator .* is needed|no generator", lambda p: ["show", discriminator_alone(p), "text"]
+    ),
     Case("nothing to verify", ModelError, r"nothing here that can be verified", lambda p: ["verify", str(Path(p.file("void/x")).parent)]),
 ]
 

@@ -17,14 +17,14 @@ from electra.training.recipe import Recipe, make_recipe
     [
         ({"training": {"learnin_rate": 1}}, "training.learnin_rate: no such key. Did you mean 'learning_rate'?"),
         ({"trainin": {}}, "trainin: no such key. Did you mean 'training'?"),
-        ({"training": {"steps": "many"}}, "training.steps: 'many' is not of type int"),
-        ({"training": {"steps": True}}, "training.steps: True is not of type int"),
+        ({"training": {"steps": "many"}}, "training.steps: 'many' is not a whole number"),
+        ({"training": {"steps": True}}, "training.steps: True is not a whole number"),
         ({"training": {"schedule": "lineer"}}, "training.schedule: 'lineer' is not one of 'linear', 'reference'. Did you mean 'linear'?"),
         ({"training": 3}, "training: a section is wanted, not 3"),
         ({"training": {"batch_size": 0}}, "training.batch_size: must be at least 1, not 0"),
         ({"training": {"warmup": 1.5}}, "training.warmup: must be a share from 0 to below 1, not 1.5"),
         ({"data": {"heldout": 0.0}}, "data.heldout: must lie between 0 and 1, not 0.0"),
-        ({"training": {"betas": [0.9]}}, "training.betas: [0.9] is not of type tuple"),
+        ({"training": {"betas": [0.9]}}, "training.betas: [0.9] is not a list of 2"),
     ],
 )
 def test_what_is_wrong_is_said(sections: dict[str, object], said: str) -> None:

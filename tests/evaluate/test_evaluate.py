@@ -39,6 +39,7 @@ task = "sst2"
 title = "SST-2 once more"
 folders = ["nowhere", "sst-2"]
 metrics = ["accuracy"]
+settings = { text_column = "sentence" }
 
 [[task]]
 name = "rte"

@@ -87,6 +87,9 @@ def test_more_seeds_are_added_to_a_finished_folder_and_a_damaged_one_is_done_aga
     assert any("dev.tsv has" in line and "doing seed 0 again" in line for line in lines)
     assert (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes() == before
     assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
+    third = finetune(str(electra_folder), replace(settings, ensemble=True, seeds=2), lines.append)
+    fewer = finetune(str(electra_folder), settings, lines.append)  # what is finished stays in the summary and in the ensemble
+    assert third is not None and fewer == third and "ensemble_eval_accuracy" in fewer and fewer["seeds"] == [0, 1]
 
 
 def test_another_fine_tuning_is_refused_naming_what_differs(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
@@ -99,6 +102,7 @@ def test_another_fine_tuning_is_refused_naming_what_differs(electra_folder: Path
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(RunFolderError, match=r"holds files that are not a fine-tuning \(thesis.tex"):
         finetune(str(electra_folder), replace(settings, out=tmp_path / "full"), lambda line: None)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
 
 
 def test_a_folder_in_use_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:

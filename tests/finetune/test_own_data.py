@@ -94,6 +94,14 @@ def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) ->
     assert isinstance(glue, SequenceTask) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
 
 
+def test_empty_texts_are_counted(electra_folder: Path, tmp_path: Path) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
+    with open(data / "train.tsv", "a") as file:
+        file.write("   \t1\n")
+    chosen = toy_task.settings(tmp_path / "out", data, "sst2")
+    assert "train: 1 texts are empty, and used" in read_dataset(chosen, choose_task(chosen)).notes
+
+
 def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
     for name in ("eval", "test"):
@@ -111,6 +119,9 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(electra_folde
     theirs = transformers_logits(tmp_path / "out" / "model", [example.texts for example in predictions.examples]).softmax(-1)
     np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-6)
     assert isinstance(json.loads(predictions.to_json())[0]["p(positive)"], float)
+    assert main(["predict", str(tmp_path / "out"), str(tmp_path / "odd.tsv"), "--out", str(tmp_path / "said.csv")]) == 0
+    with open(tmp_path / "said.csv", newline="") as file:
+        assert list(csv.DictReader(file)) == [dict(zip(*predictions.rows(), strict=True))]
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
     assert len(predict(str(tmp_path / "out"), tmp_path / "answered.tsv").values) == 1
     with pytest.raises(ConfigError, match="--text-column: 2 columns, and this model reads 1"):

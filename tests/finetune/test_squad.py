@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -22,7 +23,7 @@ from toy_questions import squad
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, ElectraError, TaskError
+from electra.errors import ConfigError, ElectraError, ModelError, TaskError
 from electra.finetune.context_windows import Arrangement, Context, best_window, cut
 from electra.finetune.dataset import choose_task, read_dataset
 from electra.finetune.features import NO_TARGET, Batch, Tokens, collate, epoch_order
@@ -451,6 +452,9 @@ def test_the_joint_reader_learns_and_is_found_again(electra_folder: Path, squad2
     rows = [tuple(line.split("\t")) for line in (out / "seeds/seed-0/dev.tsv").read_text().splitlines()]
     assert predict(str(out), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
     check_threshold(out, squad2_folder / "dev-v1.json")
+    alone = shutil.copytree(out / "model", tmp_path / "alone")
+    with pytest.raises(ModelError, match=r"head.safetensors is here, and not the finetune.json"):
+        predict(str(alone), squad2_folder / "dev-v1.json")
 
 
 def check_threshold(out: Path, dev: Path) -> None:

@@ -17,7 +17,8 @@ class Arguments:
     file: Positional[Path]
     """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions also SQuAD's JSON."""
     out: Path | None = None
-    """Where to write the predictions: tsv, or JSON where the name ends so; of questions the official scorers' file (none: the terminal)."""
+    """Where to write the predictions: tsv, or csv or JSON where the name ends so; JSON of questions is the official scorers' file (none:
+    the terminal)."""
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual names)."""
     columns: tuple[str, ...] = ()
@@ -32,11 +33,12 @@ def run(arguments: Arguments) -> int:
 
     from electra.durable import commit_file
     from electra.finetune.predict import predict
-    from electra.finetune.tables import format_tsv
+    from electra.finetune.tables import format_csv, format_tsv
 
     predictions = predict(arguments.model, arguments.file, arguments.text_column, arguments.columns, arguments.device, arguments.threshold)
     rows = predictions.rows()
-    content = predictions.to_json() if arguments.out is not None and arguments.out.suffix == ".json" else format_tsv(rows)
+    ending = arguments.out.suffix if arguments.out else ""
+    content = predictions.to_json() if ending == ".json" else format_csv(rows) if ending == ".csv" else format_tsv(rows)
     if arguments.out is None:
         sys.stdout.write(content.decode())
     else:

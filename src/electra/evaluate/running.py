@@ -79,6 +79,7 @@ def evaluate(
         fix = "Give the folder that holds theirs, each in a folder of its name"
         raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
+    refuse_strangers(out, RECORD, "an evaluation")  # before a lock is left in a folder of other things
     with durable.lock(out):
         known = refuse_changes(out, plan)
         measured = Measured(Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs})
@@ -115,6 +116,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
     for entry in suite.task:
         task = load_task(entry.task)
         settings = {**entry.settings, **options.settings}
+        settings |= {name: [settings[name]] for name in ("text_column", "columns") if isinstance(settings.get(name), str)}
         reserved = sorted(OWN & settings.keys())
         if reserved:
             raise ConfigError(
@@ -187,7 +189,6 @@ def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Models and tasks may be added to a folder or left out; those it has already must be what they were. Returns the plan with all that
     the folder has ever held: what is left out now is not forgotten."""
     path = out / RECORD
-    refuse_strangers(out, RECORD, "an evaluation")
     if not path.exists():
         return dict(plan)
     record = durable.read_json(path, RunFolderError, fix="Choose another --out")

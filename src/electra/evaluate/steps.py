@@ -130,7 +130,11 @@ def side_by_side(steps: Sequence[Step], jobs: int, say: Say, stop: Stop) -> Iter
     cores = machine.cores()
     given = (lines, stopping, max(1, cores // jobs), os.getpid())
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare, initargs=given) as pool:
-        steps_of: dict[Future[Outcome], Step] = {pool.submit(_carry_out, step): step for step in steps}
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the workers begin with it; until _prepare a Ctrl-C would end them
+        try:
+            steps_of: dict[Future[Outcome], Step] = {pool.submit(_carry_out, step): step for step in steps}
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         left = set(steps_of)
         try:
             while left:
@@ -141,6 +145,9 @@ def side_by_side(steps: Sequence[Step], jobs: int, say: Say, stop: Stop) -> Iter
                 if stop():
                     stopping.set()
         except BrokenProcessPool:
+            if stop():
+                yield steps[-1], Outcome(stopped=True)
+                return
             raise RunFailed(
                 "a process was killed", where="electra evaluate", fix="For want of memory? Give fewer --jobs; the same command continues"
             ) from None

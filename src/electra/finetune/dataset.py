@@ -40,6 +40,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     splits = {split: task.read(path, labelled=split in ("train", "dev")) for split, path in paths.items()}
     notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in splits.items() if found.dropped]
     notes += [f"{split}: {note}" for split, found in splits.items() for note in found.notes]
+    empty = {split: sum(not "".join(example.texts).strip() for example in found.examples) for split, found in splits.items()}
+    notes += [f"{split}: {count} texts are empty, and used" for split, count in empty.items() if count]
     train = splits["train"].examples
     unfitted, task = task, task.fit(train)
     if "dev" in splits:

@@ -97,8 +97,13 @@ def _correlation(compute: Callable[[], float], predicted: Array, gold: Array) ->
     return Score(value) if math.isfinite(value) else Score(None, "not finite")
 
 
+def mae(predicted: Array, gold: Array) -> Score:
+    """Mean absolute error, in the data's unit."""
+    return Score(float(np.abs(predicted - gold).mean()))
+
+
 METRICS: dict[str, Callable[[Array, Array], Score]] = {
-    metric.__name__: metric for metric in (accuracy, f1, f1_macro, f1_micro, matthews_correlation, pearson, spearmanr)
+    metric.__name__: metric for metric in (accuracy, f1, f1_macro, f1_micro, mae, matthews_correlation, pearson, spearmanr)
 }
 
 

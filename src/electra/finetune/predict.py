@@ -87,6 +87,9 @@ def predict(  # noqa: PLR0917
 
 def _task_of(loaded: Loaded, record: dict[str, Any] | None) -> tuple[Task, int]:
     """Labels from the model; columns and length as it was trained, or the usual names where that is not known."""
+    if not record and (Path(loaded.folder) / HEAD).is_file():
+        fix = "Give the fine-tuning's folder, or copy that file to the folder above this one"
+        raise ModelError(f"{HEAD} is here, and not the {RECORD} that says what it is", where=loaded.folder, fix=fix)
     if not record and loaded.kind not in USUAL:
         what = f"this is {NEEDS.get(loaded.kind, 'an encoder without a head')}, and a fine-tuned classifier, tagger or reader is needed"
         raise ModelError(what, where=loaded.folder, fix="Run electra finetune")

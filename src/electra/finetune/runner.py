@@ -62,6 +62,7 @@ def finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] 
     loaded = load(Path(model) / "model" if (Path(model) / RECORD).is_file() else model, "encoder")
     settings = resolve(settings, dataset, loaded.config)
     job, notes = prepare(settings, dataset, loaded, say, stop)
+    refuse_strangers(settings.out, RECORD, "a fine-tuning")  # before a lock is left in a folder of other things
     with durable.lock(settings.out):
         record = make_record(model, job, dataset, loaded)
         refuse_changes(settings.out, record)
@@ -71,15 +72,13 @@ def finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool] 
         for note in (describe_job(model, job), *notes):
             job.say(note)
         try:
-            finished = [run_seed(job, seed) for seed in range(settings.seed, settings.seed + settings.seeds)]
+            finished = [run_seed(job, seed) for seed in seeds_of(settings)]
         except Stopped:
             job.say("stopped; the same command continues from here")
             return None
         results = summarise(model, job, dataset, finished, notes)
-        if settings.ensemble:
+        if settings.ensemble or (settings.out / "ensemble").exists():  # an earlier one is of fewer seeds
             results |= ensemble(job, finished)
-        elif (earlier := settings.out / "ensemble").exists():  # of fewer seeds
-            durable.remove_directory(earlier)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(job, loaded, chosen, results)
         durable.commit_json(settings.out / RESULTS, results)
@@ -155,7 +154,6 @@ def environment(job: Job) -> dict[str, Any]:
 def refuse_changes(out: Path, record: dict[str, Any]) -> None:
     """A folder goes on with the settings, data and model it began with, or not at all."""
     path = out / RECORD
-    refuse_strangers(out, RECORD, "a fine-tuning")
     if not path.exists():
         return
     old, new = durable.read_json(path, RunFolderError), json.loads(json.dumps(record))
@@ -186,6 +184,12 @@ def describe_job(model: str, job: Job) -> str:
     )
 
 
+def seeds_of(settings: Settings) -> list[int]:
+    """Those asked for, and those that an earlier command has finished here: none is left out of the summary."""
+    earlier = [int(path.name.removeprefix("seed-")) for path in (settings.out / "seeds").glob("seed-*") if path.name[5:].isdecimal()]
+    return sorted({*range(settings.seed, settings.seed + settings.seeds), *earlier})
+
+
 def run_seed(job: Job, seed: int) -> Finished:
     """One seed from wherever it stands: finished, interrupted or not begun."""
     out = job.settings.out
@@ -199,7 +203,9 @@ def run_seed(job: Job, seed: int) -> Finished:
     model, progress = train_seed(job, seed, checkpoints)
     dev = evaluate(job, model, job.dev, job.dev_examples)
     others = {split: evaluate(job, model, *found) for split, found in job.others.items()}
-    job.say(f"seed {seed}  dev: {describe(dev.scores)}")
+    for split, evaluation in {"dev": dev, **others}.items():
+        if evaluation.scores:
+            job.say(f"seed {seed}  {split}: {describe(evaluation.scores)}")
     results = {
         "seed": seed,
         "steps": progress.step,
@@ -317,7 +323,7 @@ def save_model(job: Job, loaded: Loaded, chosen: Finished, results: dict[str, An
         kind=job.task.head if whole else "encoder",
         training={"task": name, "examples": results["train_samples"], "epochs": settings.epochs, "seed": chosen.seed},
         metrics={metric: value for metric in job.task.metrics if (value := chosen.results["eval"][metric]) is not None},
-        measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seeds)",
+        measured_on=f"the dev set of {name} ({results['eval_samples']} examples; the {settings.keep} of {count} seed{'s'[: count > 1]})",
     )
     head = {name: value.detach().cpu().contiguous() for name, value in model.head.state_dict().items()}
     write_model(

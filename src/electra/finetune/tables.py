@@ -79,7 +79,9 @@ def find_split(folder: Path, split: str, preferred: Sequence[str] = (), formats:
     best = ranked[min(ranked)] if ranked else []
     if len(best) > 1:
         listed = ", ".join(path.name for path in best)
-        raise TaskError(f"more than one {split} file ({listed})", where=folder, fix="Name one by option")
+        raise TaskError(
+            f"more than one {split} file ({listed})", where=folder, fix=f"Name one: --{'data' if split == 'train' else split} FILE"
+        )
     return best[0] if best else None
 
 
@@ -188,3 +190,10 @@ def _named(table: Table, lines: Iterator[tuple[int, list[str]]], drop_malformed:
 def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
     """Rows of cells as an unquoted tsv; tabs and line ends inside a cell become spaces."""
     return "".join("\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows).encode()
+
+
+def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
+    """Rows of cells as RFC 4180 has them."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

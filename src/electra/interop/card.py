@@ -20,8 +20,9 @@ from electra.interop.source import could_be_hub_name
 USES = {
     "discriminator": "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune.",
     "generator": "It is the small masked language model that made the replacements; it fills `[MASK]`.",
-    "classifier": "It is a pre-trained encoder fine-tuned to classify text.",
-    "tagger": "It is a pre-trained encoder fine-tuned to label the words of a text.",
+    "classifier": "It is a pre-trained encoder fine-tuned to give a text, or a pair of texts, a label or a number.",
+    "tagger": "It is a pre-trained encoder fine-tuned to label the words of a text: a word's label is that of its first piece "
+    '(in a pipeline: aggregation_strategy="first").',
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
 EXAMPLE = 'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits'

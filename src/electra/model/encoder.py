@@ -41,14 +41,19 @@ class Encoder(nn.Module, ABC):
         return self.config.num_layers if parts[0] == "final_norm" else 0
 
 
+def _table(rows: int, width: int) -> nn.Embedding:
+    """Without values: they are loaded or drawn afterwards; torch's own draw takes seconds on the meta device (it imports a compiler)."""
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+
+
 class Embeddings(nn.Module):
     """Words, positions and token types, summed and normalised: all of size E, all shared with the generator by default."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.words: nn.Embedding | DisentangledTable = nn.Embedding(config.vocab_size, config.embedding_size)
-        self.positions = nn.Embedding(config.max_positions, config.embedding_size)
-        self.token_types = nn.Embedding(config.num_token_types, config.embedding_size)
+        self.words: nn.Embedding | DisentangledTable = _table(config.vocab_size, config.embedding_size)
+        self.positions = _table(config.max_positions, config.embedding_size)
+        self.token_types = _table(config.num_token_types, config.embedding_size)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)
 
     def forward(

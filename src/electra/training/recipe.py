@@ -21,7 +21,7 @@ class ModelSection:
     layers: int | None = None
     """Layers of the discriminator (none: the size's)."""
     hidden_size: int | None = None
-    """Width of the discriminator: a multiple of 64, the width of a head (none: the size's)."""
+    """Width of the discriminator (none: the size's). Heads are 64 wide: of other widths as many as fit, one at least."""
     encoder: Literal["electra", "modern"] = "electra"
     """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as ModernBERT."""
     generator_width: float | None = None
