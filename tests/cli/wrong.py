@@ -125,9 +125,9 @@ def without(p: Place, name: str) -> Path:
     return store
 
 
-def discriminator_alone(p: Place) -> str:
+def generator_alone(p: Place) -> str:
     out = p.folder / "alone"
-    assert main(["export", str(p.run), "--network", "discriminator", "--out", str(out)]) == 0
+    assert main(["export", str(p.run), "--network", "generator", "--out", str(out)]) == 0
     return str(out)
 
 
@@ -308,9 +308,7 @@ MODELS = [
     Case("no such checkpoint", CheckpointError, r"no checkpoint of step 7\. There are: 2, 4", lambda p: export(p, p.run, "--step", "7")),
     Case("damaged checkpoint", CheckpointError, r"damaged: model\.safetensors", lambda p: export(p, damaged_run(p, 4), "--step", "4")),
     Case("no run", RunFolderError, r"gone: no such run folder", lambda p: ["report", str(p.folder / "gone")]),
-    Case(
-        "the other network", AbsentNetwork, r"and a generator .* is needed|no generator", lambda p: ["show", discriminator_alone(p), "text"]
-    ),
+    Case("the other network", AbsentNetwork, r"and a discriminator is needed", lambda p: ["detect", generator_alone(p), "text"]),
     Case("nothing to verify", ModelError, r"nothing here that can be verified", lambda p: ["verify", str(Path(p.file("void/x")).parent)]),
 ]
 
