@@ -9,6 +9,7 @@ suite "$OUT/fourth-light/rtd-2" "$OUT/fourth-light/mlm-2" --suite results/2026-1
 suite --suite tagging --data "$DATA" --out "$OUT/suite-tagging" --option limit_train=3000 # the last part with --jobs 2
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad" --option limit_train=3000 # links to SQuAD 1.1's files alone
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad-whole" --seeds 1 # all of them: 15 minutes a model on one core
+suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad-128" --seeds 1 --option max_length=128 --option stride=64 # rtd and mlm were run
 suite --suite squad --data "$OUT/squad-2.0" --out "$OUT/suite-squad2" --option limit_train=3000 # links to train-v1.1-sample and dev-v2.0-articles-a, -b
 suite --suite superglue-mini --data "$OUT/boolq-alone" --out "$OUT/suite-superglue" # a link to glue/boolq
 suite --suite sentences --data "$DATA" --data "$DATA/classification" --data "$DATA/intents" --out "$OUT/suite-sentences" --option limit_train=1000
@@ -33,7 +34,7 @@ korean --out "$OUT/ko-mlm" --objective.name mlm --training.learning-rate 2e-3 --
 # Corrections and disfluencies as minimal pairs
 .venv/bin/python results/2026-11-22-suite/corrections.py "$DATA" "$OUT/corrections-data"
 .venv/bin/electra analyze "$OUT"/fourth-light/{rtd,mlm,rtd-2,mlm-2} --probe minimal_pairs --data "$OUT/corrections-data" --out "$OUT/corrections"
-# Whole training sets: --seeds 1 first, then 3
+# Whole training sets: CoLA and STS-B (untrained: one seed) were run, one seed of RTE
 suite --suite results/2026-11-22-suite/glue-whole.toml --data "$DATA/glue" --out "$OUT/suite-whole"
 # Electric beside RTD and MLM of equal FLOPs (seed 1 of ../2026-11-22-objectives, same store and recipe), as judges of sentences: scorers/
 .venv/bin/electra pretrain --store "$OUT/store2k" --recipe results/2026-11-22-objectives/recipe.toml --objective.name electric --objective.mask-fraction 0.5 \
