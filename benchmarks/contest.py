@@ -1,6 +1,8 @@
-"""Contenders side by side: each run is a process of its own, contenders take turns, medians and ratios are what is told.
+"""Contenders side by side: each run is a process of its own, contenders take turns, medians and ratios are
+what is told.
 
-A contender is a command whose last line of output is a JSON object. On a busy machine absolute figures swing; turns make the ratios fair.
+A contender is a command whose last line of output is a JSON object. On a busy machine absolute figures swing;
+turns make the ratios fair.
 """
 
 from __future__ import annotations
@@ -35,12 +37,18 @@ def electra(*arguments: object) -> list[str]:
 def options(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds, help="turns of each contender")
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where the JSON and the figure go")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/bench"), help="where the JSON and the figure go"
+    )
     return parser
 
 
-def hold(name: str, contenders: list[Contender], *, rounds: int, out: Path, rate: str, unit: str, baseline: str) -> dict[str, Any]:
-    """Let all contenders have their turns; print the table; write OUT/NAME.json and OUT/NAME.svg. `rate`: the key that is compared."""
+def hold(
+    name: str, contenders: list[Contender], *, rounds: int, out: Path, rate: str, unit: str, baseline: str
+) -> dict[str, Any]:
+    """Let all contenders have their turns; print the table; write OUT/NAME.json and OUT/NAME.svg. `rate`: the
+    key that is compared.
+    """
     found: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
     for turn in range(rounds):
         for contender in contenders:
@@ -56,8 +64,19 @@ def hold(name: str, contenders: list[Contender], *, rounds: int, out: Path, rate
         rates = [turn[rate] for turn in turns]
         ratios = [turn[rate] / base[rate] for turn, base in zip(turns, found[baseline], strict=True)]
         rows[contender] = {"median": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
-        rows[contender] |= {"ratio": round(statistics.median(ratios), 2), "ratios": [round(ratio, 2) for ratio in ratios], "turns": turns}
-    result = {"name": name, "unit": unit, "baseline": baseline, "rounds": rounds, "platform": platform.platform(), "contenders": rows}
+        rows[contender] |= {
+            "ratio": round(statistics.median(ratios), 2),
+            "ratios": [round(ratio, 2) for ratio in ratios],
+            "turns": turns,
+        }
+    result = {
+        "name": name,
+        "unit": unit,
+        "baseline": baseline,
+        "rounds": rounds,
+        "platform": platform.platform(),
+        "contenders": rows,
+    }
     print(f"{'':36}{unit:>14}{'spread':>20}{'ratio':>8}  ({baseline} = 1)")
     for contender, row in rows.items():
         spread = f"{row['lowest']:,.0f}-{row['highest']:,.0f}"

@@ -1,14 +1,18 @@
-"""What a training token costs, against model size, length, batch and vocabulary: measured on a grid, and a law of five terms.
+"""What a training token costs, against model size, length, batch and vocabulary: measured on a grid, and a
+law of five terms.
 
-    python benchmarks/cost_law.py [--seconds 2] [--recipe budget-tiny] [--sizes tiny mini small] [--out runs/bench]
+    python benchmarks/cost_law.py [--seconds 2] [--recipe budget-tiny] [--sizes tiny mini small] [--out
+    runs/bench]
 
-    seconds per token = c0 + c1 x FLOPs in layers and heads + c2 x FLOPs in the vocabulary layer + c3 x attention weights
+    seconds per token = c0 + c1 x FLOPs in layers and heads + c2 x FLOPs in the vocabulary layer + c3 x
+    attention weights
                       + c4 x parameters / tokens in a batch
 
-FLOPs are those of forward and backward, without dense lookups (model/flops.py); attention weights are layers x heads x length, which
-are passed over many times for few FLOPs; the last term is the optimizer's. The
-coefficients are fitted by non-negative least squares on relative errors. One thread; processor seconds are counted, not those of the
-clock, so other work on the machine disturbs less. One setting is varied at a time around a centre. Writes cost-law.json and cost-law.svg.
+FLOPs are those of forward and backward, without dense lookups (model/flops.py); attention weights are layers
+x heads x length, which are passed over many times for few FLOPs; the last term is the optimizer's. The
+coefficients are fitted by non-negative least squares on relative errors. One thread; processor seconds are
+counted, not those of the clock, so other work on the machine disturbs less. One setting is varied at a time
+around a centre. Writes cost-law.json and cost-law.svg.
 """
 
 from __future__ import annotations
@@ -34,7 +38,13 @@ from electra.training.recipe import make_recipe
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
-TERMS = ("each token", "each FLOP in layers", "each FLOP in the vocabulary layer", "each attention weight", "each parameter, once a batch")
+TERMS = (
+    "each token",
+    "each FLOP in layers",
+    "each FLOP in the vocabulary layer",
+    "each attention weight",
+    "each parameter, once a batch",
+)
 
 
 @dataclass(frozen=True)
@@ -48,20 +58,35 @@ class Point:
 def grid(sizes: list[str]) -> list[Point]:
     centre = Point(sizes[0])
     points = [Point(size) for size in sizes]
-    points += [replace(centre, length=length, batch=centre.batch * centre.length // length) for length in (64, 256, 512)]
+    points += [
+        replace(centre, length=length, batch=centre.batch * centre.length // length)
+        for length in (64, 256, 512)
+    ]
     points += [replace(centre, batch=batch) for batch in (4, 64)]
     return points + [replace(centre, vocabulary=vocabulary) for vocabulary in (2048, 30522)]
 
 
 def build(point: Point, recipe: str) -> Run:
-    settings = {"length": point.length, "batch_size": point.batch, "steps": 1 << 30, "budget": None, "log_every": 1 << 30, "threads": 1}
-    sections = merge(read_toml(find_recipe(recipe)), {"model": {"size": point.size}, "training": {**settings, "device": "cpu"}})
+    settings = {
+        "length": point.length,
+        "batch_size": point.batch,
+        "steps": 1 << 30,
+        "budget": None,
+        "log_every": 1 << 30,
+        "threads": 1,
+    }
+    sections = merge(
+        read_toml(find_recipe(recipe)),
+        {"model": {"size": point.size}, "training": {**settings, "device": "cpu"}},
+    )
     run = build_run(make_recipe(sections), Path("memory"), random_store(point.vocabulary), World())
     return replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
 
 
 def measure(point: Point, recipe: str, seconds: float) -> dict[str, Any]:
-    """Processor seconds of the fastest of some updates, and what the law says they depend on, all for one token."""
+    """Processor seconds of the fastest of some updates, and what the law says they depend on, all for one
+    token.
+    """
     run = build(point, recipe)
     times: list[float] = []
     while len(times) < 4 or sum(times) < seconds:
@@ -71,10 +96,14 @@ def measure(point: Point, recipe: str, seconds: float) -> dict[str, Any]:
     vocabulary, layers, weights = 0.0, 0.0, 0.0
     for kind, network in run.networks():
         config = network.encoder.config
-        layers += config.num_layers * flops.layer_flops(config, point.length) + flops.input_flops(config, point.length, False)
+        layers += config.num_layers * flops.layer_flops(config, point.length) + flops.input_flops(
+            config, point.length, False
+        )
         weights += config.num_layers * config.num_heads * point.length
         if kind == "generator":
-            vocabulary += flops.vocabulary_flops(config, point.length, getattr(run.objective.config, "mask_fraction", 0.15))
+            vocabulary += flops.vocabulary_flops(
+                config, point.length, getattr(run.objective.config, "mask_fraction", 0.15)
+            )
         else:
             layers += flops.judgement_flops(config, point.length)
     parameters = sum(parameter.numel() for parameter in run.pair.parameters())
@@ -82,7 +111,13 @@ def measure(point: Point, recipe: str, seconds: float) -> dict[str, Any]:
         **asdict(point),
         "seconds_per_token": min(times) / run.tokens_per_step,
         "steps": len(times),
-        "terms": [1.0, 3 * layers / point.length, 3 * vocabulary / point.length, weights, parameters / run.tokens_per_step],
+        "terms": [
+            1.0,
+            3 * layers / point.length,
+            3 * vocabulary / point.length,
+            weights,
+            parameters / run.tokens_per_step,
+        ],
     }
 
 
@@ -104,10 +139,22 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    names = [f"{row['size']}, {row['batch']} x {row['length']}, {row['vocabulary']:,} entries" for row in rows]
+    names = [
+        f"{row['size']}, {row['batch']} x {row['length']}, {row['vocabulary']:,} entries" for row in rows
+    ]
     figure, axes = pyplot.subplots(figsize=(7, 0.8 + 0.3 * len(rows)), layout="constrained")
-    axes.scatter([1 / row["seconds_per_token"] for row in rows], names, color="#0072B2", label="measured", zorder=2)
-    axes.scatter([1 / row["predicted"] for row in rows], names, color="#D55E00", marker="|", s=150, label="by the law", zorder=3)
+    axes.scatter(
+        [1 / row["seconds_per_token"] for row in rows], names, color="#0072B2", label="measured", zorder=2
+    )
+    axes.scatter(
+        [1 / row["predicted"] for row in rows],
+        names,
+        color="#D55E00",
+        marker="|",
+        s=150,
+        label="by the law",
+        zorder=3,
+    )
     axes.grid(axis="x", color="#DDDDDD")
     axes.invert_yaxis()
     axes.set(xlabel="tokens per processor second", xlim=(0, None))
@@ -118,8 +165,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of training at each point, at least four updates")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="of training at each point, at least four updates"
+    )
     parser.add_argument("--recipe", default="budget-tiny")
     parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "small"])
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
@@ -135,7 +186,13 @@ def main() -> None:
     law = dict(zip(TERMS, coefficients, strict=True))
     errors = [row["predicted"] / row["seconds_per_token"] - 1 for row in rows]
     given.out.mkdir(parents=True, exist_ok=True)
-    result = {"recipe": given.recipe, "platform": platform.platform(), "torch": torch.__version__, "seconds": law, "points": rows}
+    result = {
+        "recipe": given.recipe,
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "seconds": law,
+        "points": rows,
+    }
     (given.out / "cost-law.json").write_text(json.dumps(result, indent=1) + "\n")
     draw(rows, given.out / "cost-law.svg")
     print(f"{'size':8}{'length':>8}{'batch':>8}{'vocabulary':>12}{'tokens/s':>12}{'by the law':>12}")
@@ -143,7 +200,10 @@ def main() -> None:
         shape = f"{row['size']:8}{row['length']:8}{row['batch']:8}{row['vocabulary']:12,}"
         print(f"{shape}{1 / row['seconds_per_token']:12,.0f}{1 / row['predicted']:12,.0f}")
     for name, value in law.items():
-        print(f"{name}: {value:.3g} s" + (f" ({1 / value / 1e9:,.1f} G a second)" if "FLOP" in name and value else ""))
+        print(
+            f"{name}: {value:.3g} s"
+            + (f" ({1 / value / 1e9:,.1f} G a second)" if "FLOP" in name and value else "")
+        )
     print(f"largest error of the law: {max(map(abs, errors)):.0%}")
 
 

@@ -1,10 +1,11 @@
-"""Sentences a second when a discriminator scores 10,000 sentences of mixed length, beside the usual padded transformers loop.
+"""Sentences a second when a discriminator scores 10,000 sentences of mixed length, beside the usual padded
+transformers loop.
 
     python benchmarks/detect.py [MODEL] [--sentences 10000] [--rounds 3]
 
-MODEL is a folder that both sides load (none: ELECTRA-Small's shape with fresh weights, and a vocabulary trained on such sentences). The
-sentences are of Python's own documentation, cut at full stops. Both sides start from text, in fp32, and give P(replaced) of every token;
-the largest difference is told.
+MODEL is a folder that both sides load (none: ELECTRA-Small's shape with fresh weights, and a vocabulary
+trained on such sentences). The sentences are of Python's own documentation, cut at full stops. Both sides
+start from text, in fp32, and give P(replaced) of every token; the largest difference is told.
 """
 
 from __future__ import annotations
@@ -38,7 +39,12 @@ def fresh_model(folder: Path) -> Path:
 
     tokenizer = Tokenizer.train(sentences(10_000), TokenizerConfig(vocab_size=8192))
     shape = discriminator_config(
-        chosen_size("small"), "electra", vocab_size=tokenizer.vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0
+        chosen_size("small"),
+        "electra",
+        vocab_size=tokenizer.vocab_size,
+        dropout=0.1,
+        attention_dropout=0.1,
+        pad_id=0,
     )
     network = build_pair(None, shape, seed=1).discriminator
     assert network is not None
@@ -58,7 +64,10 @@ def theirs(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     import torch
     from transformers import AutoTokenizer, ElectraForPreTraining
 
-    tokenizer, network = AutoTokenizer.from_pretrained(model), ElectraForPreTraining.from_pretrained(model).eval()
+    tokenizer, network = (
+        AutoTokenizer.from_pretrained(model),
+        ElectraForPreTraining.from_pretrained(model).eval(),
+    )
 
     def score() -> list[list[float]]:
         scores = []
@@ -92,13 +101,34 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = given.model or fresh_model(Path(folder) / "model")
         contenders = [
-            Contender(side, python(__file__, model, f"--sentences={len(texts)}", f"--side={side}", f"--scores={folder}/{side}.npy"))
+            Contender(
+                side,
+                python(
+                    __file__,
+                    model,
+                    f"--sentences={len(texts)}",
+                    f"--side={side}",
+                    f"--scores={folder}/{side}.npy",
+                ),
+            )
             for side in ("transformers", "electra")
         ]
-        hold("detect", contenders, rounds=given.rounds, out=given.out, rate="sentences_per_s", unit="sentences/s", baseline="transformers")
+        hold(
+            "detect",
+            contenders,
+            rounds=given.rounds,
+            out=given.out,
+            rate="sentences_per_s",
+            unit="sentences/s",
+            baseline="transformers",
+        )
         one, other = (np.load(f"{folder}/{side}.npy") for side in ("transformers", "electra"))
         same = one.shape == other.shape
-        print(f"largest difference of a score: {np.abs(one - other).max():.1e}" if same else "NOT THE SAME TOKENS")
+        print(
+            f"largest difference of a score: {np.abs(one - other).max():.1e}"
+            if same
+            else "NOT THE SAME TOKENS"
+        )
 
 
 if __name__ == "__main__":

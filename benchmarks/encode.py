@@ -1,10 +1,12 @@
-"""How fast text becomes a token store, against a plain loop over the tokenizers library, side by side and in turns.
+"""How fast text becomes a token store, against a plain loop over the tokenizers library, side by side and in
+turns.
 
     python benchmarks/encode.py [CORPUS] [--tokenizer DIR] [--vocab-size N] [--rounds N] [--workers N]
 
-Both sides read the same documents with the same tokenizer. The plain side calls `encode_batch` on a hundred documents at a time
-(with the library's own threads on all cores) and appends the ids to one file; ours builds the whole store: duplicates, held-out
-documents, hashes, audit. The ids are compared. Also timed: assembling a batch of 128 rows of 128. Ends with one line of JSON.
+Both sides read the same documents with the same tokenizer. The plain side calls `encode_batch` on a hundred
+documents at a time (with the library's own threads on all cores) and appends the ids to one file; ours builds
+the whole store: duplicates, held-out documents, hashes, audit. The ids are compared. Also timed: assembling a
+batch of 128 rows of 128. Ends with one line of JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from electra.data.tokenizer import Tokenizer, TokenizerConfig
 
 
 def cpu_seconds() -> float:
-    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
@@ -54,8 +59,13 @@ def plain(corpus: str, tokenizer: Tokenizer, out: Path) -> None:
 
 
 def same_ids(store: TokenStore, file: Path) -> bool:
-    """Whether every document of the plain side is, in its order, the next one of a split of the store (or a repetition)."""
-    tokens, ends = np.fromfile(file, dtype=store.train.tokens.dtype), np.fromfile(f"{file}.index", dtype="<u8").astype(np.int64)
+    """Whether every document of the plain side is, in its order, the next one of a split of the store (or a
+    repetition).
+    """
+    tokens, ends = (
+        np.fromfile(file, dtype=store.train.tokens.dtype),
+        np.fromfile(f"{file}.index", dtype="<u8").astype(np.int64),
+    )
     places = {"train": 0, "heldout": 0}
     seen = set()
     for ids in np.split(tokens, ends[:-1]):
@@ -78,9 +88,14 @@ def default_corpus() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "corpus", nargs="?", default=default_corpus(), help="default: a shard of enwiki-2015 where it is at hand, else python-docs"
+        "corpus",
+        nargs="?",
+        default=default_corpus(),
+        help="default: a shard of enwiki-2015 where it is at hand, else python-docs",
     )
     parser.add_argument("--tokenizer", help="a tokenizer folder (none: train one on the corpus)")
     parser.add_argument("--vocab-size", type=int, default=8192)
@@ -98,10 +113,13 @@ def main() -> None:
         for number in range(options.rounds):
             out = work / f"store{number}"
             theirs = timed(lambda: plain(options.corpus, tokenizer, work / "plain.ds"))
-            ours = timed(lambda out=out: build_store([options.corpus], tokenizer, out, workers=options.workers))  # type: ignore[misc]
+            ours = timed(
+                lambda out=out: build_store([options.corpus], tokenizer, out, workers=options.workers)
+            )  # type: ignore[misc]
             rounds.append((theirs, ours))
             print(
-                f"round {number + 1}: plain {theirs[0]:.2f} s ({theirs[1]:.2f} cpu), store {ours[0]:.2f} s ({ours[1]:.2f} cpu)",
+                f"round {number + 1}: plain {theirs[0]:.2f} s ({theirs[1]:.2f} cpu), store {ours[0]:.2f} s"
+                f" ({ours[1]:.2f} cpu)",
                 file=sys.stderr,
             )
         store = TokenStore.open(out)

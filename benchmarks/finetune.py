@@ -1,11 +1,14 @@
-"""Examples a second of a whole fine-tuning (tokenise, train, score the dev set), beside the transformers Trainer.
+"""Examples a second of a whole fine-tuning (tokenise, train, score the dev set), beside the transformers
+Trainer.
 
-    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--examples 2000] [--epochs 1] [--rounds 3] [--precision bf16|fp32]
+    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--examples 2000] [--epochs 1] [--rounds 3]
+    [--precision bf16|fp32]
 
 The Trainer needs the package accelerate.
 
-MODEL is an exported folder that both sides load. Same data, batch of 32, epochs, learning rate, at most 128 tokens; the Trainer pads each
-batch to its longest row. Its dev accuracy is told beside ours: a comparison of speeds holds only while they agree within noise.
+MODEL is an exported folder that both sides load. Same data, batch of 32, epochs, learning rate, at most 128
+tokens; the Trainer pads each batch to its longest row. Its dev accuracy is told beside ours: a comparison of
+speeds holds only while they agree within noise.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[st
     from electra.finetune.tasks import load_task
 
     task = load_task("sst2")
-    found = read_dataset(Settings(task="sst2", data=Path(data), out=Path("unused"), limit_train=examples), task)
+    found = read_dataset(
+        Settings(task="sst2", data=Path(data), out=Path("unused"), limit_train=examples), task
+    )
     train, dev = ([(e.texts[0], int(e.gold)) for e in split] for split in (found.train, found.dev))
     return train, dev
 
@@ -36,8 +41,9 @@ def ours(given: argparse.Namespace, folder: str) -> dict[str, float]:
     from electra.finetune.settings import Settings
 
     settings = Settings(
-        task="sst2", data=Path(given.data), out=Path(folder) / "out", limit_train=given.examples, epochs=given.epochs,
-        learning_rate=given.learning_rate, layer_decay=1.0, pooling="cls", precision=given.precision,
+        task="sst2", data=Path(given.data), out=Path(folder) / "out",
+        limit_train=given.examples, epochs=given.epochs, learning_rate=given.learning_rate,
+        layer_decay=1.0, pooling="cls", precision=given.precision,
     )  # fmt: skip
     results = finetune(given.model, settings, lambda line: None)
     assert results is not None
@@ -46,19 +52,37 @@ def ours(given: argparse.Namespace, folder: str) -> dict[str, float]:
 
 def theirs(given: argparse.Namespace, folder: str) -> dict[str, float]:
     import numpy as np
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
+    from transformers import (
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        DataCollatorWithPadding,
+        Trainer,
+        TrainingArguments,
+    )
 
-    tokenizer, network = AutoTokenizer.from_pretrained(given.model), AutoModelForSequenceClassification.from_pretrained(given.model)
+    tokenizer, network = (
+        AutoTokenizer.from_pretrained(given.model),
+        AutoModelForSequenceClassification.from_pretrained(given.model),
+    )
     splits = []
     for rows in read(given.data, given.examples):
         encoded = tokenizer([text for text, _ in rows], truncation=True, max_length=128)
-        splits.append([{"input_ids": ids, "labels": label} for ids, (_, label) in zip(encoded["input_ids"], rows, strict=True)])
+        splits.append(
+            [
+                {"input_ids": ids, "labels": label}
+                for ids, (_, label) in zip(encoded["input_ids"], rows, strict=True)
+            ]
+        )
     settings = TrainingArguments(
-        output_dir=folder, num_train_epochs=given.epochs, per_device_train_batch_size=32, per_device_eval_batch_size=32, save_strategy="no",
-        learning_rate=given.learning_rate, warmup_steps=0.1, weight_decay=0.0, bf16=given.precision == "bf16", use_cpu=True,
-        report_to=[], disable_tqdm=True, logging_strategy="no",
+        output_dir=folder, num_train_epochs=given.epochs,
+        per_device_train_batch_size=32, per_device_eval_batch_size=32,
+        learning_rate=given.learning_rate, warmup_steps=0.1, weight_decay=0.0,
+        bf16=given.precision == "bf16", use_cpu=True, report_to=[], disable_tqdm=True,
+        save_strategy="no", logging_strategy="no",
     )  # fmt: skip
-    trainer = Trainer(network, settings, DataCollatorWithPadding(tokenizer), train_dataset=splits[0], eval_dataset=splits[1])
+    trainer = Trainer(
+        network, settings, DataCollatorWithPadding(tokenizer), train_dataset=splits[0], eval_dataset=splits[1]
+    )
     trainer.train()
     found = trainer.predict(splits[1])
     return {"accuracy": float((np.argmax(found.predictions, -1) == found.label_ids).mean())}
@@ -83,9 +107,19 @@ def main() -> None:
         return
     shared = [given.model, "--data", given.data, "--examples", given.examples, "--epochs", given.epochs]
     shared += ["--learning-rate", given.learning_rate, "--precision", given.precision]
-    contenders = [Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")]
+    contenders = [
+        Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")
+    ]
     name = f"finetune-{given.precision}"
-    result = hold(name, contenders, rounds=given.rounds, out=given.out, rate="examples_per_s", unit="examples/s", baseline="transformers")
+    result = hold(
+        name,
+        contenders,
+        rounds=given.rounds,
+        out=given.out,
+        rate="examples_per_s",
+        unit="examples/s",
+        baseline="transformers",
+    )
     for side, row in result["contenders"].items():
         print(f"{side:36} dev accuracy {row['turns'][0]['accuracy']:.4f}")
 

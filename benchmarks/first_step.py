@@ -1,6 +1,8 @@
-"""From the command to the first finished training step, its loss on disk: seconds by the clock, and of the processor (Linux).
+"""From the command to the first finished training step, its loss on disk: seconds by the clock, and of the
+processor (Linux).
 
-    python benchmarks/first_step.py STORE [--rounds 3] [PRETRAIN OPTIONS ...]     # for example --recipe budget-tiny
+    python benchmarks/first_step.py STORE [--rounds 3] [PRETRAIN OPTIONS ...]     # for example --recipe
+    budget-tiny
 
 The first evaluation, before any training, is part of it, as it is of every run.
 """
@@ -23,7 +25,18 @@ from contest import electra
 def first_step(store: str, options: list[str]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        command = electra("pretrain", "--store", store, "--out", out, "--budget", "100000steps", "--training.log-every", 1, *options)
+        command = electra(
+            "pretrain",
+            "--store",
+            store,
+            "--out",
+            out,
+            "--budget",
+            "100000steps",
+            "--training.log-every",
+            1,
+            *options,
+        )
         began = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
@@ -49,13 +62,24 @@ def processor_seconds(pid: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("store")
     parser.add_argument("--rounds", type=int, default=3)
     given, options = parser.parse_known_args()
     turns = [first_step(given.store, options) for _ in range(given.rounds)]
     wall, processor = (statistics.median(column) for column in zip(*turns, strict=True))
-    print(json.dumps({"seconds": round(wall, 2), "processor_seconds": round(processor, 2), "rounds": given.rounds, "options": options}))
+    print(
+        json.dumps(
+            {
+                "seconds": round(wall, 2),
+                "processor_seconds": round(processor, 2),
+                "rounds": given.rounds,
+                "options": options,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

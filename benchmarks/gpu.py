@@ -1,12 +1,15 @@
-"""Everything that wants a CUDA device, in one command: the tests marked for it, training beside the transformers loop, attention.
+"""Everything that wants a CUDA device, in one command: the tests marked for it, training beside the
+transformers loop, attention.
 
     python benchmarks/gpu.py [--rounds 3] [--seconds 10] [--out runs/bench-gpu]
-    python benchmarks/gpu.py --rehearse          # tiny shapes on the CPU: does every part run? (not the compiled transformers loop)
+    python benchmarks/gpu.py --rehearse          # tiny shapes on the CPU: does every part run? (not the
+    compiled transformers loop)
 
-For ELECTRA-Small and -Base, at lengths 128 and 512, with the paper's dropout: the loop one would write with transformers (fp32, bf16,
-bf16 compiled) and ours (bf16, and with compiled layers), in turns, with 16,384 tokens a batch. Then attention over packed rows, forward
-and backward: without a mask, with a mask, and as variable-length flash attention. Prints tokens/s, MFU (the share of this device's own
-rate of matrix products), and what the paper's run of ELECTRA-Small (a million steps of 128 x 128) would take.
+For ELECTRA-Small and -Base, at lengths 128 and 512, with the paper's dropout: the loop one would write with
+transformers (fp32, bf16, bf16 compiled) and ours (bf16, and with compiled layers), in turns, with 16,384
+tokens a batch. Then attention over packed rows, forward and backward: without a mask, with a mask, and as
+variable-length flash attention. Prints tokens/s, MFU (the share of this device's own rate of matrix
+products), and what the paper's run of ELECTRA-Small (a million steps of 128 x 128) would take.
 """
 
 from __future__ import annotations
@@ -48,13 +51,22 @@ def main() -> None:
     for size, length in cases:
         train(size, length, device, given)
     ended = subprocess.run(
-        python(__file__, "--attention", *(["--rehearse"] if given.rehearse else [])), capture_output=True, text=True, check=False
+        python(__file__, "--attention", *(["--rehearse"] if given.rehearse else [])),
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    sys.exit(ended.stderr) if ended.returncode else tell_attention(json.loads(ended.stdout.splitlines()[-1]), given.out)
+    sys.exit(ended.stderr) if ended.returncode else tell_attention(
+        json.loads(ended.stdout.splitlines()[-1]), given.out
+    )
 
 
 def describe(device: str) -> str:
-    name = torch.cuda.get_device_name() if device == "cuda" else "CPU (a rehearsal: no figure below means anything)"
+    name = (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else "CPU (a rehearsal: no figure below means anything)"
+    )
     return f"{name}, torch {torch.__version__}, Python {sys.version.split()[0]}"
 
 
@@ -78,7 +90,19 @@ def train(size: str, length: int, device: str, given: argparse.Namespace) -> Non
     shared = ["--batch", batch, "--length", length, "--seconds", given.seconds, "--device", device]
     loop = python(HERE / "transformers_loop.py", "--size", size, "--dropout", 0.1, *shared)
     recipe = "tiny" if size == "tiny" else f"paper-{size}"
-    ours = electra("bench", "--recipe", recipe, "--vocab-size", 30522, "--dropout", 0.1, "--precision", "bf16", "--json", *shared)
+    ours = electra(
+        "bench",
+        "--recipe",
+        recipe,
+        "--vocab-size",
+        30522,
+        "--dropout",
+        0.1,
+        "--precision",
+        "bf16",
+        "--json",
+        *shared,
+    )
     contenders = [
         Contender("transformers, fp32", [*loop, "--precision", "fp32"]),
         Contender("transformers, bf16", [*loop, "--precision", "bf16"]),
@@ -100,13 +124,21 @@ def train(size: str, length: int, device: str, given: argparse.Namespace) -> Non
     )
     for name, row in result["contenders"].items():
         turn = row["turns"][-1]
-        mfu = f", MFU {turn['mfu']:.1%} of {turn['matmul_gflops'] / 1e3:,.1f} TFLOP/s" if "mfu" in turn else ""
-        hours = f", the paper's run {PAPER_TOKENS / row['median'] / 3600:,.1f} h" if (size, length) == ("small", 128) else ""
+        mfu = (
+            f", MFU {turn['mfu']:.1%} of {turn['matmul_gflops'] / 1e3:,.1f} TFLOP/s" if "mfu" in turn else ""
+        )
+        hours = (
+            f", the paper's run {PAPER_TOKENS / row['median'] / 3600:,.1f} h"
+            if (size, length) == ("small", 128)
+            else ""
+        )
         print(f"{name:36} peak {turn['peak_rss_mib']:,} MiB{mfu}{hours}", flush=True)
 
 
 def packed_ends(rows: int, length: int) -> Tensor:
-    """Where the pieces of packed rows end: each row holds three, of 1/2, 1/4 and 1/4 of its length. Starts with 0."""
+    """Where the pieces of packed rows end: each row holds three, of 1/2, 1/4 and 1/4 of its length. Starts
+    with 0.
+    """
     cuts = torch.tensor([length // 2, length // 4, length - length // 2 - length // 4]).repeat(rows)
     return F.pad(cuts.cumsum(0), (1, 0)).to(torch.int32)
 
@@ -118,9 +150,14 @@ def attention_row(device: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for length in (16,) if device == "cpu" else (128, 512):
         rows, heads = (2, 2) if device == "cpu" else (TOKENS // length, 12)
-        q, k, v = (torch.randn(rows, length, heads, 64, device=device, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+        q, k, v = (
+            torch.randn(rows, length, heads, 64, device=device, dtype=torch.bfloat16, requires_grad=True)
+            for _ in range(3)
+        )
         ends = packed_ends(rows, length).to(device)
-        pieces = torch.repeat_interleave(torch.arange(len(ends) - 1, device=device), ends.diff().long()).view(rows, length)
+        pieces = torch.repeat_interleave(torch.arange(len(ends) - 1, device=device), ends.diff().long()).view(
+            rows, length
+        )
         mask = (pieces[:, None, :, None] == pieces[:, None, None, :]).detach()
         ways = {
             "no mask": partial(plain, q, k, v, None),
@@ -130,7 +167,8 @@ def attention_row(device: str) -> dict[str, Any]:
         if device == "cpu":
             ways.pop("variable length")  # a kernel of GPUs
         found[str(length)] = {
-            name: 1e3 * best_of(lambda way=way: way().sum().backward(), torch.device(device)) for name, way in ways.items()
+            name: 1e3 * best_of(lambda way=way: way().sum().backward(), torch.device(device))
+            for name, way in ways.items()
         }
         if device == "cuda":
             with torch.no_grad():

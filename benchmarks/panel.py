@@ -1,4 +1,5 @@
-"""What the transfer panel's frozen probes say of given models, of their twins with fresh weights, and how long they take.
+"""What the transfer panel's frozen probes say of given models, of their twins with fresh weights, and how
+long they take.
 
 python benchmarks/panel.py DATA MODEL...
 """
@@ -25,13 +26,19 @@ def main(data: Path, models: list[str]) -> None:
     for model in models:
         loaded = load(model, "encoder")
         for kind, encoder in (("trained", loaded.encoder), ("fresh", fresh(loaded))):
-            subject = panel.Subject(encoder, loaded.tokenizer, Path("."), data, 0, lambda line: None, lambda: False)
+            subject = panel.Subject(
+                encoder, loaded.tokenizer, Path("."), data, 0, lambda line: None, lambda: False
+            )
             for name in panel.DEFAULT:
                 began = time.process_time()
                 found = panel.TASKS[name].score(subject)
                 assert found is not None
                 seconds = time.process_time() - began
-                print(f"{Path(model).name:24} {kind:8} {name:9} {found['value']:.4f}  {seconds:4.0f} CPU s  mix {found['mix']}", flush=True)
+                print(
+                    f"{Path(model).name:24} {kind:8} {name:9} {found['value']:.4f}  {seconds:4.0f} CPU s  mix"
+                    f" {found['mix']}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""Tokens per second of pre-training ELECTRA-Small on random ids, beside the loop one would write with transformers.
+"""Tokens per second of pre-training ELECTRA-Small on random ids, beside the loop one would write with
+transformers.
 
-    python benchmarks/pretrain.py [--rounds 3] [--seconds 10] [--batch 32] [--length 128] [--device cpu|cuda] [--compiled]
+    python benchmarks/pretrain.py [--rounds 3] [--seconds 10] [--batch 32] [--length 128] [--device cpu|cuda]
+    [--compiled]
 
-Our side is `electra bench`; the other is `transformers_loop.py`. Each with the paper's dropout of 0.1, and without.
+Our side is `electra bench`; the other is `transformers_loop.py`. Each with the paper's dropout of 0.1, and
+without.
 """
 
 from __future__ import annotations
@@ -17,23 +20,67 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--size", default="small", choices=["small", "base"])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--compiled", action="store_true", help="the transformers loop under torch.compile too (minutes to compile)")
+    parser.add_argument(
+        "--compiled",
+        action="store_true",
+        help="the transformers loop under torch.compile too (minutes to compile)",
+    )
     given = parser.parse_args()
-    shared = ["--batch", given.batch, "--length", given.length, "--seconds", given.seconds, "--device", given.device]
+    shared = [
+        "--batch",
+        given.batch,
+        "--length",
+        given.length,
+        "--seconds",
+        given.seconds,
+        "--device",
+        given.device,
+    ]
     contenders = []
     for dropout in (0.1, 0.0):
         for precision in ("fp32", "bf16"):
-            theirs = python(HERE / "transformers_loop.py", "--precision", precision, "--dropout", dropout, "--size", given.size, *shared)
+            theirs = python(
+                HERE / "transformers_loop.py",
+                "--precision",
+                precision,
+                "--dropout",
+                dropout,
+                "--size",
+                given.size,
+                *shared,
+            )
             contenders.append(Contender(f"transformers, {precision}, dropout {dropout}", theirs))
             if given.compiled and precision == "bf16":
-                contenders.append(Contender(f"transformers, bf16, compiled, dropout {dropout}", [*theirs, "--compile"]))
-        ours = ["bench", "--recipe", f"paper-{given.size}", "--vocab-size", 30522, "--dropout", dropout, *shared, "--json"]
-        contenders.append(Contender(f"electra, bf16, dropout {dropout}", electra(*ours, "--precision", "bf16")))
+                contenders.append(
+                    Contender(f"transformers, bf16, compiled, dropout {dropout}", [*theirs, "--compile"])
+                )
+        ours = [
+            "bench",
+            "--recipe",
+            f"paper-{given.size}",
+            "--vocab-size",
+            30522,
+            "--dropout",
+            dropout,
+            *shared,
+            "--json",
+        ]
+        contenders.append(
+            Contender(f"electra, bf16, dropout {dropout}", electra(*ours, "--precision", "bf16"))
+        )
         if given.device == "cpu":
             two = electra(*ours, "--precision", "bf16", "--processes", 2)
             contenders.append(Contender(f"electra, bf16, 2 processes, dropout {dropout}", two))
     name, baseline = f"pretrain-{given.size}-{given.length}", "transformers, fp32, dropout 0.1"
-    result = hold(name, contenders, rounds=given.rounds, out=given.out, rate="tokens_per_s_median", unit="tokens/s", baseline=baseline)
+    result = hold(
+        name,
+        contenders,
+        rounds=given.rounds,
+        out=given.out,
+        rate="tokens_per_s_median",
+        unit="tokens/s",
+        baseline=baseline,
+    )
     for contender, row in result["contenders"].items():
         turn = row["turns"][-1]
         mfu = f", {turn['mfu']:.0%} of the matrix-product rate" if "mfu" in turn else ""

@@ -2,10 +2,11 @@
 
     python benchmarks/scaling.py
 
-An update computes for  t_c = batch x length x FLOPs per token / (devices x rate)  and then reduces its gradients for
-t_r = 2 (n - 1) / n x 4 bytes x parameters / bandwidth  (ring all-reduce of float32, not overlapped with the backward pass; within a node
-first, then between nodes). Efficiency is t_c / (t_c + t_r). Rates: 40 % of a dense bf16 peak of 990 TFLOP/s; 300 GB/s between the GPUs of a
-node; 50 or 12.5 GB/s between nodes (400 or 100 Gbit/s). Put your own numbers in.
+An update computes for  t_c = batch x length x FLOPs per token / (devices x rate)  and then reduces its
+gradients for t_r = 2 (n - 1) / n x 4 bytes x parameters / bandwidth  (ring all-reduce of float32, not
+overlapped with the backward pass; within a node first, then between nodes). Efficiency is t_c / (t_c + t_r).
+Rates: 40 % of a dense bf16 peak of 990 TFLOP/s; 300 GB/s between the GPUs of a node; 50 or 12.5 GB/s between
+nodes (400 or 100 Gbit/s). Put your own numbers in.
 """
 
 from __future__ import annotations
@@ -28,20 +29,27 @@ def reduction_seconds(parameters: int, devices: int, bandwidth: float) -> float:
 
 
 def main() -> None:
-    print("size   batch x length  parameters  FLOPs/token  devices  compute ms  reduce ms (400 / 100 Gbit/s)  efficiency")
+    print(
+        "size   batch x length  parameters  FLOPs/token  devices  compute ms  reduce ms (400 / 100 Gbit/s) "
+        " efficiency"
+    )
     for name, (batch, length) in PUBLISHED.items():
         size = chosen_size(name)
-        full = discriminator_config(size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0)
+        full = discriminator_config(
+            size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
+        )
         narrow = generator_config(full, size.generator_width, 1.0)
         parameters = sum(p.numel() for p in build_pair(narrow, full).parameters())
-        per_token = sequence_flops(narrow, full, length, masked_fraction=0.15, dense_lookup=False) / length * 1.5  # backward is twice
+        per_token = (
+            sequence_flops(narrow, full, length, masked_fraction=0.15, dense_lookup=False) / length * 1.5
+        )  # backward is twice
         for devices in (1, 8, 32):
             compute = batch * length * per_token / (devices * RATE)
             fast, slow = (reduction_seconds(parameters, devices, bandwidth) for bandwidth in (FAST, SLOW))
             shares = f"{compute / (compute + fast):6.0%} / {compute / (compute + slow):4.0%}"
             print(
-                f"{name:6} {f'{batch} x {length}':>14} {parameters / 1e6:9.1f} M {per_token / 1e9:10.3f} G {devices:8} "
-                f"{compute * 1e3:11.2f} {fast * 1e3:13.2f} / {slow * 1e3:<13.2f} {shares}"
+                f"{name:6} {f'{batch} x {length}':>14} {parameters / 1e6:9.1f} M {per_token / 1e9:10.3f} G"
+                f" {devices:8} {compute * 1e3:11.2f} {fast * 1e3:13.2f} / {slow * 1e3:<13.2f} {shares}"
             )
 
 

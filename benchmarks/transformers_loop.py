@@ -1,7 +1,8 @@
-"""The replaced-token-detection step one would write today with transformers: two models with shared embeddings, Gumbel-max sampling.
+"""The replaced-token-detection step one would write today with transformers: two models with shared
+embeddings, Gumbel-max sampling.
 
-Prints one line of JSON. Random ids; AdamW (fused), clipping, dropout as given; the head over the vocabulary at every position, as the
-library's ElectraForMaskedLM computes it.
+Prints one line of JSON. Random ids; AdamW (fused), clipping, dropout as given; the head over the vocabulary
+at every position, as the library's ElectraForMaskedLM computes it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ def networks(size: str, dropout: float) -> tuple[ElectraForMaskedLM, ElectraForP
     shape = {"vocab_size": VOCABULARY, "embedding_size": embedding, "num_hidden_layers": layers}
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     narrow = round(hidden * width)
-    large = ElectraForPreTraining(ElectraConfig(hidden_size=hidden, num_attention_heads=heads, intermediate_size=4 * hidden, **shape))
-    small = ElectraForMaskedLM(ElectraConfig(hidden_size=narrow, num_attention_heads=narrow // 64, intermediate_size=4 * narrow, **shape))
+    large = ElectraForPreTraining(
+        ElectraConfig(hidden_size=hidden, num_attention_heads=heads, intermediate_size=4 * hidden, **shape)
+    )
+    small = ElectraForMaskedLM(
+        ElectraConfig(
+            hidden_size=narrow, num_attention_heads=narrow // 64, intermediate_size=4 * narrow, **shape
+        )
+    )
     small.electra.embeddings = large.electra.embeddings
     small.generator_lm_head.weight = large.electra.embeddings.word_embeddings.weight
     return small.train(), large.train()
@@ -45,7 +52,9 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.1)
     given = parser.parse_args()
     generator, discriminator = (network.to(given.device) for network in networks(given.size, given.dropout))
-    parameters = list({id(p): p for network in (generator, discriminator) for p in network.parameters()}.values())
+    parameters = list(
+        {id(p): p for network in (generator, discriminator) for p in network.parameters()}.values()
+    )
     optimizer = torch.optim.AdamW(parameters, lr=5e-4, eps=1e-6, weight_decay=0.01, fused=True)
     if given.compile:
         generator, discriminator = torch.compile(generator), torch.compile(discriminator)
@@ -77,8 +86,15 @@ def main() -> None:
         times.append(time.perf_counter() - began)
     tokens = given.batch * given.length
     cuda = given.device == "cuda"
-    memory = torch.cuda.max_memory_allocated() >> 20 if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    rates = {"tokens_per_s_median": tokens / statistics.median(times), "tokens_per_s_best": tokens / min(times)}
+    memory = (
+        torch.cuda.max_memory_allocated() >> 20
+        if cuda
+        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    )
+    rates = {
+        "tokens_per_s_median": tokens / statistics.median(times),
+        "tokens_per_s_best": tokens / min(times),
+    }
     print(json.dumps({**rates, "steps": len(times), "peak_rss_mib": memory}))
 
 

@@ -14,7 +14,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 @pytest.fixture
 def shared_data() -> Callable[[str], Path]:
-    """shared_data("corpora/x.jsonl.zst"): a real file from $ELECTRA_TEST_DATA, or from ../shared/data; skips when it is absent."""
+    """shared_data("corpora/x.jsonl.zst"): a real file from $ELECTRA_TEST_DATA, or from ../shared/data; skips
+    when it is absent.
+    """
     beside = Path(__file__).parents[2] / "shared" / "data"
     root = Path(os.environ.get("ELECTRA_TEST_DATA") or beside)
 

@@ -1,7 +1,8 @@
-"""A small real run, driven through the command line in a process of its own, to be killed or to be waited for.
+"""A small real run, driven through the command line in a process of its own, to be killed or to be waited
+for.
 
-Importing torch takes longer than such a run. So most of these processes are forked from one that has imported everything and done nothing
-else; `spawn` starts one as a user does.
+Importing torch takes longer than such a run. So most of these processes are forked from one that has imported
+everything and done nothing else; `spawn` starts one as a user does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
     draw = random.Random(0)
     lines = []
     for _ in range(documents):
-        sentences = [f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(OBJECTS)} ." for _ in range(draw.randint(1, 8))]
+        sentences = [
+            f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(OBJECTS)} ."
+            for _ in range(draw.randint(1, 8))
+        ]
         lines.append(" ".join(sentences))
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -55,7 +59,13 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("store")
     corpus = write_corpus(folder / "corpus.txt")
-    build_store([str(corpus)], TokenizerConfig(vocab_size=90), folder / "store", config=CorpusConfig(unit="line", heldout=0.1), workers=1)
+    build_store(
+        [str(corpus)],
+        TokenizerConfig(vocab_size=90),
+        folder / "store",
+        config=CorpusConfig(unit="line", heldout=0.1),
+        workers=1,
+    )
     return folder / "store"
 
 
@@ -69,8 +79,19 @@ def command(store: Path, out: Path, processes: int = 1, **changes: str) -> list[
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["__main__", "driven", "electra.cli.pretrain", "electra.training.loop", "electra.interop.examples", "electra.interop.huggingface"]
-    + ["sklearn.metrics", "torch._dynamo", "torch.distributed"]  # which those import when they come to need them
+    [
+        "__main__",
+        "driven",
+        "electra.cli.pretrain",
+        "electra.training.loop",
+        "electra.interop.examples",
+        "electra.interop.huggingface",
+    ]
+    + [
+        "sklearn.metrics",
+        "torch._dynamo",
+        "torch.distributed",
+    ]  # which those import when they come to need them
 )
 
 
@@ -125,14 +146,29 @@ def ranks(words: list[str], size: int, meet: Path) -> list[Forked]:
     """The processes that a launcher would start; `meet` is a folder."""
     with tempfile.NamedTemporaryFile(dir=meet) as file:
         place = f"file://{file.name}-meet"
-    return [Forked(words, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), ELECTRA_RENDEZVOUS=place) for rank in range(size)]
+    return [
+        Forked(words, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), ELECTRA_RENDEZVOUS=place)
+        for rank in range(size)
+    ]
 
 
 def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
     """As a user starts it, or as `python LAUNCHER...` does."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+    }
     arguments = [sys.executable, *launcher, "-m", "electra", *words]
-    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    return subprocess.Popen(
+        arguments,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def rows(out: Path, kind: str = "train") -> list[dict[str, Any]]:
@@ -161,8 +197,12 @@ def steps_done(out: Path) -> int:
 def fingerprint(out: Path) -> dict[str, Any]:
     """Everything that must be equal to the bit: weights, moments, and the ledger but for its times."""
     last = max((out / "checkpoints").glob("step-*"))
-    digests = {name: hashlib.sha256((last / name).read_bytes()).hexdigest() for name in ("model.safetensors", "optimizer.safetensors")}
+    digests = {
+        name: hashlib.sha256((last / name).read_bytes()).hexdigest()
+        for name in ("model.safetensors", "optimizer.safetensors")
+    }
     untimed = [
-        {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows(out) + rows(out, "eval")
+        {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")}
+        for row in rows(out) + rows(out, "eval")
     ]
     return {**digests, "checkpoint": last.name, "ledger": untimed}

@@ -1,4 +1,6 @@
-"""A toy world for tests: a token store in memory whose text has structure to learn, and recipes that train in seconds."""
+"""A toy world for tests: a token store in memory whose text has structure to learn, and recipes that train in
+seconds.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,15 @@ def documents(count: int, seed: int) -> TokenDocuments:
     for _ in range(count):
         chain = [int(random.integers(5, VOCABULARY))]
         for _ in range(int(random.integers(3, 40))):
-            chain.append(5 + (chain[-1] * 3 + 1) % (VOCABULARY - 5) if random.random() < 0.9 else int(random.integers(5, VOCABULARY)))
+            chain.append(
+                5 + (chain[-1] * 3 + 1) % (VOCABULARY - 5)
+                if random.random() < 0.9
+                else int(random.integers(5, VOCABULARY))
+            )
         pieces.append(np.array(chain, dtype=np.uint16))
-    return TokenDocuments(np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces]).astype(np.uint64))
+    return TokenDocuments(
+        np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces]).astype(np.uint64)
+    )
 
 
 def store(path: Path = Path("nowhere")) -> TokenStore:
@@ -54,7 +62,15 @@ def batches(length: int = 16, seed: int = 1) -> Batches:
 def recipe(**sections: Any) -> Recipe:
     base: dict[str, Any] = {
         "model": {"size": "tiny", "dropout": 0.1},
-        "training": {"length": 16, "batch_size": 8, "steps": 6, "learning_rate": 1e-3, "log_every": 1, "precision": "fp32", "threads": 1},
+        "training": {
+            "length": 16,
+            "batch_size": 8,
+            "steps": 6,
+            "learning_rate": 1e-3,
+            "log_every": 1,
+            "precision": "fp32",
+            "threads": 1,
+        },
         "evaluation": {"rows": 8},
     }
     needed = objective(sections["objective"]["name"]).needs if "name" in sections.get("objective", {}) else {}
@@ -62,14 +78,27 @@ def recipe(**sections: Any) -> Recipe:
 
 
 def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
-    shape: dict[str, Any] = {"embedding_size": 32 if architecture == "modern" else 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2}
-    shape |= {"intermediate_size": 64, "max_positions": 64, "dropout": 0.0, "attention_dropout": 0.0, "vocab_size": VOCABULARY}
+    shape: dict[str, Any] = {
+        "embedding_size": 32 if architecture == "modern" else 16,
+        "hidden_size": 32,
+        "num_layers": 2,
+        "num_heads": 2,
+    }
+    shape |= {
+        "intermediate_size": 64,
+        "max_positions": 64,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "vocab_size": VOCABULARY,
+    }
     return EncoderConfig(architecture=architecture, **(shape | changes))  # type: ignore[arg-type]
 
 
 def objective(name: str, **options: Any) -> Objective:
     known = Statistics(store())
-    return objectives.create({"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=known)
+    return objectives.create(
+        {"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=known
+    )
 
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
@@ -91,7 +120,9 @@ def shapes_for(made: Objective, **changes: Any) -> Shapes:
     }[made.networks]
 
 
-def loss_and_gradients(made: Objective, pair: Pair, parts: list[Any]) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+def loss_and_gradients(
+    made: Objective, pair: Pair, parts: list[Any]
+) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
     """The losses, and the gradients of the total, over the union of corrupted batches."""
     pair.zero_grad()
     counts = {name: sum(part.counts[name] for part in parts) for name in made.weights}

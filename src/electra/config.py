@@ -51,7 +51,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Two-level TOML. Keys whose value is None are left out: TOML has no null, and a missing key means the default."""
+    """Two-level TOML. Keys whose value is None are left out: TOML has no null, and a missing key means the
+    default.
+    """
     lines: list[str] = []
     for section, values in sections.items():
         lines.append(f"[{section}]")
@@ -71,7 +73,9 @@ def _toml_value(value: Any) -> str:
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A dataclass from a mapping, nested dataclasses included. Unknown names and wrong types are named with their dotted path."""
+    """A dataclass from a mapping, nested dataclasses included. Unknown names and wrong types are named with
+    their dotted path.
+    """
     hints = typing.get_type_hints(cls)
     known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     made: dict[str, Any] = {}
@@ -144,11 +148,17 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`over` wins, section by section and key by key."""
     merged = dict(base)
     for key, value in over.items():
-        merged[key] = merge(merged[key], value) if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping) else value
+        merged[key] = (
+            merge(merged[key], value)
+            if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+            else value
+        )
     return merged
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> list[tuple[str, Any, Any]]:
     """The dotted names that differ between two nested mappings, with both values."""
     found: list[tuple[str, Any, Any]] = []
     for key in [*old, *(key for key in new if key not in old)]:

@@ -1,8 +1,9 @@
 """The only place that writes, and reads back, files that must survive.
 
-A durable directory is committed in one rename: its files are written under a temporary name and fsynced, `manifest.json` (size and
-SHA-256 of each) comes last, then the directory takes its name and the parent is fsynced. So a directory either does not exist, or
-verifies. There is no "latest" pointer: the newest directory whose manifest verifies is the truth.
+A durable directory is committed in one rename: its files are written under a temporary name and fsynced,
+`manifest.json` (size and SHA-256 of each) comes last, then the directory takes its name and the parent is
+fsynced. So a directory either does not exist, or verifies. There is no "latest" pointer: the newest directory
+whose manifest verifies is the truth.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 
 
 class Ops:
-    """The file operations a commit is made of: a seam where tests count them, kill the process or fill the disk."""
+    """The file operations a commit is made of: a seam where tests count them, kill the process or fill the
+    disk.
+    """
 
     def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
         if callable(content):
@@ -58,7 +61,9 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def explain_disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors about writing into one line that names the volume, and what is free."""
+    """Turn the operating system's errors about writing into one line that names the volume, and
+    what is free.
+    """
     try:
         yield
     except OSError as error:
@@ -70,9 +75,15 @@ def disk_error(error: OSError, path: Path) -> DiskError:
         place = next((p for p in [path, *path.parents] if p.exists()), Path("/"))
         free = shutil.disk_usage(place).free
         return FullDisk(
-            f"no space left to write here ({free / 2**20:.0f} MiB free on this volume)", where=path, fix="Free some space, then run again"
+            f"no space left to write here ({free / 2**20:.0f} MiB free on this volume)",
+            where=path,
+            fix="Free some space, then run again",
         )
-    return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=path, fix="Choose another folder or mend its permissions")
+    return DiskError(
+        f"cannot write here: {os.strerror(error.errno or 0)}",
+        where=path,
+        fix="Choose another folder or mend its permissions",
+    )
 
 
 def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
@@ -100,7 +111,9 @@ def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
 
 
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
-    """Write a directory of files with a manifest, all or nothing. An existing directory of that name is replaced."""
+    """Write a directory of files with a manifest, all or nothing. An existing directory of that name is
+    replaced.
+    """
     path = Path(path)
     temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
     with explain_disk_errors(path):
@@ -148,7 +161,9 @@ def verify_directory(path: Path) -> str | None:
 
 
 def remove_directory(path: Path, ops: Ops = OPS) -> None:
-    """Delete a durable directory: first it loses its name, so that a crash midway leaves nothing that looks whole."""
+    """Delete a durable directory: first it loses its name, so that a crash midway leaves nothing that looks
+    whole.
+    """
     trash = path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
     shutil.rmtree(trash, ignore_errors=True)
     ops.rename(path, trash)
@@ -173,7 +188,9 @@ def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
         raise error("no such file", where=path, fix=fix) from None
     except (ValueError, OSError, RecursionError) as problem:
         line = getattr(problem, "lineno", None)
-        raise error(f"not readable as JSON ({problem})", where=f"{path}:{line}" if line else path, fix=fix) from None
+        raise error(
+            f"not readable as JSON ({problem})", where=f"{path}:{line}" if line else path, fix=fix
+        ) from None
 
 
 def read_record(path: Path, format: int, error: type[ElectraError], what: str, fix: str) -> dict[str, Any]:
@@ -186,7 +203,9 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 
 @contextmanager
 def lock(folder: Path) -> Iterator[IO[str]]:
-    """Hold a folder for this process. The kernel lets go when the process ends, however it ends: no stale locks."""
+    """Hold a folder for this process. The kernel lets go when the process ends, however it ends: no stale
+    locks.
+    """
     with explain_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".lock", "a+", encoding="utf-8")  # noqa: SIM115
@@ -196,7 +215,9 @@ def lock(folder: Path) -> Iterator[IO[str]]:
         except OSError:
             file.seek(0)
             holder = file.read().strip() or "another process"
-            raise RunFolderError(f"in use by {holder}", where=folder, fix="Wait for it, stop it, or choose another --out") from None
+            raise RunFolderError(
+                f"in use by {holder}", where=folder, fix="Wait for it, stop it, or choose another --out"
+            ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()}")
         file.flush()

@@ -64,7 +64,9 @@ class DiskError(ElectraError):
 
 
 class FullDisk(DiskError):
-    """No space or quota left: nothing is wrong with the command, and it continues once there is room (EX_IOERR of sysexits.h)."""
+    """No space or quota left: nothing is wrong with the command, and it continues once there is room
+    (EX_IOERR of sysexits.h).
+    """
 
     exit_code = 74
 

@@ -4,5 +4,7 @@ import os
 
 
 def cores() -> int:
-    """CPU cores, those alone that this process is bound to where it is bound to some (taskset, a batch system)."""
+    """CPU cores, those alone that this process is bound to where it is bound to some (taskset, a batch
+    system).
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,8 +1,9 @@
 """The key of every random draw.
 
-Randomness is derived, never saved: each draw is a pure function of (seed, stream, step, index), so nothing about it depends on
-the number of processes, on workers, or on where a run was interrupted. Keys are 64-bit; numbers come from SplitMix64
-(Steele, Lea, Flood 2014), whose n-th output is a hash of `key + n * GOLDEN`, and so can be computed for whole arrays at once.
+Randomness is derived, never saved: each draw is a pure function of (seed, stream, step, index), so nothing
+about it depends on the number of processes, on workers, or on where a run was interrupted. Keys are 64-bit;
+numbers come from SplitMix64 (Steele, Lea, Flood 2014), whose n-th output is a hash of `key + n * GOLDEN`, and
+so can be computed for whole arrays at once.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ def uniforms(row_keys: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
 
 
 def permute(indices: npt.ArrayLike, size: int, permutation_key: int) -> UInt64:
-    """Where a keyed permutation of range(size) sends each index: a four-round Feistel network with cycle walking.
+    """Where a keyed permutation of range(size) sends each index: a four-round Feistel network with cycle
+    walking.
 
-    Random access: the order of an epoch costs no memory and no start-up time, whatever the size of the corpus.
+    Random access: the order of an epoch costs no memory and no start-up time, whatever the size of the
+    corpus.
     """
     if size <= 1:
         return np.zeros_like(np.asarray(indices, dtype=np.uint64))

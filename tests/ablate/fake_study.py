@@ -1,4 +1,5 @@
-"""A toy study, and the run folders of ours as the workers leave them, made from a formula: what results and page are tested on.
+"""A toy study, and the run folders of ours as the workers leave them, made from a formula: what results and
+page are tested on.
 
 python tests/ablate/fake_study.py FOLDER      writes one study of each shape under FOLDER, with its page
 """
@@ -17,7 +18,10 @@ from electra.ablate import results, runner
 from electra.ablate.plan import Job, all_jobs
 from electra.ablate.study import Study, find_study, read_study
 
-TASKS = {"pos": {"title": "Part of speech", "metric": "accuracy"}, "chunking": {"title": "Chunking", "metric": "accuracy"}}
+TASKS = {
+    "pos": {"title": "Part of speech", "metric": "accuracy"},
+    "chunking": {"title": "Chunking", "metric": "accuracy"},
+}
 FLOPS = 2e14
 STUDY = """
 title = "Toy"
@@ -61,13 +65,30 @@ def plan_of(study: Study, *, with_panel: bool = True) -> dict[str, Any]:
         }
     shown = {
         "arms": {
-            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")} for name, arm in study.arms.items()
+            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")}
+            for name, arm in study.arms.items()
         }
     }
-    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {"paper": asdict(study.paper)}
-    fixed = {"flops": FLOPS, "data": "0" * 64, "tokenizer": "1" * 64, "budgets": list(study.budgets), "arms": arms}
+    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {
+        "paper": asdict(study.paper)
+    }
+    fixed = {
+        "flops": FLOPS,
+        "data": "0" * 64,
+        "tokenizer": "1" * 64,
+        "budgets": list(study.budgets),
+        "arms": arms,
+    }
     panel = {"folder": "", "tasks": TASKS if with_panel else {}, "identity": {}}
-    return {"format": 1, "study": shown, "recipe": "budget-tiny", "budget": "2e14flops", "fixed": fixed, "store": "", "panel": panel}
+    return {
+        "format": 1,
+        "study": shown,
+        "recipe": "budget-tiny",
+        "budget": "2e14flops",
+        "fixed": fixed,
+        "store": "",
+        "panel": panel,
+    }
 
 
 def value_of(plan: dict[str, Any], job: Job) -> float:
@@ -84,11 +105,26 @@ def write_run(folder: Path, plan: dict[str, Any], job: Job) -> None:
     value, rows = value_of(plan, job), []
     for tenth in range(11):
         step = steps * tenth // 10
-        metrics: dict[str, float | None] = {"generator_loss": 9 - 4 * math.sqrt(tenth / 10) - value, "generator_accuracy": 0.03 * tenth}
+        metrics: dict[str, float | None] = {
+            "generator_loss": 9 - 4 * math.sqrt(tenth / 10) - value,
+            "generator_accuracy": 0.03 * tenth,
+        }
         if job.arm != "mlm":
-            metrics |= {"auc": 0.5 + 0.03 * tenth * value, "average_precision": 0.1 + 0.03 * tenth, "gain": 0.006 * tenth}
+            metrics |= {
+                "auc": 0.5 + 0.03 * tenth * value,
+                "average_precision": 0.1 + 0.03 * tenth,
+                "gain": 0.006 * tenth,
+            }
         rows.append({"kind": "train", "step": step, "tokens_per_s": 9000.0})
-        rows.append({"kind": "eval", "step": step, "flops": step * arm["flops_per_step"], "seconds": step / 3, "metrics": metrics})
+        rows.append(
+            {
+                "kind": "eval",
+                "step": step,
+                "flops": step * arm["flops_per_step"],
+                "seconds": step / 3,
+                "metrics": metrics,
+            }
+        )
     if job.arm == "two-stage-fresh":
         rows.append({"kind": "event", "step": steps, "event": "collapse"})
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

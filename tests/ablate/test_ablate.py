@@ -1,4 +1,6 @@
-"""A whole small study through the command line: interrupted, killed, continued, and equal to the bit to one that never stopped."""
+"""A whole small study through the command line: interrupted, killed, continued, and equal to the bit to one
+that never stopped.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,15 @@ def write_panel(folder: Path) -> Path:
         lines = []
         for index, subject in enumerate(SUBJECTS * 5):
             verb, thing = VERBS[(index + shift) % 6], OBJECTS[(index * 5 + shift) % 6]
-            words = [(word, tag) for text, tag in ((subject, "NOUN"), (verb, "VERB"), (thing, "DET")) for word in text.split()]
-            lines += [f"{number}\t{word}\t_\t{tag}\t_\t_\t0\troot\t_\t_" for number, (word, tag) in enumerate(words, 1)] + [""]
+            words = [
+                (word, tag)
+                for text, tag in ((subject, "NOUN"), (verb, "VERB"), (thing, "DET"))
+                for word in text.split()
+            ]
+            lines += [
+                f"{number}\t{word}\t_\t{tag}\t_\t_\t0\troot\t_\t_"
+                for number, (word, tag) in enumerate(words, 1)
+            ] + [""]
         path = folder / "ud-english-ewt" / f"{split}.conllu"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
@@ -48,8 +57,29 @@ def write_panel(folder: Path) -> Path:
 @pytest.fixture
 def command(study_file: Callable[[], Path], recipe_file: str, toy_store: Path, tmp_path: Path) -> list[str]:
     data = write_panel(tmp_path / "data")
-    fixed = ["--store", str(toy_store), "--recipe", recipe_file, "--out", str(tmp_path / "out"), "--threads", "1", "--seeds", "2"]
-    return ["ablate", str(study_file()), *fixed, "--budget", "30steps", "--panel-data", str(data), "--panel", "pos"]
+    fixed = [
+        "--store",
+        str(toy_store),
+        "--recipe",
+        recipe_file,
+        "--out",
+        str(tmp_path / "out"),
+        "--threads",
+        "1",
+        "--seeds",
+        "2",
+    ]
+    return [
+        "ablate",
+        str(study_file()),
+        *fixed,
+        "--budget",
+        "30steps",
+        "--panel-data",
+        str(data),
+        "--panel",
+        "pos",
+    ]
 
 
 def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
@@ -59,7 +89,11 @@ def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
 
 
 def score(folder: Path) -> Any:
-    return {key: value for key, value in json.loads((folder / "score.json").read_text()).items() if key != "seconds"}
+    return {
+        key: value
+        for key, value in json.loads((folder / "score.json").read_text()).items()
+        if key != "seconds"
+    }
 
 
 class Inline:
@@ -75,7 +109,9 @@ class Inline:
         return self.code
 
 
-def test_a_whole_study(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_study(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("electra.ablate.runner.open_worker", Inline)
     assert main([*command, "--budget", "12steps"]) == 0
     out, said = tmp_path / "out", capfd.readouterr().out
@@ -85,11 +121,19 @@ def test_a_whole_study(command: list[str], tmp_path: Path, monkeypatch: pytest.M
     assert arms["rtd"]["steps"] == 12 < arms["mlm"]["steps"]
     assert abs(arms["rtd"]["flops"] - arms["mlm"]["flops"]) <= arms["mlm"]["flops_per_step"]
     assert set(arms["rtd"]["scores"]) > {"panel", "pos", "auc", "gain", "generator_loss"}
-    assert all(0.3 < value <= 1 for arm in arms.values() for value in arm["scores"]["pos"]["by_seed"].values())
+    assert all(
+        0.3 < value <= 1 for arm in arms.values() for value in arm["scores"]["pos"]["by_seed"].values()
+    )
     assert arms["rtd"]["scores"]["pos"]["against_baseline"]["n"] == 2
     assert "detection" in (html := (out / "report.html").read_text()) and ">85.0</data>" in html
-    assert "4 runs, 0 of them done" in said and "rtd, seed 2 done  (4 of 4 runs)" in said and f"page: {out / 'report.html'}" in said
-    assert main(["detect", str(out / "arms" / "rtd" / "seed-1"), "the cat sees the sea ."]) == 0  # a run like any other
+    assert (
+        "4 runs, 0 of them done" in said
+        and "rtd, seed 2 done  (4 of 4 runs)" in said
+        and f"page: {out / 'report.html'}" in said
+    )
+    assert (
+        main(["detect", str(out / "arms" / "rtd" / "seed-1"), "the cat sees the sea ."]) == 0
+    )  # a run like any other
 
 
 @pytest.mark.reliability
@@ -212,15 +256,25 @@ def test_no_more_runs_at_a_time_than_asked_and_none_after_a_stop(
     monkeypatch.setattr("electra.ablate.runner.open_worker", Slow)
     assert main([*command, "--jobs", "2", "--seeds", "1"]) == 0
     assert max(running) == 2 and all(one.stdin.closed for one in alive)
-    progress = [runner.stand(tmp_path / "out", plan.Job("rtd", 1.0, seed), plan.read_plan(tmp_path / "out")) for seed in (2, 3)]
+    progress = [
+        runner.stand(tmp_path / "out", plan.Job("rtd", 1.0, seed), plan.read_plan(tmp_path / "out"))
+        for seed in (2, 3)
+    ]
     runner.carry_out(
-        runner.Crew(tmp_path / "out", 1, 1), progress, stopping=lambda: len(alive) > 2, look=lambda: None, finished=lambda one: None
+        runner.Crew(tmp_path / "out", 1, 1),
+        progress,
+        stopping=lambda: len(alive) > 2,
+        look=lambda: None,
+        finished=lambda one: None,
     )
     assert [one.state for one in progress] == ["stopped", "waiting"]
 
 
 def test_a_worker_that_leaves_no_score_has_failed(
-    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    scorer: type[Scorer],
 ) -> None:
     class Forgetful(Scorer):
         def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
@@ -237,7 +291,11 @@ def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
 ) -> None:
     assert main([*command, "--seeds", "1"]) == 0
     job = plan.Job("rtd", 1.0, 5)
-    monkeypatch.setattr(worker, "start", lambda *_, **__: contextlib.nullcontext(SimpleNamespace(step=1, seconds=1.0, telemetry=Mock())))
+    monkeypatch.setattr(
+        worker,
+        "start",
+        lambda *_, **__: contextlib.nullcontext(SimpleNamespace(step=1, seconds=1.0, telemetry=Mock())),
+    )
     monkeypatch.setattr(worker, "train", lambda run, stop: True)
     monkeypatch.setattr(worker, "score", lambda *_: None)
     with StopRequest() as stop:
@@ -246,7 +304,9 @@ def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
     assert not (job.folder(tmp_path / "out") / "score.json").exists()
 
 
-def test_the_panel_is_asked_about_the_full_size_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_panel_is_asked_about_the_full_size_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Any] = []
 
     class Task:
@@ -261,10 +321,14 @@ def test_the_panel_is_asked_about_the_full_size_network(tmp_path: Path, monkeypa
     run = build_run(toy.recipe(), tmp_path, store, World())
     with StopRequest() as stop:
         found = worker.score(run, chosen, 7, stop)
-        assert found is not None and found["panel"] == {"of": "panel"} and set(found["scores"]) == {"one", "two"}
+        assert (
+            found is not None and found["panel"] == {"of": "panel"} and set(found["scores"]) == {"one", "two"}
+        )
         assert run.pair.discriminator is not None
         assert all(one.encoder is run.pair.discriminator.encoder for one in asked)
-        assert {(one.seed, one.data, one.tokenizer) for one in asked} == {(7, tmp_path / "data", "its tokenizer")}
+        assert {(one.seed, one.data, one.tokenizer) for one in asked} == {
+            (7, tmp_path / "data", "its tokenizer")
+        }
         os.kill(os.getpid(), signal.SIGTERM)
         assert worker.score(run, chosen, 7, stop) is None and len(asked) == 2, "what is not whole is no score"
 
@@ -285,13 +349,17 @@ def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
     assert main([*command, "--seed", "3", "--seeds", "1", "--arm", "mlm"]) == 0  # another day
     assert scorer.started[4:] == ["mlm3"]
     found = results_of(out)
-    assert found["seeds"] == [1, 2, 3] and list(found["budgets"][0]["arms"]["mlm"]["scores"]["pos"]["by_seed"]) == ["1", "2", "3"]
+    assert found["seeds"] == [1, 2, 3] and list(
+        found["budgets"][0]["arms"]["mlm"]["scores"]["pos"]["by_seed"]
+    ) == ["1", "2", "3"]
     assert "Missing: detection, seed 3." in page.read_text()
     assert main([*command, "--seeds", "3"]) == 0
     assert scorer.started[5:] == ["rtd3"] and results_of(out)["complete"]
 
 
-def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(command: list[str], tmp_path: Path, scorer: type[Scorer]) -> None:
+def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(
+    command: list[str], tmp_path: Path, scorer: type[Scorer]
+) -> None:
     assert main([*command, "--seeds", "1"]) == 0
     for arm in ("mlm", "rtd"):
         rows = [
@@ -313,7 +381,9 @@ def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(command: list[str], 
     assert scores["pos"]["by_seed"] == {"1": 0.6, "2": 0.7} and scores["auc"]["by_seed"] == {"1": 0.7}
 
 
-def test_a_study_keeps_its_panel_when_a_later_command_names_none(command: list[str], tmp_path: Path, scorer: type[Scorer]) -> None:
+def test_a_study_keeps_its_panel_when_a_later_command_names_none(
+    command: list[str], tmp_path: Path, scorer: type[Scorer]
+) -> None:
     assert main(command) == 0
     bare = command[: command.index("--panel-data")]
     assert main(bare) == 0
@@ -328,7 +398,11 @@ def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.Capt
 
 
 def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+    command: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    scorer: type[Scorer],
 ) -> None:
     monkeypatch.setattr("electra.training.rehearsal.seconds_per_step", lambda run: 36.0)
     assert main([*command, "--dry-run", "--jobs", "2"]) == 0
@@ -337,8 +411,12 @@ def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
     assert steps["rtd"] == 30 < steps["mlm"]
     hours = {arm: 2 * count / 100 for arm, count in steps.items()}  # two seeds
     assert f"rtd: 36000 ms an update, 60 updates left, {hours['rtd']:.2f} h" in said
-    assert f"{sum(hours.values()):.2f} h one after the other, {sum(hours.values()) / 2:.2f} h in 2 lanes" in said
-    assert not scorer.started and not [path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"]
+    assert (
+        f"{sum(hours.values()):.2f} h one after the other, {sum(hours.values()) / 2:.2f} h in 2 lanes" in said
+    )
+    assert not scorer.started and not [
+        path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"
+    ]
     assert main([*command, "--arm", "mlm"]) == 0
     capsys.readouterr()
     assert main([*command, "--dry-run"]) == 0
@@ -361,25 +439,33 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("option", REFUSED, ids=" ".join)
-def test_what_is_wrong_ends_as_one_line(option: tuple[str, str], command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_ends_as_one_line(
+    option: tuple[str, str], command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*command, *option]) == 2
     said = capsys.readouterr().err
     assert REFUSED[option] in said and said.count("\n") == 1
 
 
-def test_wrong_studies_and_folders_end_as_one_line(command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_studies_and_folders_end_as_one_line(
+    command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "bad.toml").write_text(STUDY.replace("mlm", "mln", 1))
     assert main(["ablate", str(tmp_path / "bad.toml"), *command[2:]]) == 2
     assert "'mln' is not one of the arms. Did you mean 'mlm'?" in capsys.readouterr().err
     (tmp_path / "bad.toml").write_text(STUDY.replace('"rtd"', '"rdt"'))
     assert main(["ablate", str(tmp_path / "bad.toml"), *command[2:]]) == 2
-    assert "toy" not in (said := capsys.readouterr().err) and "arm rtd" in said and "Did you mean 'rtd'?" in said
+    assert (
+        "toy" not in (said := capsys.readouterr().err) and "arm rtd" in said and "Did you mean 'rtd'?" in said
+    )
     (tmp_path / "out").mkdir(exist_ok=True)
     (tmp_path / "out" / "study.json").write_text('{"format": 1}')
     (tmp_path / "out" / ".lock").unlink(missing_ok=True)
     assert main(command) == 2
     assert "study.json: the record of a study has no 'study'. Choose another --out" in capsys.readouterr().err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["study.json"], "nothing is written beside what is not ours"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["study.json"], (
+        "nothing is written beside what is not ours"
+    )
     (tmp_path / "out" / "study.json").unlink()
     (tmp_path / "out" / "thesis.tex").write_text("mine")
     assert main(command) == 2

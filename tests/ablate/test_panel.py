@@ -20,7 +20,16 @@ from electra.model.hidden import hidden_states
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 
-LEXICON = {"the": "DET", "a": "DET", "cat": "NOUN", "dog": "NOUN", "house": "NOUN", "sees": "VERB", "likes": "VERB", "greenish": "ADJ"}
+LEXICON = {
+    "the": "DET",
+    "a": "DET",
+    "cat": "NOUN",
+    "dog": "NOUN",
+    "house": "NOUN",
+    "sees": "VERB",
+    "likes": "VERB",
+    "greenish": "ADJ",
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +38,14 @@ def tokenizer() -> Tokenizer:
 
 
 def encoder_for(tokenizer: Tokenizer, architecture: str) -> Encoder:
-    shape = {"embedding_size": 32, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "intermediate_size": 64, "max_positions": 64}
+    shape = {
+        "embedding_size": 32,
+        "hidden_size": 32,
+        "num_layers": 2,
+        "num_heads": 2,
+        "intermediate_size": 64,
+        "max_positions": 64,
+    }
     config = EncoderConfig(architecture=architecture, vocab_size=tokenizer.vocab_size, **shape)  # type: ignore[arg-type]
     network = build_pair(None, config, seed=3, initialisation="fan_in").discriminator
     assert network is not None
@@ -43,7 +59,9 @@ def tagged(count: int, seed: int) -> Tagged:
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(architecture: str, tokenizer: Tokenizer) -> None:
+def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(
+    architecture: str, tokenizer: Tokenizer
+) -> None:
     encoder = encoder_for(tokenizer, architecture).train()
     data = Tagged([["the", "househouse"], ["a"] * 9], [["DET", "X"], ["DET"] * 9])
     features = read_words(encoder, tokenizer, data)
@@ -57,9 +75,15 @@ def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(architect
     assert torch.allclose(features.layers[:, 1], alone[:, 2:-1].mean(1), atol=1e-5)
 
 
-def test_words_behind_the_limit_are_left_out_with_their_tags(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_behind_the_limit_are_left_out_with_their_tags(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(probing, "MAX_TOKENS", 6)
-    features = read_words(encoder_for(tokenizer, "modern"), tokenizer, Tagged([["cat"] * 9, [], ["dog"]], [list("123456789"), [], ["0"]]))
+    features = read_words(
+        encoder_for(tokenizer, "modern"),
+        tokenizer,
+        Tagged([["cat"] * 9, [], ["dog"]], [list("123456789"), [], ["0"]]),
+    )
     assert features.tags == ["1", "2", "3", "4", "0"]
     assert features.layers.isfinite().all()
 
@@ -70,8 +94,12 @@ def test_the_fit_is_the_optimum_that_scikit_learn_finds() -> None:
     targets = (layer @ torch.randn(5, 3, generator=draw) + torch.randn(400, 3, generator=draw)).argmax(1)
     weights = fit(layer[None], targets, 3)
     ours = (layer @ weights[1].T + weights[2]).softmax(1)
-    theirs = LogisticRegression(C=1 / (2 * probing.PENALTY * 400), max_iter=1000, tol=1e-8).fit(layer.numpy(), targets.numpy())
-    assert torch.allclose(ours.double(), torch.from_numpy(theirs.predict_proba(layer.numpy())).double(), atol=2e-3)
+    theirs = LogisticRegression(C=1 / (2 * probing.PENALTY * 400), max_iter=1000, tol=1e-8).fit(
+        layer.numpy(), targets.numpy()
+    )
+    assert torch.allclose(
+        ours.double(), torch.from_numpy(theirs.predict_proba(layer.numpy())).double(), atol=2e-3
+    )
 
 
 def test_the_mix_finds_the_layer_that_knows() -> None:

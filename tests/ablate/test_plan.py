@@ -1,4 +1,6 @@
-"""The plan: equal FLOPs for every arm, one data order a replicate, and the refusal of another plan in the same folder."""
+"""The plan: equal FLOPs for every arm, one data order a replicate, and the refusal of another plan in the
+same folder.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ NO_PANEL: dict[str, Any] = {"folder": "", "tasks": {}, "identity": {}}
 
 
 @pytest.fixture
-def plan(study_file: Callable[[str], Path], recipe_file: str, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def plan(
+    study_file: Callable[[str], Path], recipe_file: str, tmp_path: Path
+) -> Callable[..., dict[str, Any]]:
     def make(text: str = STUDY, budget: str = "50steps", **changes: Any) -> dict[str, Any]:
         options = {"recipe": recipe_file, "budget_text": budget, "threads": 1, "panel": NO_PANEL} | changes
         return make_plan(read_study(study_file(text)), toy.store(), tmp_path / "out", **options)
@@ -35,7 +39,9 @@ def spent(plan: dict[str, Any]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("budget", ["50steps", "7ktokens", "3e10flops"])
-def test_every_arm_gets_the_same_flops_to_half_an_update(budget: str, plan: Callable[..., dict[str, Any]]) -> None:
+def test_every_arm_gets_the_same_flops_to_half_an_update(
+    budget: str, plan: Callable[..., dict[str, Any]]
+) -> None:
     made = plan(budget=budget)
     for name, flops in spent(made).items():
         assert abs(flops - made["fixed"]["flops"]) <= made["fixed"]["arms"][name]["flops_per_step"] / 2
@@ -45,14 +51,23 @@ def test_every_arm_gets_the_same_flops_to_half_an_update(budget: str, plan: Call
 
 def test_no_arm_gets_less_than_the_steps_or_tokens_asked_for(plan: Callable[..., dict[str, Any]]) -> None:
     assert min(arm["steps"][-1] for arm in plan(budget="50steps")["fixed"]["arms"].values()) == 50
-    tokens = [arm["steps"][-1] * arm["tokens_per_step"] for arm in plan(budget="7ktokens")["fixed"]["arms"].values()]
+    tokens = [
+        arm["steps"][-1] * arm["tokens_per_step"] for arm in plan(budget="7ktokens")["fixed"]["arms"].values()
+    ]
     assert min(tokens) == pytest.approx(7000, abs=64)
 
 
 @pytest.mark.parametrize("what", ["data", "tokenizer"])
-def test_other_text_or_tokens_are_refused(what: str, study_file: Callable[[], Path], recipe_file: str, tmp_path: Path) -> None:
+def test_other_text_or_tokens_are_refused(
+    what: str, study_file: Callable[[], Path], recipe_file: str, tmp_path: Path
+) -> None:
     study = read_study(study_file())
-    options: dict[str, Any] = {"recipe": recipe_file, "budget_text": "3e10flops", "threads": 1, "panel": NO_PANEL}
+    options: dict[str, Any] = {
+        "recipe": recipe_file,
+        "budget_text": "3e10flops",
+        "threads": 1,
+        "panel": NO_PANEL,
+    }
     durable.commit_json(tmp_path / "out" / RECORD, make_plan(study, toy.store(), tmp_path / "out", **options))
     store = toy.store()
     changed = {"description": {"digest": "other"}} if what == "data" else {"tokenizer_digest": "other"}
@@ -67,10 +82,14 @@ def test_what_an_update_costs_is_what_its_run_says(plan: Callable[..., dict[str,
         assert (run.flops_per_step, run.total_steps) == (arm["flops_per_step"], arm["steps"][-1])
 
 
-def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(plan: Callable[..., dict[str, Any]]) -> None:
+def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(
+    plan: Callable[..., dict[str, Any]],
+) -> None:
     made = plan()
     runs = {
-        (arm, seed): build_run(job_recipe(made, Job(arm, 1.0, seed), threads=1), Path("."), toy.store(), World())
+        (arm, seed): build_run(
+            job_recipe(made, Job(arm, 1.0, seed), threads=1), Path("."), toy.store(), World()
+        )
         for arm in ("mlm", "rtd")
         for seed in (1, 2)
     }
@@ -82,13 +101,21 @@ def test_smaller_budgets_are_runs_of_their_own(plan: Callable[..., dict[str, Any
     made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
     assert made["fixed"]["arms"]["rtd"]["steps"] == [20, 80]
     jobs = all_jobs(made, range(1, 3))
-    assert [(job.seed, job.share) for job in jobs[:5]] == [(1, 0.25), (1, 0.25), (1, 1.0), (1, 1.0), (2, 0.25)]
+    assert [(job.seed, job.share) for job in jobs[:5]] == [
+        (1, 0.25),
+        (1, 0.25),
+        (1, 1.0),
+        (1, 1.0),
+        (2, 0.25),
+    ]
     assert len({job.folder(tmp_path) for job in jobs}) == len(jobs) == 8
     training = job_recipe(made, Job("rtd", 0.25, 2), threads=3).training
     assert (training.steps, training.seed, training.threads) == (20, 2, 3)
 
 
-def test_a_budget_of_time_is_turned_into_flops_once(plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_budget_of_time_is_turned_into_flops_once(
+    plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("electra.ablate.plan.seconds_per_step", lambda run: 0.5)
     made = plan(budget="30s")
     assert made["fixed"]["arms"]["mlm"]["steps"] == [60]
@@ -97,8 +124,13 @@ def test_a_budget_of_time_is_turned_into_flops_once(plan: Callable[..., dict[str
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
 
-@pytest.mark.parametrize(("text", "budget"), [(STUDY, "9steps"), ("budgets = [0.1, 1.0]\n" + STUDY, "50steps"), (STUDY, "1e7flops")])
-def test_a_budget_too_small_for_the_evaluations_is_refused(text: str, budget: str, plan: Callable[..., dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [(STUDY, "9steps"), ("budgets = [0.1, 1.0]\n" + STUDY, "50steps"), (STUDY, "1e7flops")],
+)
+def test_a_budget_too_small_for_the_evaluations_is_refused(
+    text: str, budget: str, plan: Callable[..., dict[str, Any]]
+) -> None:
     with pytest.raises(ConfigError, match=r"--budget: .* too few for the 10 held-out evaluations"):
         plan(text, budget)
 
@@ -118,9 +150,13 @@ def test_an_arm_that_cannot_be_built_is_named(plan: Callable[..., dict[str, Any]
         plan(STUDY + "objective.mask_fraction = 1.5\n")
 
 
-def test_another_study_in_the_same_folder_is_refused_naming_what_differs(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_another_study_in_the_same_folder_is_refused_naming_what_differs(
+    plan: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     durable.commit_json(tmp_path / "out" / RECORD, plan())
-    with pytest.raises(RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was 50.0, now 7.0"):
+    with pytest.raises(
+        RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was 50.0, now 7.0"
+    ):
         plan(STUDY + "objective.discriminator_weight = 7.0\n")
     with pytest.raises(RunFolderError, match=r"flops was .*, now .*steps was \[50\], now \[60\]"):
         plan(budget="60steps")
@@ -128,7 +164,9 @@ def test_another_study_in_the_same_folder_is_refused_naming_what_differs(plan: C
         plan(STUDY.partition("[arms.rtd]")[0], f"{plan()['fixed']['flops']!r}flops")
 
 
-def test_a_study_planned_by_a_version_with_fewer_options_goes_on(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_a_study_planned_by_a_version_with_fewer_options_goes_on(
+    plan: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     older = plan()
     for arm in older["fixed"]["arms"].values():
         del arm["recipe"]["training"]["clip_separately"], arm["recipe"]["model"]["generator_width"]
@@ -138,7 +176,9 @@ def test_a_study_planned_by_a_version_with_fewer_options_goes_on(plan: Callable[
         plan(STUDY.replace("[arms.mlm]", "[base]\ntraining.clip_separately = true\n[arms.mlm]"))
 
 
-def test_seeds_begun_are_those_of_the_run_folders(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_seeds_begun_are_those_of_the_run_folders(
+    plan: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
     for job in (Job("rtd", 1.0, 3), Job("mlm", 0.25, 12)):
         job.folder(tmp_path).mkdir(parents=True)
@@ -149,6 +189,8 @@ def test_seeds_begun_are_those_of_the_run_folders(plan: Callable[..., dict[str, 
 def test_words_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     first = plan(budget="3e10flops")
     durable.commit_json(tmp_path / "out" / RECORD, first)
-    more = plan(STUDY.replace("Toy", "Other") + "\n[arms.weak]\nobjective.discriminator_weight = 1.0\n", "3e10flops")
+    more = plan(
+        STUDY.replace("Toy", "Other") + "\n[arms.weak]\nobjective.discriminator_weight = 1.0\n", "3e10flops"
+    )
     assert more["study"]["title"] == "Other"
     assert {name: more["fixed"]["arms"][name] for name in ("mlm", "rtd")} == first["fixed"]["arms"]

@@ -23,30 +23,47 @@ from electra.report.svg import PALETTE
 def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
     found = fake_study.make(tmp_path, "objectives")
     plan = fake_study.plan_of(read_study(find_study("objectives")))
-    values = {arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)} for arm in plan["fixed"]["arms"]}
+    values = {
+        arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)}
+        for arm in plan["fixed"]["arms"]
+    }
     arms = found["budgets"][-1]["arms"]
     for arm, by_seed in values.items():
         panel = arms[arm]["scores"]["panel"]
-        assert panel["by_seed"] == pytest.approx({str(seed): value - 0.015 for seed, value in by_seed.items()})
+        assert panel["by_seed"] == pytest.approx(
+            {str(seed): value - 0.015 for seed, value in by_seed.items()}
+        )
         assert panel["mean"] == pytest.approx(summarise([value - 0.015 for value in by_seed.values()]).mean)
     tested = arms["rtd"]["scores"]["pos"]["against_baseline"]
     assert tested["p"] == pytest.approx(compare(values["rtd"], values["mlm"]).p)
     assert tested["p_holm"] >= tested["p"]
     assert "against_baseline" not in arms["mlm"]["scores"]["pos"]
     assert "auc" not in arms["mlm"]["scores"]
-    assert arms["rtd"]["scores"]["auc"]["by_seed"]["2"] == pytest.approx(0.5 + 0.3 * values["rtd"][2]), "of the last evaluation"
+    assert arms["rtd"]["scores"]["auc"]["by_seed"]["2"] == pytest.approx(0.5 + 0.3 * values["rtd"][2]), (
+        "of the last evaluation"
+    )
     curve = found["curves"]["rtd"]["auc"]
-    assert len(curve["flops"]) == 10 and curve["mean"][-1] == arms["rtd"]["scores"]["auc"]["mean"], "the untrained network is left out"
+    assert len(curve["flops"]) == 10 and curve["mean"][-1] == arms["rtd"]["scores"]["auc"]["mean"], (
+        "the untrained network is left out"
+    )
     assert (found["primary"], found["complete"], found["seeds"]) == ("panel", True, [1, 2, 3])
     assert describe(found)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
 
 
 def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -> None:
-    assert fake_study.make(tmp_path / "a", "objectives", with_panel=False)["primary"] is None  # some arms judge, one does not
+    assert (
+        fake_study.make(tmp_path / "a", "objectives", with_panel=False)["primary"] is None
+    )  # some arms judge, one does not
     assert fake_study.make(tmp_path / "b", "lambda", with_panel=False)["primary"] == "auc"
-    for name in ("temperature", "generator-size", "training-algorithm"):  # each arm's own samples, of a generator of its own
+    for name in (
+        "temperature",
+        "generator-size",
+        "training-algorithm",
+    ):  # each arm's own samples, of a generator of its own
         assert fake_study.make(tmp_path / name, name, with_panel=False)["primary"] is None
-    assert "give --panel-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
+    assert (
+        "give --panel-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
+    )
 
 
 def test_losses_of_the_full_size_network_are_on_one_scale() -> None:
@@ -62,11 +79,15 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
     found = fake_study.make(tmp_path, "model-size")
     plan = fake_study.plan_of(read_study(find_study("model-size")))
     arms = found["budgets"][-1]["arms"]
-    values = {arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)} for arm in arms}
+    values = {
+        arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)} for arm in arms
+    }
     for size in ("tiny", "mini", "small"):
         tested = arms[f"rtd-{size}"]["scores"]["pos"]["against_baseline"]
         assert tested["arm"] == f"mlm-{size}"
-        assert tested["difference"] == pytest.approx(compare(values[f"rtd-{size}"], values[f"mlm-{size}"]).difference)
+        assert tested["difference"] == pytest.approx(
+            compare(values[f"rtd-{size}"], values[f"mlm-{size}"]).difference
+        )
         assert "against_baseline" not in arms[f"mlm-{size}"]["scores"]["pos"]
     assert any("against mlm-small" in line for line in describe(found))
     html = write_report(tmp_path).read_text()
@@ -115,7 +136,9 @@ def test_curves_are_means_over_all_seeds_or_are_not_drawn(tmp_path: Path) -> Non
     for job in jobs:
         fake_study.write_run(job.folder(tmp_path), plan, job)
     rows = (jobs[1].folder(tmp_path) / "metrics.jsonl").read_text().splitlines(keepends=True)
-    kept = [row for row in rows if '"eval"' not in row or rows.index(row) > 12]  # the second seed was evaluated less often
+    kept = [
+        row for row in rows if '"eval"' not in row or rows.index(row) > 12
+    ]  # the second seed was evaluated less often
     (jobs[1].folder(tmp_path) / "metrics.jsonl").write_text("".join(kept))
     found = gather(plan, [runner.stand(tmp_path, job, plan) for job in jobs])
     assert 1 < len(found["curves"]["rtd"]["auc"]["flops"]) < 10
@@ -141,11 +164,16 @@ def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
     assert found["reached"]["mlm"] == pytest.approx(fake_study.FLOPS)
     assert found["reached"]["rtd"] < fake_study.FLOPS
     html = write_report(tmp_path).read_text()
-    assert f"ELECTRA reaches the final mean of BERT with {100 * found['reached']['rtd'] / fake_study.FLOPS:.0f} % of its compute." in html
+    assert (
+        f"ELECTRA reaches the final mean of BERT with {100 * found['reached']['rtd'] / fake_study.FLOPS:.0f}"
+        " % of its compute." in html
+    )
 
 
 @pytest.mark.parametrize("name", ["objectives", "generator-size", "convergence"])
-def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(name: str, tmp_path: Path) -> None:
+def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(
+    name: str, tmp_path: Path
+) -> None:
     found = fake_study.make(tmp_path, name)
     html = write_report(tmp_path).read_text()
     for arm in found["budgets"][-1]["arms"].values():
@@ -154,7 +182,14 @@ def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(name
         assert f'<data value="{arm["flops"]!r}">' in html
     assert not re.search(r'(src|href)="(?!#|data:)', html)
     assert "<script" not in html
-    for part in ("Result", "All scores", "Along the compute", "Compute", "How far to trust this", "What the arms differ in"):
+    for part in (
+        "Result",
+        "All scores",
+        "Along the compute",
+        "Compute",
+        "How far to trust this",
+        "What the arms differ in",
+    ):
         assert f"<h2>{part}</h2>" in html
     drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}
     assert drawn >= {"panel", "pos", "chunking", "differences", "auc", "curve-auc", "curve-generator-loss"}
@@ -165,7 +200,9 @@ def test_published_numbers_stand_apart_and_are_called_another_scale(tmp_path: Pa
     fake_study.make(tmp_path, "objectives")
     html = write_report(tmp_path).read_text()
     assert "Paper (another scale)" in html and "never the values" in html
-    assert [f'<data value="{value}">{value}</data>' in html for value in (82.2, 82.4, 84.3, 85.0)] == [True] * 4
+    assert [f'<data value="{value}">{value}</data>' in html for value in (82.2, 82.4, 84.3, 85.0)] == [
+        True
+    ] * 4
     fake_study.make(tmp_path / "b", "lambda")
     assert "Paper (another scale)" not in write_report(tmp_path / "b").read_text()
 
@@ -177,7 +214,11 @@ def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> Non
     found |= {"complete": False, "failed": [{"job": "rtd, seed 1", "problem": "a <b> of trouble"}]}
     (tmp_path / "results.json").write_text(json.dumps(found))
     html = write_report(tmp_path).read_text()
-    assert "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html and "Not finished" in html and "pre-training metrics only" in html
+    assert (
+        "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html
+        and "Not finished" in html
+        and "pre-training metrics only" in html
+    )
     assert "1 of 1" in html  # the collapse alarm
     fake_study.make(tmp_path / "b", "lambda", seeds=1)
     assert "One seed so far" in write_report(tmp_path / "b").read_text()
@@ -192,7 +233,11 @@ def test_damaged_results_are_told(content: str, tmp_path: Path) -> None:
 
 def test_the_last_row_of_a_run_is_found_in_a_torn_file(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"kind": "train", "step": step} for step in range(2000)]
-    text = "".join(json.dumps(row) + "\n" for row in rows) + json.dumps({"kind": "eval", "step": 1999}) + '\n{"kind": "tra'
+    text = (
+        "".join(json.dumps(row) + "\n" for row in rows)
+        + json.dumps({"kind": "eval", "step": 1999})
+        + '\n{"kind": "tra'
+    )
     (tmp_path / "metrics.jsonl").write_text(text)
     assert runner.last_row(tmp_path) == {"kind": "train", "step": 1999}
     assert runner.last_row(tmp_path / "absent") is None

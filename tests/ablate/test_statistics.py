@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from electra.ablate.statistics import Summary, compare, crossing, detectable, holm, pooled, reliability, summarise
+from electra.ablate.statistics import (
+    Summary,
+    compare,
+    crossing,
+    detectable,
+    holm,
+    pooled,
+    reliability,
+    summarise,
+)
 
 ARM = {1: 0.81, 2: 0.79, 3: 0.84, 4: 0.80}
 BASE = {1: 0.78, 2: 0.77, 3: 0.83, 4: 0.75}
@@ -56,7 +65,9 @@ def test_holm_by_hand() -> None:
 
 
 def test_pooling_weighs_by_degrees_of_freedom() -> None:
-    assert pooled([Summary(3, sd=1.0), Summary(2, sd=2.0), Summary(1)]) == pytest.approx(math.sqrt((2 * 1 + 1 * 4) / 3))
+    assert pooled([Summary(3, sd=1.0), Summary(2, sd=2.0), Summary(1)]) == pytest.approx(
+        math.sqrt((2 * 1 + 1 * 4) / 3)
+    )
     assert pooled([Summary(1)]) is None
 
 

@@ -1,4 +1,6 @@
-"""Small networks with random weights everywhere, and hand-written sentences, for the probes of representations and sentences."""
+"""Small networks with random weights everywhere, and hand-written sentences, for the probes of
+representations and sentences.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,24 @@ from electra.data.tokenizer import Tokenizer
 from electra.interop.load import Loaded
 from electra.model.pair import build_pair
 
-PIECES = ["the", "a", "chef", "cook", "##ed", "##s", "un", "##happy", "meal", "cat", "like", "ate", "that", ".", "old", "new"]
+PIECES = [
+    "the",
+    "a",
+    "chef",
+    "cook",
+    "##ed",
+    "##s",
+    "un",
+    "##happy",
+    "meal",
+    "cat",
+    "like",
+    "ate",
+    "that",
+    ".",
+    "old",
+    "new",
+]
 
 # word, part of speech, head; "like" and "that" have two readings
 SENTENCES = (
@@ -28,12 +47,20 @@ SENTENCES = (
 
 
 def tokenizer(folder: Path, *extra: str) -> Tokenizer:
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n")
+    (folder / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n"
+    )
     return Tokenizer.load(folder / "vocab.txt")
 
 
 def network(
-    folder: Path, kind: str = "discriminator", architecture: str = "electra", *, seed: int = 1, layers: int = 2, extra: str = ""
+    folder: Path,
+    kind: str = "discriminator",
+    architecture: str = "electra",
+    *,
+    seed: int = 1,
+    layers: int = 2,
+    extra: str = "",
 ) -> Loaded:
     words = tokenizer(folder, *([extra] if extra else []))
     config = toy.config(architecture, vocab_size=words.vocab_size, max_positions=24, num_layers=layers)
@@ -48,10 +75,19 @@ def network(
     return Loaded(made.encoder, made.head, config, words, kind, (), folder)  # type: ignore[arg-type]
 
 
-def model(folder: Path, name: str = "one", architecture: str = "electra", *, seed: int = 1, layers: int = 2, extra: str = "") -> Model:
+def model(
+    folder: Path,
+    name: str = "one",
+    architecture: str = "electra",
+    *,
+    seed: int = 1,
+    layers: int = 2,
+    extra: str = "",
+) -> Model:
     (folder / name).mkdir(parents=True, exist_ok=True)
     kinds = {
-        kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra) for kind in ("discriminator", "generator")
+        kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra)
+        for kind in ("discriminator", "generator")
     }
     return Model(name, name, _loaded={**kinds, "encoder": kinds["discriminator"]})
 

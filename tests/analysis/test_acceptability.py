@@ -1,4 +1,6 @@
-"""Correlations against scipy, the threshold against a search, and the probe with scorers that know nothing or all."""
+"""Correlations against scipy, the threshold against a search, and the probe with scorers that know nothing or
+all.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ def numbers(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     random = np.random.default_rng(seed)
     length = random.integers(3, 12, 80).astype(float)
     score = -length + random.normal(size=80)
-    return score, (random.random(80) < 1 / (1 + np.exp(length - 7))).astype(int), length, random.integers(0, 4, 80)
+    return (
+        score,
+        (random.random(80) < 1 / (1 + np.exp(length - 7))).astype(int),
+        length,
+        random.integers(0, 4, 80),
+    )
 
 
 def test_correlations_are_scipys_and_weights_are_repetitions() -> None:
     score, label, length, weights = numbers()
     assert correlation.pearson(score, label) == pytest.approx(stats.pointbiserialr(label, score).statistic)
-    assert correlation.spearman(score, length) == pytest.approx(stats.spearmanr(score, length).statistic)  # lengths tie
+    assert correlation.spearman(score, length) == pytest.approx(
+        stats.spearmanr(score, length).statistic
+    )  # lengths tie
     again = np.repeat(np.arange(80), weights)
     for measure in (correlation.pearson, correlation.spearman):
         assert measure(score, length, weights) == pytest.approx(measure(score[again], length[again]))
@@ -42,7 +51,10 @@ def test_correlations_are_scipys_and_weights_are_repetitions() -> None:
 
 def test_partial_correlation_is_that_of_residuals() -> None:
     score, label, length, _ = numbers()
-    rest = [values - LinearRegression().fit(length[:, None], values).predict(length[:, None]) for values in (score, label)]
+    rest = [
+        values - LinearRegression().fit(length[:, None], values).predict(length[:, None])
+        for values in (score, label)
+    ]
     assert correlation.partial(score, label, length) == pytest.approx(stats.pearsonr(*rest).statistic)
     assert correlation.partial(score, label, np.ones(80)) == correlation.pearson(score, label)
     assert np.isnan(correlation.partial(length, label, length))
@@ -58,13 +70,18 @@ def test_the_threshold_has_the_highest_matthews_correlation() -> None:
     best = max(matthews_corrcoef(label, score >= threshold) for threshold in score)
     assert matthews_corrcoef(label, score >= found) == pytest.approx(best)
     assert correlation.matthews(10, 0, 0, 0) == 0  # all called alike
-    assert correlation.matthews(3, 1, 2, 6) == pytest.approx(matthews_corrcoef([1] * 3 + [0] + [1] * 2 + [0] * 6, [1] * 4 + [0] * 8))
+    assert correlation.matthews(3, 1, 2, 6) == pytest.approx(
+        matthews_corrcoef([1] * 3 + [0] + [1] * 2 + [0] * 6, [1] * 4 + [0] * 8)
+    )
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     (tmp_path / "cola").mkdir()
-    good, bad = ["the cat ate", "a chef cooked the meal", "old cats like that"], ["cat the ate", "chef a cooked meal", "that cats"]
+    good, bad = (
+        ["the cat ate", "a chef cooked the meal", "old cats like that"],
+        ["cat the ate", "chef a cooked meal", "that cats"],
+    )
     rows = [
         f"x\t{label}\t{'' if label else '*'}\t{text}{' .' * i}"
         for i in range(8)
@@ -85,7 +102,9 @@ def measures(report: Report, name: str) -> dict[str, Estimate]:
     return dict(zip(acceptability.MEASURES, row[1:], strict=True))  # type: ignore[arg-type]
 
 
-def test_scorers_that_know_all_nothing_or_length(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scorers_that_know_all_nothing_or_length(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def scores(_: Any, texts: Sequence[str], scorers: Sequence[str], progress: Any) -> dict[str, Any]:
         known = {
             "original": lambda text: float(text.startswith(("the", "a ", "old"))),
@@ -97,7 +116,9 @@ def test_scorers_that_know_all_nothing_or_length(tmp_path: Path, data: Path, mon
     monkeypatch.setattr(sentences, "sentence_scores", scores)
     report = ask(data, tmp_path, scorers=["original", "odds", "margin"])
     knows, constant, length = (measures(report, f"one: {name}") for name in ("original", "odds", "margin"))
-    assert [knows[key].value for key in ("AUC", "Matthews", "point-biserial", "Spearman", "partial")] == pytest.approx([1.0] * 5)
+    assert [
+        knows[key].value for key in ("AUC", "Matthews", "point-biserial", "Spearman", "partial")
+    ] == pytest.approx([1.0] * 5)
     assert constant["AUC"].value == 0.5 and constant["Matthews"].value == 0.0
     assert constant["point-biserial"].value is None  # not defined, and said so
     assert length["with length"].value is not None and length["with length"].value < -0.9
@@ -108,7 +129,12 @@ def test_random_labels_give_chance(tmp_path: Path, data: Path) -> None:
     random = np.random.default_rng(3)
     path = data / "cola" / "dev.tsv"
     texts = [line.split("\t")[3] for line in path.read_text().splitlines()] * 6
-    path.write_text("\n".join(f"x\t{label}\t\t{text}" for text, label in zip(texts, random.integers(0, 2, len(texts)), strict=True)))
+    path.write_text(
+        "\n".join(
+            f"x\t{label}\t\t{text}"
+            for text, label in zip(texts, random.integers(0, 2, len(texts)), strict=True)
+        )
+    )
     found = measures(ask(data, tmp_path, scorers=["original", "pll-mean"]), "one: pll-mean")["AUC"]
     assert found.low is not None and found.high is not None
     assert found.low < 0.5 < found.high

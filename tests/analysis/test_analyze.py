@@ -1,4 +1,6 @@
-"""electra analyze: the files and the page it writes, several models, checkpoints, and what it says when something is wrong."""
+"""electra analyze: the files and the page it writes, several models, checkpoints, and what it says when
+something is wrong.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = Recipe()
     for step in (8, 16):
         pair = make_pair(words.vocab_size, step)
-        checkpoint.write(folder / "run" / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9)
+        checkpoint.write(
+            folder / "run" / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9
+        )
         shapes = {kind: asdict(getattr(pair, kind).encoder.config) for kind in ("generator", "discriminator")}
     (folder / "run" / "run.toml").write_text(write_toml({**recipe.to_sections(), **shapes}))
     words.save(folder / "run" / "tokenizer")
@@ -74,16 +78,25 @@ def numbers(value: Any) -> set[str]:
     return {repr(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
 
 
-def test_probes_write_json_and_one_page_whose_numbers_are_in_it(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     names = ("calibration", "errors", "generators", "bias")
-    assert analyze(folders / "pair", "--probe", names[0], "--data", folders / "data", "--out", out, *QUICK) == 0
+    assert (
+        analyze(folders / "pair", "--probe", names[0], "--data", folders / "data", "--out", out, *QUICK) == 0
+    )
     asked = [word for name in names[1:] for word in ("--probe", name)]
     draws = ("--probe-option", "draws=1")
-    told = analyze("--data", folders / "data", *asked, folders / "pair", folders / "twin", "--out", out, *QUICK, *draws)
+    told = analyze(
+        "--data", folders / "data", *asked, folders / "pair", folders / "twin", "--out", out, *QUICK, *draws
+    )
     assert told == 0 and "page: " in capsys.readouterr().out
     records = {name: json.loads((out / f"{name}.probe.json").read_text()) for name in names}
-    assert records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv" and records["calibration"]["options"]["resamples"] == 20
+    assert (
+        records["calibration"]["data"]["learners"][0]["file"] == "dev.tsv"
+        and records["calibration"]["options"]["resamples"] == 20
+    )
     assert [model["name"] for model in records["errors"]["models"]] == ["pair", "twin"]
     html = (out / probes.PAGE).read_text()
     shown = set(re.findall(r'<data value="([^"]+)"', html))
@@ -93,26 +106,40 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(folders: Path, t
     for drawing in (out / "figures").glob("*.svg"):
         ET.fromstring(drawing.read_text())
     drawn = {f"{name}-{figure['name']}" for name, record in records.items() for figure in record["figures"]}
-    assert {path.stem for path in (out / "figures").glob("*.svg")} <= drawn and len(list((out / "figures").glob("*.svg"))) > 5
+    assert {path.stem for path in (out / "figures").glob("*.svg")} <= drawn and len(
+        list((out / "figures").glob("*.svg"))
+    ) > 5
     probes.write_page(out)
     assert (out / probes.PAGE).read_text() == html  # the same files, the same page
 
 
-def test_all_leaves_out_what_has_no_data_and_says_so(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_leaves_out_what_has_no_data_and_says_so(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     learners = folders / "data" / "ged" / "fce-toy" / "dev.tsv"
     (tmp_path / "text.md").write_text("nothing")
-    assert analyze(folders / "pair", "--data", learners, "--out", tmp_path / "out", "--probe-option", "resamples=5") == 0
+    assert (
+        analyze(
+            folders / "pair", "--data", learners, "--out", tmp_path / "out", "--probe-option", "resamples=5"
+        )
+        == 0
+    )
     said = capsys.readouterr().out
     assert "bias: left out" in said and "gold parts of speech" in said and "errors.probe.json" in said
     assert analyze(folders / "pair", "--data", tmp_path / "text.md", "--out", tmp_path / "none") == 2
     assert "no probe could be run" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
 
-def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_probe_follows_the_checkpoints_of_a_run(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ("--probe", "errors", "--data", folders / "data", "--probe-option", "resamples=5", "--out")
     assert analyze(folders / "run", *options, tmp_path, "--over-training") == 0
     record = json.loads((tmp_path / "errors-over-training.probe.json").read_text())
-    assert [row[0] for row in record["tables"][0]["rows"]] == [8, 16] and list(record["checkpoints"]) == ["16", "8"]
+    assert [row[0] for row in record["tables"][0]["rows"]] == [8, 16] and list(record["checkpoints"]) == [
+        "16",
+        "8",
+    ]
     assert analyze(folders / "run", *options, tmp_path) == 0  # the newest checkpoint
     newest = json.loads((tmp_path / "errors.probe.json").read_text())
     assert record["tables"][0]["rows"][1][1] == newest["headline"]["average precision"]
@@ -123,7 +150,9 @@ def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path,
         weights.write_bytes(content[:-1])
         assert analyze(folders / "run", *options, tmp_path / "again", "--over-training") == 0
         record = json.loads((tmp_path / "again" / "errors-over-training.probe.json").read_text())
-        assert [row[0] for row in record["tables"][0]["rows"]] == [16] and "Step 8 is left out" in record["notes"][0]
+        assert [row[0] for row in record["tables"][0]["rows"]] == [16] and "Step 8 is left out" in record[
+            "notes"
+        ][0]
     finally:
         weights.write_bytes(content)
     capsys.readouterr()
@@ -131,14 +160,29 @@ def test_a_probe_follows_the_checkpoints_of_a_run(folders: Path, tmp_path: Path,
     assert "Give a run folder" in capsys.readouterr().err
 
 
-def test_a_model_without_the_network_is_left_out_of_a_comparison(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--data", folders / "data", "--probe-option", "resamples=5", "--probe-option", "surprisal=false", "--out", tmp_path)
+def test_a_model_without_the_network_is_left_out_of_a_comparison(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (
+        "--data",
+        folders / "data",
+        "--probe-option",
+        "resamples=5",
+        "--probe-option",
+        "surprisal=false",
+        "--out",
+        tmp_path,
+    )
     lone = folders / "twin" / "generator"
     assert analyze(folders / "pair", lone, "--probe", "errors", "--probe", "attention", *options) == 0
     said = capsys.readouterr().out
     assert "errors: generator is left out: this is a generator" in said and said.count("left out") == 1
-    records = {name: json.loads((tmp_path / f"{name}.probe.json").read_text()) for name in ("errors", "attention")}
-    assert [model["name"] for model in records["errors"]["models"]] == ["pair"] and "left out" in records["errors"]["notes"][-1]
+    records = {
+        name: json.loads((tmp_path / f"{name}.probe.json").read_text()) for name in ("errors", "attention")
+    }
+    assert [model["name"] for model in records["errors"]["models"]] == ["pair"] and "left out" in records[
+        "errors"
+    ]["notes"][-1]
     assert [model["name"] for model in records["attention"]["models"]] == ["pair", "generator"]
     assert analyze(lone, folders / "pair", "--probe", "errors", *options) == 2  # MODEL itself
     assert analyze(folders / "pair", folders / "data", "--probe", "errors", *options) == 2  # no model at all
@@ -146,16 +190,25 @@ def test_a_model_without_the_network_is_left_out_of_a_comparison(folders: Path, 
     (tmp_path / "tuned" / "finetune.json").write_text("{}")
     capsys.readouterr()
     assert analyze(tmp_path / "tuned", "--probe", "errors", *options) == 2
-    assert "this is the folder of a fine-tuning. Its model is in the folder model/ in it" in capsys.readouterr().err
+    assert (
+        "this is the folder of a fine-tuning. Its model is in the folder model/ in it"
+        in capsys.readouterr().err
+    )
 
 
-def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisal(folders: Path, tmp_path: Path) -> None:
+def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisal(
+    folders: Path, tmp_path: Path
+) -> None:
     options = ("--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
     assert analyze(folders / "pair", folders / "twin" / "generator", "--probe", "errors", *options) == 0
     record = json.loads((tmp_path / "errors.probe.json").read_text())
     assert [model["name"] for model in record["models"]] == ["pair", "generator"]
     scorers = [row[0] for row in record["tables"][0]["rows"]]
-    assert scorers[:3] == ["discriminator of pair", "surprisal, generator of pair", "surprisal, generator of generator"]
+    assert scorers[:3] == [
+        "discriminator of pair",
+        "surprisal, generator of pair",
+        "surprisal, generator of generator",
+    ]
     assert record["tables"][0]["rows"][1][4] != record["tables"][0]["rows"][2][4], "two networks, two answers"
 
 
@@ -164,7 +217,20 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
 ) -> None:
     def asked(*more: object, beside: Sequence[Path] = ()) -> bool:
         """Whether the probe was run, not its answer kept."""
-        assert analyze(tmp_path / "pair", *beside, "--probe", "errors", "--data", data, "--out", tmp_path / "out", *more) == 0
+        assert (
+            analyze(
+                tmp_path / "pair",
+                *beside,
+                "--probe",
+                "errors",
+                "--data",
+                data,
+                "--out",
+                tmp_path / "out",
+                *more,
+            )
+            == 0
+        )
         return "kept: the same question" not in capsys.readouterr().out
 
     shutil.copytree(folders / "pair", tmp_path / "pair")
@@ -216,20 +282,30 @@ def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
     assert origins.apart(first, origin("again")) == origins.SAME
     seed = origin("seed", training={"seed": 2, "threads": 1, "keep": 9})
     assert origins.apart(first, seed) == origins.SEED
-    assert origins.apart(first, origin("rate", training={"seed": 2, "learning_rate": 1e-3})) == "another recipe (training.learning_rate)"
+    assert (
+        origins.apart(first, origin("rate", training={"seed": 2, "learning_rate": 1e-3}))
+        == "another recipe (training.learning_rate)"
+    )
     assert origins.apart(first, origin("mlm", objective={"name": "mlm"})) == origins.OBJECTIVE
     (tmp_path / "seed" / "discriminator").mkdir()
     assert origins.origin_of(str(tmp_path / "seed" / "discriminator")) == seed  # one of its folders
     assert origins.origin_of(str(tmp_path)) is None and origins.apart(first, None) == origins.UNKNOWN
     (tmp_path / "old").mkdir()  # a record of a version that knew fewer options
-    (tmp_path / "old" / "run.toml").write_text('[objective]\nname = "rtd"\n[training]\nseed = 3\nlength = 128\n')
+    (tmp_path / "old" / "run.toml").write_text(
+        '[objective]\nname = "rtd"\n[training]\nseed = 3\nlength = 128\n'
+    )
     assert origins.apart(first, origins.origin_of(str(tmp_path / "old"))) == origins.SEED
 
 
-def test_options_are_told_without_a_model_or_a_folder(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_told_without_a_model_or_a_folder(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert analyze("--probe", "errors", "--probe-option", "help") == 0
     assert "sentences=" in capsys.readouterr().out
-    for words, told in ((["--probe", "errors"], "no model given"), ([folders / "pair", "--probe", "errors"], "no --out given")):
+    for words, told in (
+        (["--probe", "errors"], "no model given"),
+        ([folders / "pair", "--probe", "errors"], "no --out given"),
+    ):
         assert analyze(*words) == 2
         error = capsys.readouterr().err
         assert told in error and error.count("\n") == 1
@@ -244,13 +320,21 @@ def test_options_are_told_without_a_model_or_a_folder(folders: Path, capsys: pyt
         (["pair", "--probe", "errors", "--probe-option", "kind=x"], "no such option"),
         (["pair", "twin", "--probe", "errors", "--over-training"], "follows one run"),
         (["pair", "pair", "--probe", "errors"], "named twice"),
-        (["pair", "--probe", "errors", "twin"], "twin: no option takes this here. What has no option of its own goes side by side"),
+        (
+            ["pair", "--probe", "errors", "twin"],
+            "twin: no option takes this here. What has no option of its own goes side by side",
+        ),
         (["nowhere", "--probe", "errors"], "nowhere"),
         (["nowhere", "--probe", "all"], "nowhere: not a folder here"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(  # noqa: PLR0917
-    words: list[str], told: str, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    told: str,
+    folders: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folders)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -261,16 +345,30 @@ def test_what_is_wrong_is_said_in_one_line(  # noqa: PLR0917
 
 def test_wrong_data_is_said(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "dev.tsv").write_text("all\tc\ngood\tc\n")
-    for data, told in ((tmp_path / "dev.tsv", "no errors among its words"), (tmp_path / "no", "no such file"), (tmp_path, "no errors")):
+    for data, told in (
+        (tmp_path / "dev.tsv", "no errors among its words"),
+        (tmp_path / "no", "no such file"),
+        (tmp_path, "no errors"),
+    ):
         assert analyze(folders / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out") == 2
         assert told in capsys.readouterr().err
     (tmp_path / "withheld" / "test").mkdir(parents=True)
     shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", tmp_path / "withheld" / "dev.tsv")
     (tmp_path / "withheld" / "test.tsv").write_text("all\tc\ngood\tc\n")
-    assert analyze(folders / "pair", "--probe", "errors", "--data", tmp_path / "withheld", "--out", tmp_path / "out") == 2
+    assert (
+        analyze(
+            folders / "pair", "--probe", "errors", "--data", tmp_path / "withheld", "--out", tmp_path / "out"
+        )
+        == 2
+    )
     assert "are the labels withheld?" in capsys.readouterr().err
     (tmp_path / "bad.probe.json").write_text("{}")
-    assert analyze(folders / "pair", "--probe", "calibration", "--data", folders / "data", "--out", tmp_path, *QUICK) == 2
+    assert (
+        analyze(
+            folders / "pair", "--probe", "calibration", "--data", folders / "data", "--out", tmp_path, *QUICK
+        )
+        == 2
+    )
     assert "bad.probe.json" in capsys.readouterr().err
 
 
@@ -286,21 +384,41 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
     assert any("Error types as the file names them" in note for note in report.notes)
 
 
-def test_a_fine_tuned_detector_stands_beside(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fine_tuned_detector_stands_beside(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "ged" / "model").mkdir(parents=True)
     (tmp_path / "ged" / "model" / "model.safetensors").write_bytes(b"weights")
     known = lambda source, given: [np.array([float(word == "wrong") for word in words]) for words in given]  # noqa: E731
     monkeypatch.setattr(errors, "detector_values", known)
     probe = errors.Probe(errors.Config(resamples=5, surprisal=False, detector=str(tmp_path / "ged")))
     data = probe.find([folders / "data"])
-    assert data["detector"] == [tmp_path / "ged" / "model" / "model.safetensors"]  # so that the record names it by its digest
+    assert data["detector"] == [
+        tmp_path / "ged" / "model" / "model.safetensors"
+    ]  # so that the record names it by its digest
     report = probe.run([small.model(tmp_path, "m", extra="wrong")], data, lambda *_: None)
     found = {row[0]: row[4].value for row in report.tables[0].rows}  # type: ignore[union-attr]
-    assert found["fine-tuned detector"] == 1.0 > found["discriminator of m"] and "surprisal, generator of m" not in found
+    assert (
+        found["fine-tuned detector"] == 1.0 > found["discriminator of m"]
+        and "surprisal, generator of m" not in found
+    )
 
 
 def test_options_are_told(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert analyze(folders / "pair", "--probe", "generators", "--probe", "errors", "--probe-option", "help", "--out", tmp_path / "out") == 0
+    assert (
+        analyze(
+            folders / "pair",
+            "--probe",
+            "generators",
+            "--probe",
+            "errors",
+            "--probe-option",
+            "help",
+            "--out",
+            tmp_path / "out",
+        )
+        == 0
+    )
     said = capsys.readouterr().out
     assert "kinds=generators,uniform,unigram," in said and "surprisal=true  Ask the generator too" in said
     assert not (tmp_path / "out").exists()
@@ -320,7 +438,13 @@ def series(label: str = "s", style: str = "line", **more: Any) -> dict[str, Any]
 
 @pytest.mark.parametrize("kind", ["lines", "categories", "matrix"])
 def test_charts_draw_what_has_values(kind: str) -> None:
-    figure = {"kind": kind, "x": "$x_1$", "y": "y", "x_range": None, "y_range": [0, 1] if kind == "lines" else None}
+    figure = {
+        "kind": kind,
+        "x": "$x_1$",
+        "y": "y",
+        "x_range": None,
+        "y_range": [0, 1] if kind == "lines" else None,
+    }
     names = {} if kind == "lines" else {"x": ["a", "b", "_c"]}
     both = [series(**names), series("other", "points", **names)]
     text = charts.draw("figure", {**figure, "series": both})
@@ -334,7 +458,9 @@ def test_references_are_straight_lines_in_any_chart() -> None:
     for kind, x in (("lines", [0.0, 1.0]), ("categories", ["a"])):
         chance = {"label": "chance", "x": x, "y": [0.5] * len(x), "low": [], "high": [], "style": "reference"}
         some = series() if kind == "lines" else series(x=["a", "b", "c"])
-        text = charts.draw("f", {"kind": kind, "x": "", "y": "", "x_range": None, "y_range": None, "series": [some, chance]})
+        text = charts.draw(
+            "f", {"kind": kind, "x": "", "y": "", "x_range": None, "y_range": None, "series": [some, chance]}
+        )
         assert text is not None and "chance" in text
 
 
@@ -343,4 +469,6 @@ def test_an_interval_is_shown_beside_its_number() -> None:
     assert '<data value="0.25">0.250</data>' in shown and '<data value="0.2">0.200</data>' in shown
     assert "[" not in str(probes.Interval(0.25, "score").__html__())
     assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == probes.Interval(0.25, "score", 0.2, 0.3)
-    assert running.ENDING == probes.ENDING and running.FORMAT == probes.FORMAT  # two rooms that may not import each other
+    assert (
+        running.ENDING == probes.ENDING and running.FORMAT == probes.FORMAT
+    )  # two rooms that may not import each other

@@ -1,4 +1,6 @@
-"""Texts made wrong: which places, by which draws, under which labels; what networks say of rows; words and their tokens."""
+"""Texts made wrong: which places, by which draws, under which labels; what networks say of rows; words and
+their tokens.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,15 @@ def rows_of(count: int = 6) -> list[tokens.Ints]:
 def test_a_generators_replacements_follow_the_papers_rule(tmp_path: Path) -> None:
     generator, rows = small.network(tmp_path, "generator"), rows_of(20)
     made = corruption.by_generator(generator, rows, seed=3)
-    for row, new, replaced, chosen, advantage in zip(rows, made.rows, made.replaced, made.chosen, made.advantage, strict=True):
+    for row, new, replaced, chosen, advantage in zip(
+        rows, made.rows, made.replaced, made.chosen, made.advantage, strict=True
+    ):
         assert (replaced == (row != new)).all() and not (replaced & ~chosen).any()
         assert chosen.sum() == max(1, round(0.15 * len(row)))
         assert (np.isfinite(advantage) == chosen).all()
-        assert advantage[chosen & ~replaced] == pytest.approx(0, abs=1e-6)  # guessed right: no better, no worse
+        assert advantage[chosen & ~replaced] == pytest.approx(
+            0, abs=1e-6
+        )  # guessed right: no better, no worse
     again = corruption.by_generator(generator, rows, seed=3)
     assert all((a == b).all() for a, b in zip(made.rows, again.rows, strict=True))
     other = corruption.by_generator(generator, rows, seed=4)
@@ -43,7 +49,9 @@ def test_the_advantage_is_the_replacements(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     assert generator.head is not None
     with torch.no_grad():
-        generator.head.get_parameter("bias")[7] = 40.0  # always puts 7, far likelier to it than what stood there
+        generator.head.get_parameter("bias")[7] = (
+            40.0  # always puts 7, far likelier to it than what stood there
+        )
     made = corruption.by_generator(generator, [np.array([9, 9, 11, 12, 13, 9, 8])] * 5)
     assert all(
         (new[replaced] == 7).all() and (advantage[replaced] > 20).all()
@@ -57,11 +65,19 @@ def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
     shown, chosen = np.array([7, 4, 11, 8]), np.array([False, True, False, True])
     found = tokens.predict(generator, [row], [shown], [chosen])[0]
     specials = generator.tokenizer.specials
-    logits = generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1].detach().log_softmax(-1)
+    logits = (
+        generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1]
+        .detach()
+        .log_softmax(-1)
+    )
     for place, position in enumerate([1, 3]):
         assert found.log_truth[place] == pytest.approx(float(logits[position, row[position]]), abs=1e-5)
-        assert found.log_sampled[place] == pytest.approx(float(logits[position, found.sampled[place]]), abs=1e-5)
-        assert found.entropy[place] == pytest.approx(float(-(logits[position].exp() * logits[position]).sum()), abs=1e-5)
+        assert found.log_sampled[place] == pytest.approx(
+            float(logits[position, found.sampled[place]]), abs=1e-5
+        )
+        assert found.entropy[place] == pytest.approx(
+            float(-(logits[position].exp() * logits[position]).sum()), abs=1e-5
+        )
 
 
 def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
@@ -70,7 +86,12 @@ def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
     shown, chosen = [np.array([7, 4, 11])] * 3000, [np.array([False, True, False])] * 3000
     drawn = np.array([found.sampled[0] for found in tokens.predict(generator, rows, shown, chosen, seed=1)])
     specials = generator.tokenizer.specials
-    p = generator.logits(torch.tensor([[specials.cls, 7, 4, 11, specials.sep]]))[0, 2].detach().softmax(-1).numpy()
+    p = (
+        generator.logits(torch.tensor([[specials.cls, 7, 4, 11, specials.sep]]))[0, 2]
+        .detach()
+        .softmax(-1)
+        .numpy()
+    )
     shares = np.bincount(drawn, minlength=len(p)) / 3000
     assert np.abs(shares - p).max() < 4 * np.sqrt(0.25 / 3000)
 
@@ -80,10 +101,14 @@ def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.
     asked = [np.zeros(len(row), int) for row in rows]
     whole = tokens.predict
 
-    def counted(generator: Loaded, rows: object, shown: list[tokens.Ints], chosen: list[tokens.Bools], **options: int) -> object:
+    def counted(
+        generator: Loaded, rows: object, shown: list[tokens.Ints], chosen: list[tokens.Bools], **options: int
+    ) -> object:
         for index, (ids, where) in enumerate(zip(shown, chosen, strict=True)):
             asked[index] += where
-            assert (ids[where] == generator.tokenizer.specials.mask).all() and (ids[~where] == rows[index][~where]).all()  # type: ignore[index]
+            assert (ids[where] == generator.tokenizer.specials.mask).all() and (
+                ids[~where] == rows[index][~where]
+            ).all()  # type: ignore[index]
         return whole(generator, rows, shown, chosen, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tokens, "predict", counted)
@@ -106,14 +131,19 @@ def test_draws_by_frequency() -> None:
     made = corruption.by_frequency(rows, frequency, fraction=0.5)
     new = np.concatenate([row[chosen] for row, chosen in zip(made.rows, made.chosen, strict=True)])
     assert set(new) == {2, 4} and (new == 4).mean() == pytest.approx(0.75, abs=0.04)
-    assert all((replaced == chosen).all() for replaced, chosen in zip(made.replaced, made.chosen, strict=True))
+    assert all(
+        (replaced == chosen).all() for replaced, chosen in zip(made.replaced, made.chosen, strict=True)
+    )
 
 
 def test_swapped_words() -> None:
     words = ["the", "old", "chef", "ate", "a", "new", "meal", ",", "that", "is", "good"]
     for key in range(30):
         swapped, wrong = corruption.swap_words(words, key, fraction=0.4)
-        assert sorted(swapped) == sorted(words) and [a != b for a, b in zip(swapped, words, strict=True)] == wrong.tolist()
+        assert (
+            sorted(swapped) == sorted(words)
+            and [a != b for a, b in zip(swapped, words, strict=True)] == wrong.tolist()
+        )
         assert wrong.sum() == 4 and swapped[7] == ","
     assert corruption.swap_words(["the", "The", "!"], 1)[1].tolist() == [False] * 3  # nothing to swap
 
@@ -123,7 +153,15 @@ def test_broken_agreement() -> None:
     words, wrong = corruption.break_agreement(["These", "cats", "sleep"], 1)
     assert (words[0], wrong.tolist()) == ("This", [True, False, False])
     assert not corruption.break_agreement(["cats", "sleep"], 1)[1].any()
-    assert len({tuple(corruption.break_agreement(["he", "is", "what", "he", "was"], key)[0]) for key in range(20)}) == 2
+    assert (
+        len(
+            {
+                tuple(corruption.break_agreement(["he", "is", "what", "he", "was"], key)[0])
+                for key in range(20)
+            }
+        )
+        == 2
+    )
 
 
 def test_words_are_made_of_their_tokens(tmp_path: Path) -> None:
@@ -148,8 +186,19 @@ def test_word_values_are_the_discriminators(tmp_path: Path) -> None:
 
 def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(f"the old cat {number} ate that new meal and the chefs like it . it is good now ." for number in range(60)))
-    build_store([str(corpus)], TokenizerConfig(vocab_size=80), tmp_path / "store", config=CorpusConfig(unit="line", heldout=0.5), workers=1)
+    corpus.write_text(
+        "\n".join(
+            f"the old cat {number} ate that new meal and the chefs like it . it is good now ."
+            for number in range(60)
+        )
+    )
+    build_store(
+        [str(corpus)],
+        TokenizerConfig(vocab_size=80),
+        tmp_path / "store",
+        config=CorpusConfig(unit="line", heldout=0.5),
+        workers=1,
+    )
     tokenizer = small.tokenizer(tmp_path)
     rows = texts.held_out_rows(tokenizer, [corpus], length=10, count=7)
     assert len(rows) == 7 and all(8 <= len(row) <= 10 for row in rows)
@@ -186,12 +235,26 @@ def test_a_fine_tuned_detector_reads_as_transformers_does(tmp_path: Path, archit
     words = small.tokenizer(tmp_path)
     words.save(tmp_path / "tagger")
     kind = {"electra": "Electra", "modern": "ModernBert"}[architecture]
-    shape = {"vocab_size": words.vocab_size, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    shape |= {"max_position_embeddings": 32, "id2label": {0: "c", 1: "i"}, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3}
+    shape = {
+        "vocab_size": words.vocab_size,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
+    shape |= {
+        "max_position_embeddings": 32,
+        "id2label": {0: "c", 1: "i"},
+        "pad_token_id": 0,
+        "cls_token_id": 2,
+        "sep_token_id": 3,
+    }
     modern = {"bos_token_id": 2, "eos_token_id": 3, "layer_types": ["full_attention"] * 2}
     shape |= {"embedding_size": 16} if architecture == "electra" else modern
     torch.manual_seed(1)
-    theirs = getattr(transformers, f"{kind}ForTokenClassification")(getattr(transformers, f"{kind}Config")(**shape)).eval()
+    theirs = getattr(transformers, f"{kind}ForTokenClassification")(
+        getattr(transformers, f"{kind}Config")(**shape)
+    ).eval()
     theirs.save_pretrained(tmp_path / "tagger")
     found = detector_values(str(tmp_path / "tagger"), [["the", "unhappy", "cat"]])[0]
     with torch.no_grad():

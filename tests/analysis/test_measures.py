@@ -1,4 +1,6 @@
-"""Ranking, calibration, bootstrap and adjustment against scikit-learn, closed forms and cases worked by hand."""
+"""Ranking, calibration, bootstrap and adjustment against scikit-learn, closed forms and cases
+worked by hand.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from sklearn.calibration import calibration_curve
 
 from electra.analysis.parts import adjusted, bootstrap
 from electra.analysis.parts.ranking import Ranking, f_score
-from electra.analysis.parts.reliability import Bins, brier, ece, log_loss, recalibrations, sigmoid, temperature
+from electra.analysis.parts.reliability import (
+    Bins,
+    brier,
+    ece,
+    log_loss,
+    recalibrations,
+    sigmoid,
+    temperature,
+)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -20,7 +30,9 @@ def test_ranking_is_scikit_learns_with_ties_and_weights(seed: int) -> None:
     weights = draw.integers(0, 4, 200).astype(float)
     ranking = Ranking(scores, labels)
     assert ranking.auc(weights) == pytest.approx(metrics.roc_auc_score(labels, scores, sample_weight=weights))
-    assert ranking.average_precision(weights) == pytest.approx(metrics.average_precision_score(labels, scores, sample_weight=weights))
+    assert ranking.average_precision(weights) == pytest.approx(
+        metrics.average_precision_score(labels, scores, sample_weight=weights)
+    )
     found = ranking.at(0.5, weights)
     precision, recall, f, _ = metrics.precision_recall_fscore_support(
         labels, scores >= 0.5, beta=0.5, average="binary", sample_weight=weights
@@ -44,7 +56,11 @@ def test_undefined_measures_are_nan() -> None:
     assert np.isnan(Ranking([0.1, 0.2], [False, False]).average_precision(np.ones(2)))
     assert np.isnan(f_score(0, 0, 0, 0.5)) and f_score(1, 0, 0, 0.5) == 1 and f_score(0, 3, 1, 0.5) == 0
     empty = Ranking([], [])
-    assert np.isnan(empty.auc(np.ones(0))) and empty.best_threshold() == np.inf and empty.matched_threshold() == np.inf
+    assert (
+        np.isnan(empty.auc(np.ones(0)))
+        and empty.best_threshold() == np.inf
+        and empty.matched_threshold() == np.inf
+    )
 
 
 def test_calibration_error_by_hand() -> None:
@@ -70,7 +86,9 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
     weights = draw.integers(0, 3, 500).astype(float)
     parts = brier(p, y, weights, bins)
     assert parts["brier"] == pytest.approx(metrics.brier_score_loss(y, p, sample_weight=weights))
-    assert parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts["within"] == pytest.approx(parts["brier"])
+    assert parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts[
+        "within"
+    ] == pytest.approx(parts["brier"])
     assert log_loss(p, y, weights) == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
 
 
@@ -81,7 +99,10 @@ def test_recalibration_finds_what_was_done_to_the_log_odds() -> None:
     assert temperature(3 * true, y) == pytest.approx(3, rel=0.05)
     maps = recalibrations(3 * true + 2, y)
     ones = np.ones(len(y))
-    errors = {name: ece(p, y, ones, Bins.make(p, 15, "mass")) for name, p in ((name, m(3 * true + 2)) for name, m in maps.items())}
+    errors = {
+        name: ece(p, y, ones, Bins.make(p, 15, "mass"))
+        for name, p in ((name, m(3 * true + 2)) for name, m in maps.items())
+    }
     assert errors["as it is"] > 0.15 and errors["temperature"] > 0.05  # an offset is beyond one number
     assert errors["scale and offset"] < 0.015 and errors["isotonic"] < 0.015
     assert list(recalibrations(true, np.zeros(len(true)))) == ["as it is", "temperature"]
@@ -91,12 +112,19 @@ def test_the_bootstrap_of_a_mean_is_as_wide_as_theory_says() -> None:
     draw = np.random.default_rng(3)
     values = np.repeat(draw.normal(size=400), 3)  # three equal words a sentence: the sentences count
     groups = np.repeat(np.arange(400), 3)
-    found = bootstrap.estimates(lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600)["mean"]
+    found = bootstrap.estimates(
+        lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600
+    )["mean"]
     width = 2 * 1.96 * values.std() / np.sqrt(400)
     assert found.value == pytest.approx(values.mean())
     assert found.high is not None and found.low is not None
     assert found.high - found.low == pytest.approx(width, rel=0.12)
-    assert found == bootstrap.estimates(lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600)["mean"]
+    assert (
+        found
+        == bootstrap.estimates(
+            lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600
+        )["mean"]
+    )
 
 
 def test_draws_and_halves() -> None:
@@ -122,7 +150,9 @@ def test_adjusting_for_what_explains_everything_leaves_nothing() -> None:
     event = (draw.random(6000) < sigmoid(hard - 1)).astype(float)
     ones = np.ones(6000)
     raw = adjusted.rates(event, group, 2, ones)
-    assert raw == pytest.approx([event[group == 0].mean(), event[group == 1].mean()]) and raw[1] - raw[0] > 0.2
+    assert (
+        raw == pytest.approx([event[group == 0].mean(), event[group == 1].mean()]) and raw[1] - raw[0] > 0.2
+    )
     model = adjusted.Model(event, group, 2, adjusted.standardise(hard[:, None]))
     even = model.adjusted(ones)
     assert abs(even[1] - even[0]) < 0.03 and model.remaining(ones) < 0.02
@@ -138,4 +168,6 @@ def test_adjusting_for_noise_changes_nothing() -> None:
     assert even[:3] == pytest.approx(raw[:3], abs=0.01) and np.isnan(even[3])
     assert model.remaining(weights) == pytest.approx(1, abs=0.03)
     certain = adjusted.Model(np.zeros(3000), group, 3, model.covariates)
-    assert certain.adjusted(np.ones(3000)).tolist() == [0, 0, 0] and np.isnan(certain.remaining(np.ones(3000)))
+    assert certain.adjusted(np.ones(3000)).tolist() == [0, 0, 0] and np.isnan(
+        certain.remaining(np.ones(3000))
+    )

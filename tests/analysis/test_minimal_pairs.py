@@ -1,4 +1,6 @@
-"""Minimal pairs: files, accuracy, ties, intervals; a scorer that knows nothing gets chance, one that knows all gets 1."""
+"""Minimal pairs: files, accuracy, ties, intervals; a scorer that knows nothing gets chance, one that knows
+all gets 1.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ def write(folder: Path, name: str, pairs: Sequence[tuple[str, str]], **fields: A
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     for name, term in (("agreement_1", "agreement"), ("agreement_2", "agreement"), ("island_1", "islands")):
-        write(tmp_path / "blimp", name, [(GOOD.format(i), BAD.format(i)) for i in range(30)], linguistics_term=term)
+        write(
+            tmp_path / "blimp",
+            name,
+            [(GOOD.format(i), BAD.format(i)) for i in range(30)],
+            linguistics_term=term,
+        )
     write(tmp_path / "babylm-supplement", "questions", [(GOOD.format(i), BAD.format(i)) for i in range(10)])
     return tmp_path
 
@@ -63,9 +70,16 @@ class Standing(Model):
 
 
 def ask(
-    data: Path, monkeypatch: pytest.MonkeyPatch, score: Callable[[str], float], *networks: str, twin: str = "", **options: Any
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    score: Callable[[str], float],
+    *networks: str,
+    twin: str = "",
+    **options: Any,
 ) -> Report:
-    """The probe's report when every scorer of a network gives `score(sentence)`. `twin`: the one network of a second model."""
+    """The probe's report when every scorer of a network gives `score(sentence)`. `twin`: the one network of a
+    second model.
+    """
 
     def scores(loaded: Any, texts: Sequence[str], names: Sequence[str], told: Any) -> dict[str, Any]:
         assert len(set(texts)) == len(texts)  # equal texts are scored once
@@ -73,7 +87,9 @@ def ask(
         return {name: np.array([score(text) for text in texts]) for name in names}
 
     monkeypatch.setattr(sentences, "sentence_scores", scores)
-    monkeypatch.setattr(sentences, "scorers_for", lambda kind: [name for name, one in SCORERS.items() if one.network == kind])
+    monkeypatch.setattr(
+        sentences, "scorers_for", lambda kind: [name for name, one in SCORERS.items() if one.network == kind]
+    )
     probe = analysis.create("minimal_pairs", options)
     shares: list[float] = []
     model = Standing("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]
@@ -96,15 +112,25 @@ def test_a_perfect_scorer_gets_1_and_its_opposite_0(data: Path, monkeypatch: pyt
     perfect = ask(data, monkeypatch, lambda text: float("eats" in text), "discriminator", "generator")
     assert {estimate.value for estimate in perfect.headline.values()} == {1.0}
     assert {name.split(": ")[0] for name in perfect.headline} == {"blimp", "babylm-supplement"}
-    assert {name.split(": ")[1] for name in perfect.headline} == {"original", "odds", "pll", "pll-word", "unmasked"}
-    assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(SCORERS, 1.0)
+    assert {name.split(": ")[1] for name in perfect.headline} == {
+        "original",
+        "odds",
+        "pll",
+        "pll-word",
+        "unmasked",
+    }
+    assert {row[1]: row[3].value for row in perfect.tables[0].rows if row[1] != "shorter"} == dict.fromkeys(
+        SCORERS, 1.0
+    )
     opposite = ask(data, monkeypatch, lambda text: -float("eats" in text))
     assert {estimate.value for estimate in opposite.headline.values()} == {0.0}
 
 
 def test_permuted_labels_give_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flip = np.random.default_rng(1).random(2000) < 0.5
-    pairs = [(BAD.format(i), GOOD.format(i)) if flip[i] else (GOOD.format(i), BAD.format(i)) for i in range(2000)]
+    pairs = [
+        (BAD.format(i), GOOD.format(i)) if flip[i] else (GOOD.format(i), BAD.format(i)) for i in range(2000)
+    ]
     write(tmp_path / "blimp", "mixed", pairs)
     report = ask(tmp_path, monkeypatch, lambda text: float("eats" in text))
     estimate = report.headline["blimp: original"]
@@ -116,24 +142,40 @@ def test_phenomena_paradigms_lengths_and_limit(data: Path, monkeypatch: pytest.M
     report = ask(data, monkeypatch, lambda text: float("eats" in text), limit=5)
     overall, phenomena, paradigms = report.tables
     assert [row[0] for row in phenomena.rows] == ["agreement", "islands", "babylm-supplement"]
-    assert [(row[0], row[2]) for row in paradigms.rows] == [("agreement_1", 5), ("agreement_2", 5), ("island_1", 5), ("questions", 5)]
+    assert [(row[0], row[2]) for row in paradigms.rows] == [
+        ("agreement_1", 5),
+        ("agreement_2", 5),
+        ("island_1", 5),
+        ("questions", 5),
+    ]
     by_scorer = {row[1]: row for row in overall.rows}
-    # the good sentence has one letter more in every pair: the yardstick that prefers the shorter one is always wrong
+    # the good sentence has one letter more in every pair: the yardstick that prefers the shorter one is
+    # always wrong
     assert by_scorer["original"][-3:] == (None, None, 1.0) and by_scorer["shorter"][-3:] == (None, None, 0.0)
     assert "15 pairs" in report.notes[0]
     json.dumps(report.to_json(), allow_nan=False)
 
 
 def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder, name, term, verb in (("blimp", "a", "x", "eats"), ("blimp", "b", "y", "saw"), ("supplement", "c", "", "ran")):
+    for folder, name, term, verb in (
+        ("blimp", "a", "x", "eats"),
+        ("blimp", "b", "y", "saw"),
+        ("supplement", "c", "", "ran"),
+    ):
         pairs = [(f"the cat {verb} {i}", f"cat the {verb} {i}") for i in range(8)]
         write(tmp_path / folder, name, pairs, **({"linguistics_term": term} if term else {}))
-    report = ask(tmp_path, monkeypatch, lambda text: float(text.startswith("the") and "saw" not in text))  # knows nothing of "saw"
+    report = ask(
+        tmp_path, monkeypatch, lambda text: float(text.startswith("the") and "saw" not in text)
+    )  # knows nothing of "saw"
     assert {name: estimate.value for name, estimate in report.headline.items() if "original" in name} == {
         "blimp: original": 0.75,
         "supplement: original": 1.0,
     }
-    assert [(row[0], row[1].value) for row in report.tables[1].rows] == [("x", 1.0), ("y", 0.5), ("supplement", 1.0)]  # type: ignore[union-attr]
+    assert [(row[0], row[1].value) for row in report.tables[1].rows] == [
+        ("x", 1.0),
+        ("y", 0.5),
+        ("supplement", 1.0),
+    ]  # type: ignore[union-attr]
 
 
 def test_pairs_of_ones_own_are_a_benchmark_of_their_own(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +213,10 @@ def test_a_row_is_read_as_it_stands_and_equal_sentences_are_left_out(tmp_path: P
     ("content", "said"),
     [
         ('{"sentence_good": "a"}', "bad.jsonl:1: no minimal pair"),
-        ('{"sentence_good": "a", "sentence_bad": "b"}\n\n{"sentence_good": 1, "sentence_bad": "b"}', "bad.jsonl:3: no minimal pair"),
+        (
+            '{"sentence_good": "a", "sentence_bad": "b"}\n\n{"sentence_good": 1, "sentence_bad": "b"}',
+            "bad.jsonl:3: no minimal pair",
+        ),
         ('{"sentence_good": "a", "sentence_bad": "a"}', "bad.jsonl: no minimal pairs in it"),
         ("nonsense", "bad.jsonl:1: "),
     ],
@@ -183,7 +228,9 @@ def test_files_that_hold_no_pairs(tmp_path: Path, content: str, said: str) -> No
     assert said in str(caught.value)
 
 
-def test_nothing_to_read_and_nothing_to_score_with(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_to_read_and_nothing_to_score_with(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProbeDataError, match="no minimal pairs here"):
         ask(tmp_path / "empty", monkeypatch, len)
@@ -206,7 +253,9 @@ def test_the_interval_is_wilsons(wins: int, pairs: int) -> None:
     expected = binomtest(wins, pairs).proportion_ci(method="wilson")
     assert Accuracy(wins, 0, pairs).interval() == pytest.approx((expected.low, expected.high))
     single = average([Accuracy(wins, 0, pairs)])
-    assert single == Estimate(pytest.approx(wins / pairs), pytest.approx(expected.low), pytest.approx(expected.high))  # type: ignore[arg-type]
+    assert single == Estimate(
+        pytest.approx(wins / pairs), pytest.approx(expected.low), pytest.approx(expected.high)
+    )  # type: ignore[arg-type]
 
 
 def test_the_interval_of_a_mean_covers() -> None:
@@ -221,6 +270,10 @@ def test_the_interval_of_a_mean_covers() -> None:
 
 def test_real_files(shared_data: Callable[[str], Path]) -> None:
     paradigm = read_paradigm(shared_data("blimp/passive_1.jsonl.gz"))
-    assert len(paradigm.good) + paradigm.equal == 1000 and paradigm.phenomenon == "argument_structure" and paradigm.benchmark == "blimp"
+    assert (
+        len(paradigm.good) + paradigm.equal == 1000
+        and paradigm.phenomenon == "argument_structure"
+        and paradigm.benchmark == "blimp"
+    )
     supplement = read_paradigm(shared_data("babylm-supplement/qa_congruence_easy.jsonl.gz"))
     assert len(supplement.good) == 64 and "\n" in supplement.good[0]

@@ -21,7 +21,13 @@ from electra.errors import ConfigError, ModelError
 from electra.interop.load import Loaded
 
 WRONG = "wrong"
-REPLACES = ("swap", "any token", "frequent", "agreement", "BLiMP")  # kinds of wrong that a detector of one word cannot know
+REPLACES = (
+    "swap",
+    "any token",
+    "frequent",
+    "agreement",
+    "BLiMP",
+)  # kinds of wrong that a detector of one word cannot know
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,11 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     draw = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp"):
         (folder / name).mkdir(parents=True)
-    words = [cell.split("/")[0] for row in range(sentences) for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]]
+    words = [
+        cell.split("/")[0]
+        for row in range(sentences)
+        for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]
+    ]
     spoilt = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
     labels = ["i" if word == WRONG else "c" for word in spoilt if word != "\n"]
     if permute:
@@ -68,7 +78,9 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     (folder / "ged/fce-toy/dev.tsv").write_text(learners)
     small.write_treebank(folder / "ud-toy/test.conllu", repeats=4)
     text = " ".join(" ".join(word for word in words if word != "\n").split())
-    (folder / "heldout.txt").write_text("\n".join(text[start : start + 200] for start in range(0, len(text), 200)))
+    (folder / "heldout.txt").write_text(
+        "\n".join(text[start : start + 200] for start in range(0, len(text), 200))
+    )
     pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
     (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
     return folder
@@ -81,7 +93,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(name: str, model: Model, data: Path) -> Report:
     options = {
-        key: value for key, value in {"resamples": 40, "length": 20}.items() if key in analysis.module_of(name).Config.__annotations__
+        key: value
+        for key, value in {"resamples": 40, "length": 20}.items()
+        if key in analysis.module_of(name).Config.__annotations__
     }
     probe = analysis.create(name, options)
     return probe.run([model], probe.find([data]), lambda *_: None)
@@ -127,7 +141,9 @@ def test_a_perfect_scorer_gets_the_maximum(name: str, tmp_path: Path, data: Path
         assert report.headline[key].value == pytest.approx(best, abs=1e-9), key
 
 
-@pytest.mark.parametrize(("name", "key", "chance"), [("errors", "AUC", 0.5), ("generators", "AUC, learners' errors", 0.5)])
+@pytest.mark.parametrize(
+    ("name", "key", "chance"), [("errors", "AUC", 0.5), ("generators", "AUC, learners' errors", 0.5)]
+)
 def test_permuted_labels_give_chance(name: str, key: str, chance: float, tmp_path: Path) -> None:
     permuted = write_data(tmp_path / "data", permute=True, sentences=400)
     found = ask(name, scorer(tmp_path, Oracle), permuted).headline[key]
@@ -136,9 +152,16 @@ def test_permuted_labels_give_chance(name: str, key: str, chance: float, tmp_pat
 
 
 def test_options_reach_the_probes_that_have_them() -> None:
-    given = analysis.options_for(["calibration", "errors"], ["resamples=7", "errors.combine=mean", "rows=3", "surprisal=false"])
-    assert given == {"calibration": {"resamples": 7, "rows": 3}, "errors": {"resamples": 7, "combine": "mean", "surprisal": False}}
-    assert analysis.options_for(["generators"], ["kinds=swaps,pairs"]) == {"generators": {"kinds": ["swaps", "pairs"]}}
+    given = analysis.options_for(
+        ["calibration", "errors"], ["resamples=7", "errors.combine=mean", "rows=3", "surprisal=false"]
+    )
+    assert given == {
+        "calibration": {"resamples": 7, "rows": 3},
+        "errors": {"resamples": 7, "combine": "mean", "surprisal": False},
+    }
+    assert analysis.options_for(["generators"], ["kinds=swaps,pairs"]) == {
+        "generators": {"kinds": ["swaps", "pairs"]}
+    }
     assert analysis.options_for(["errors"], ["detector=5"]) == {"errors": {"detector": "5"}}
     assert analysis.create("generators", {"kinds": ["swaps"]}).config.kinds == ("swaps",)
 
@@ -177,27 +200,57 @@ def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_pat
     (tmp_path / "linked" / "data").symlink_to(tmp_path / "a")
     assert wanted.find([tmp_path / "linked"]) == [tmp_path / "linked/data/ged/fce-x/dev.tsv.gz"]
     for name in ("up", "again"):
-        (tmp_path / "a" / name).symlink_to(tmp_path)  # links back up end, and a file is read once, however many links lead to it
-    assert wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"] and len(wanted.find([tmp_path])) == 1
-    assert wanted.find([tmp_path, tmp_path / "a"]) == wanted.find([tmp_path])  # a file is read once, whatever folders lead to it
-    assert wanted.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]  # and one that is named comes first
+        (tmp_path / "a" / name).symlink_to(
+            tmp_path
+        )  # links back up end, and a file is read once, however many links lead to it
+    assert (
+        wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
+        and len(wanted.find([tmp_path])) == 1
+    )
+    assert wanted.find([tmp_path, tmp_path / "a"]) == wanted.find(
+        [tmp_path]
+    )  # a file is read once, whatever folders lead to it
+    assert wanted.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [
+        tmp_path / "a/dev.tsv"
+    ]  # and one that is named comes first
     for name in ("dev.tsv", "dev.tsv~", "dev.tsv.gz.part"):
         (tmp_path / "a/ged/fce-x" / name).touch()
-    assert wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv"]  # not its compressed copy too, nor an editor's
+    assert wanted.find([tmp_path / "a"]) == [
+        tmp_path / "a/ged/fce-x/dev.tsv"
+    ]  # not its compressed copy too, nor an editor's
     near = Input("learners", "sentences", ("./dev.tsv*",))
-    assert near.find([tmp_path]) == [] and near.find([tmp_path / "a"]) == [tmp_path / "a/dev.tsv"]  # not just any dev.tsv below
+    assert near.find([tmp_path]) == [] and near.find([tmp_path / "a"]) == [
+        tmp_path / "a/dev.tsv"
+    ]  # not just any dev.tsv below
 
 
 def test_reports_become_plain_json() -> None:
-    report = Report({"a": Estimate(float("nan"), 0.1, np.float64(0.2))}, [Table("t", ("x",), [[np.int64(3), Estimate(1.0), None, "s"]])])
+    report = Report(
+        {"a": Estimate(float("nan"), 0.1, np.float64(0.2))},
+        [Table("t", ("x",), [[np.int64(3), Estimate(1.0), None, "s"]])],
+    )
     found = report.to_json()
     assert found["headline"]["a"] == {"value": None, "low": 0.1, "high": 0.2}
     assert found["tables"][0]["rows"] == [[3, {"value": 1.0, "low": None, "high": None}, None, "s"]]
-    assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {"x": [1.0, None], "p": "a/b", "t": True}
+    assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {
+        "x": [1.0, None],
+        "p": "a/b",
+        "t": True,
+    }
 
 
-@pytest.mark.parametrize(("probe", "option", "value"), [("bias", "draws", 0), ("bias", "threshold", 1.0), ("calibration", "bins", -3),
-    ("calibration", "length", 2), ("generators", "fraction", 1.5), ("errors", "resamples", -1), ("generators", "rows", 0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("probe", "option", "value"),
+    [
+        ("bias", "draws", 0),
+        ("bias", "threshold", 1.0),
+        ("calibration", "bins", -3),
+        ("calibration", "length", 2),
+        ("generators", "fraction", 1.5),
+        ("generators", "rows", 0),
+        ("errors", "resamples", -1),
+    ],
+)
 def test_options_out_of_range_are_refused(probe: str, option: str, value: float) -> None:
     with pytest.raises(ConfigError, match=f"--probe-option {probe}.{option}: must be"):
         analysis.create(probe, {option: value})
@@ -214,7 +267,11 @@ def test_models_get_distinct_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     assert [model.name for model in named_models([".", ".."])] == ["here", tmp_path.name]
-    assert [model.name for model in named_models(["runs/a", "other/a/", "hub/b"])] == ["runs/a", "other/a", "b"]
+    assert [model.name for model in named_models(["runs/a", "other/a/", "hub/b"])] == [
+        "runs/a",
+        "other/a",
+        "b",
+    ]
     with pytest.raises(ModelError, match="named twice"):
         named_models(["runs/a", "runs/a"])
 
@@ -226,7 +283,9 @@ def test_different_vocabularies_are_refused_by_name(tmp_path: Path) -> None:
         require_same_vocabulary([one, two], "this")
 
 
-def test_generators_allows_other_vocabularies_only_where_texts_are_tokenised_anew(tmp_path: Path, data: Path) -> None:
+def test_generators_allows_other_vocabularies_only_where_texts_are_tokenised_anew(
+    tmp_path: Path, data: Path
+) -> None:
     one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats")
     probe = analysis.create("generators", {"resamples": 5, "length": 20})
     with pytest.raises(ModelError, match=r"one and two have different vocabularies.*kinds=swaps"):

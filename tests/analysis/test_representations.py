@@ -1,4 +1,6 @@
-"""Hidden states and attention against the encoders themselves; CKA, shape and linear readings on known inputs; the probes on toys."""
+"""Hidden states and attention against the encoders themselves; CKA, shape and linear readings on known
+inputs; the probes on toys.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def quiet(*_: object) -> None: ...
 
 
 def padded(loaded: Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = rows_of_words(loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24)
+    rows = rows_of_words(
+        loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24
+    )
     _, ids, pieces = next(iter(hidden.passes(loaded.encoder, rows, quiet)))
     assert pieces is not None and (pieces < 0).any()
     return ids, pieces
@@ -48,7 +52,8 @@ def test_hidden_states_are_those_of_the_forward_pass(tmp_path: Path, architectur
         output = loaded.encoder(ids, piece_ids=pieces)
     assert len(states) == len(again) == 4  # the hooks are gone after each pass
     assert torch.equal(states[-1], output)
-    # Depth 0 knows nothing of its neighbours: the same token at the same place is the same vector. Later depths are not.
+    # Depth 0 knows nothing of its neighbours: the same token at the same place is the same vector. Later
+    # depths are not.
     same = (ids[:, 1] == ids[0, 1]).nonzero().flatten()
     assert len(same) > 1
     assert torch.allclose(states[0][same[0], 1], states[0][same[1], 1])
@@ -69,7 +74,9 @@ def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, archite
     contexts: list[torch.Tensor] = []
     values: list[torch.Tensor] = []
     for layer in hidden.layers_of(loaded.encoder):
-        layer.get_submodule("attention_output").register_forward_pre_hook(lambda _, given: contexts.append(given[0]))
+        layer.get_submodule("attention_output").register_forward_pre_hook(
+            lambda _, given: contexts.append(given[0])
+        )
         layer.get_submodule("qkv").register_forward_hook(lambda _, __, made: values.append(made))
     with torch.inference_mode():
         weights = hidden.attention_weights(loaded.encoder, ids, pieces)
@@ -82,7 +89,9 @@ def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, archite
         real = pieces >= 0
         assert torch.allclose(weight.sum(-1), torch.ones_like(weight.sum(-1)))
         assert weight.transpose(1, 3)[~real].transpose(1, 2)[..., 0].max() >= 0  # padding exists
-        assert float((weight * (real[:, None, :, None] & ~real[:, None, None, :])).max()) == 0  # and no token attends to it
+        assert (
+            float((weight * (real[:, None, :, None] & ~real[:, None, None, :])).max()) == 0
+        )  # and no token attends to it
 
 
 def test_words_are_found_through_their_pieces_and_do_not_depend_on_company(tmp_path: Path) -> None:
@@ -110,7 +119,11 @@ def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Pa
     words = common_words(encoders, treebank([path], 0), quiet)
     assert [states.shape[:2] for states in words.vectors] == [(3, 40), (4, 40), (3, 40)]
     assert encoders[2].loaded.config == encoders[0].loaded.config
-    assert words.of(s.columns[0] for s in universal_dependencies(path))[:3].tolist() == ["DET", "NOUN", "VERB"]
+    assert words.of(s.columns[0] for s in universal_dependencies(path))[:3].tolist() == [
+        "DET",
+        "NOUN",
+        "VERB",
+    ]
 
 
 def direct_unbiased(x: np.ndarray, y: np.ndarray) -> float:
@@ -120,7 +133,11 @@ def direct_unbiased(x: np.ndarray, y: np.ndarray) -> float:
     np.fill_diagonal(k, 0)
     np.fill_diagonal(m, 0)
     ones = np.ones(n)
-    total = np.trace(k @ m) + (ones @ k @ ones) * (ones @ m @ ones) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (ones @ k @ m @ ones)
+    total = (
+        np.trace(k @ m)
+        + (ones @ k @ ones) * (ones @ m @ ones) / ((n - 1) * (n - 2))
+        - 2 / (n - 2) * (ones @ k @ m @ ones)
+    )
     return float(total / (n * (n - 3)))
 
 
@@ -143,9 +160,13 @@ def test_cka_of_known_inputs() -> None:
     for debiased in (True, False):
         assert cka(Features(x), Features(x), debiased=debiased) == pytest.approx(1)
         assert cka(Features(x), Features(-5 * turned + 2), debiased=debiased) == pytest.approx(1)
-        assert cka(Features(x), Features(x * np.linspace(3, 0.2, 20)), debiased=debiased) < 0.95  # not every linear map
+        assert (
+            cka(Features(x), Features(x * np.linspace(3, 0.2, 20)), debiased=debiased) < 0.95
+        )  # not every linear map
     others = [(random.normal(size=(60, 300)), random.normal(size=(60, 300))) for _ in range(40)]
-    assert np.mean([cka(Features(a), Features(b), debiased=False) for a, b in others]) > 0.7  # few words, many features: the bias
+    assert (
+        np.mean([cka(Features(a), Features(b), debiased=False) for a, b in others]) > 0.7
+    )  # few words, many features: the bias
     assert abs(np.mean([cka(Features(a), Features(b)) for a, b in others])) < 0.01
     assert np.isnan(cka(Features(x), Features(np.ones((400, 3)))))
 
@@ -207,19 +228,27 @@ def test_attention_measures_of_known_maps() -> None:
 def test_neighbours_of_known_vectors() -> None:
     sentence = np.arange(6)
     tags = np.array(["V", "V", "V", "P", "P", "P"])
-    vectors = np.where(tags == "V", 1.0, -1.0)[:, None] * np.ones((6, 3)) + np.random.default_rng(0).normal(size=(6, 3)) * 0.01
+    vectors = (
+        np.where(tags == "V", 1.0, -1.0)[:, None] * np.ones((6, 3))
+        + np.random.default_rng(0).normal(size=(6, 3)) * 0.01
+    )
     near = neighbours.nearest(neighbours.centred_unit(vectors), sentence, sentence)
     assert (tags[near] == tags).all() and (near != sentence).all()
     assert neighbours.expected_at_random(tags, sentence).tolist() == [0.4] * 6
     assert neighbours.nearest(vectors, sentence, np.zeros(6, int)).tolist() == [-1] * 6
-    assert neighbours.nearest_alike(neighbours.centred_unit(vectors), sentence, tags, sentence).tolist() == [1.0] * 6
+    assert (
+        neighbours.nearest_alike(neighbours.centred_unit(vectors), sentence, tags, sentence).tolist()
+        == [1.0] * 6
+    )
     # Vectors without context are all equally near: chance, not the file's order.
     assert (
         neighbours.nearest_alike(np.ones((6, 3)), sentence, tags, sentence).tolist()
         == neighbours.expected_at_random(tags, sentence).tolist()
     )
     assert neighbours.nearest_alike(np.ones((6, 3)), sentence, tags, np.zeros(6, int)).tolist() == [0.0] * 6
-    groups = neighbours.ambiguous_forms(np.array(["like"] * 5 + ["cat"] * 4), np.array(["V", "P", "V", "P", "V", "N", "N", "N", "V"]))
+    groups = neighbours.ambiguous_forms(
+        np.array(["like"] * 5 + ["cat"] * 4), np.array(["V", "P", "V", "P", "V", "N", "N", "N", "V"])
+    )
     assert {form: items.tolist() for form, items in groups.items()} == {"like": [0, 1, 2, 3, 4]}
 
 
@@ -238,13 +267,29 @@ def data(tmp_path: Path) -> Path:
     (folder / "sts-b").mkdir(parents=True)
     small.write_treebank(folder / "en-train.conllu", repeats=3)
     small.write_treebank(folder / "en-dev.conllu", repeats=2)
-    pairs = [("the cat ate", "the cats ate", 5), ("the chef", "a meal .", 0), ("a new chef", "a new cook", 4), ("like that", "old", 1)]
-    lines = ["index\tsentence1\tsentence2\tscore", *(f"{i}\t{a}\t{b}\t{score}" for i, (a, b, score) in enumerate(pairs * 3))]
+    pairs = [
+        ("the cat ate", "the cats ate", 5),
+        ("the chef", "a meal .", 0),
+        ("a new chef", "a new cook", 4),
+        ("like that", "old", 1),
+    ]
+    lines = [
+        "index\tsentence1\tsentence2\tscore",
+        *(f"{i}\t{a}\t{b}\t{score}" for i, (a, b, score) in enumerate(pairs * 3)),
+    ]
     (folder / "sts-b" / "dev.tsv").write_text("\n".join(lines))
     return folder
 
 
-NAMES = ("attention", "geometry", "layer_similarity", "linear_probes", "matching", "neighbours", "sentence_similarity")
+NAMES = (
+    "attention",
+    "geometry",
+    "layer_similarity",
+    "linear_probes",
+    "matching",
+    "neighbours",
+    "sentence_similarity",
+)
 
 
 def ask(name: str, models: list[Model], data: Path) -> Report:
@@ -274,41 +319,64 @@ def test_a_model_is_like_itself_and_unlike_chance(tmp_path: Path, data: Path) ->
 def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> None:
     def trained(name: str, objective: str, seed: int, network: int) -> Model:
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.toml").write_text(f'[objective]\nname = "{objective}"\n[training]\nseed = {seed}\n')
+        (tmp_path / name / "run.toml").write_text(
+            f'[objective]\nname = "{objective}"\n[training]\nseed = {seed}\n'
+        )
         return replace(small.model(tmp_path, name, seed=network), source=str(tmp_path / name))
 
     rtd, mlm, other = trained("rtd", "rtd", 1, 1), trained("mlm", "mlm", 1, 7), trained("other", "rtd", 2, 3)
     probe = analysis.create("layer_similarity", {"resamples": 20})
     report = probe.run([rtd, mlm, other], probe.find([data]), quiet)
     pairs = {
-        frozenset((a.name, b.name)): probe.run([a, b], probe.find([data]), quiet).headline[f"CKA with {b.name}, last depth"].value
+        frozenset((a.name, b.name)): probe.run([a, b], probe.find([data]), quiet)
+        .headline[f"CKA with {b.name}, last depth"]
+        .value
         for a, b in ((rtd, other), (rtd, mlm), (mlm, other))
     }
-    seeds, objectives = pairs[frozenset(("rtd", "other"))], (pairs[frozenset(("rtd", "mlm"))] + pairs[frozenset(("mlm", "other"))]) / 2
-    last = {name: report.headline[f"CKA {name}, last depth"] for name in ("across seeds", "across objectives", "difference")}
+    seeds, objectives = (
+        pairs[frozenset(("rtd", "other"))],
+        (pairs[frozenset(("rtd", "mlm"))] + pairs[frozenset(("mlm", "other"))]) / 2,
+    )
+    last = {
+        name: report.headline[f"CKA {name}, last depth"]
+        for name in ("across seeds", "across objectives", "difference")
+    }
     assert [one.value for one in last.values()] == pytest.approx([seeds, objectives, seeds - objectives])
-    assert last["difference"].low is not None and last["difference"].low < seeds - objectives < last["difference"].high  # type: ignore[operator]
+    assert (
+        last["difference"].low is not None
+        and last["difference"].low < seeds - objectives < last["difference"].high
+    )  # type: ignore[operator]
     table = report.tables[0]
-    assert "Seeds: rtd and other. Objectives: rtd and mlm; mlm and other." in table.note and list(table.rows[-1][1:]) == list(last.values())
+    assert "Seeds: rtd and other. Objectives: rtd and mlm; mlm and other." in table.note and list(
+        table.rows[-1][1:]
+    ) == list(last.values())
     drawn = {figure.name: [one.label for one in figure.series] for figure in report.figures}
     assert drawn["across"] == ["across seeds", "across objectives"]
     assert set(drawn["same-depth"]) == {"mlm (another objective)", "other (another seed)", "untrained"}
     without = probe.run([rtd, mlm], probe.find([data]), quiet)
-    assert not any("across" in name for name in without.headline) and any("yardstick" in note for note in without.notes)
+    assert not any("across" in name for name in without.headline) and any(
+        "yardstick" in note for note in without.notes
+    )
     assert not any("yardstick" in note for note in report.notes)
 
 
 def test_encoders_of_other_depths_are_compared_at_their_last_ones_too(tmp_path: Path, data: Path) -> None:
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
     report = ask("layer_similarity", models, data)
-    mine, theirs = common_words(encoders_of(models, False), treebank([data / "en-dev.conllu"], 0), quiet).vectors
+    mine, theirs = common_words(
+        encoders_of(models, False), treebank([data / "en-dev.conllu"], 0), quiet
+    ).vectors
     last = report.headline["CKA with two, last depth"]
     assert last.value == pytest.approx(cka(Features(mine[-1]), Features(theirs[-1])), abs=1e-6)
     table = next(table for table in report.tables if table.title == "CKA of one and two")
     assert [row[0] for row in table.rows] == ["0", "1", "2", "2 and 3"] and table.rows[-1][1] == last
-    assert table.rows[-1][2] == pytest.approx(cka(Features(mine[-1]), Features(theirs[-1]), debiased=False), abs=1e-6)
+    assert table.rows[-1][2] == pytest.approx(
+        cka(Features(mine[-1]), Features(theirs[-1]), debiased=False), abs=1e-6
+    )
     matrix = next(figure for figure in report.figures if figure.name == "cka-1")
-    assert matrix.series[2].y[1] == pytest.approx(cka(Features(mine[2]), Features(theirs[1])), abs=1e-6)  # rows: depths of "one"
+    assert matrix.series[2].y[1] == pytest.approx(
+        cka(Features(mine[2]), Features(theirs[1])), abs=1e-6
+    )  # rows: depths of "one"
 
 
 def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
@@ -316,12 +384,18 @@ def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
     report = ask("attention", [model], data)
     encoder, sentences = encoders_of([model], False)[0], treebank([data / "en-dev.conllu"], 0)
     looked, alone = (attention.look(encoder, some, quiet) for some in (sentences, sentences[3:4]))
-    assert alone.sums["entropy"][0] == pytest.approx(looked.sums["entropy"][3], rel=1e-5)  # whatever the company
+    assert alone.sums["entropy"][0] == pytest.approx(
+        looked.sums["entropy"][3], rel=1e-5
+    )  # whatever the company
     means = looked.sums["entropy"].sum(0) / looked.tokens.sum()  # [layers, heads]
     tables = {table.title: table for table in report.tables}
-    assert [row[1].value for row in tables["Entropy of attention, mean of the heads"].rows] == pytest.approx(means.mean(1).tolist())  # type: ignore[union-attr]
+    assert [row[1].value for row in tables["Entropy of attention, mean of the heads"].rows] == pytest.approx(
+        means.mean(1).tolist()
+    )  # type: ignore[union-attr]
     assert [(row[0], row[1]) for row in tables["Each head"].rows] == [
-        (f"{layer + 1}.{head + 1}", pytest.approx(means[layer, head])) for layer in range(2) for head in range(means.shape[1])
+        (f"{layer + 1}.{head + 1}", pytest.approx(means[layer, head]))
+        for layer in range(2)
+        for head in range(means.shape[1])
     ]
 
 
@@ -338,28 +412,39 @@ def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path:
 
 def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> None:
     first, second = np.array([[1.0, 0], [0, 2], [0, 0]]), np.array([[3.0, 0], [4, 0], [1, 1]])
-    assert sentence_similarity.cosines(np.concatenate([first, second]).astype(np.float32)).tolist() == [1, 0, 0]
+    assert sentence_similarity.cosines(np.concatenate([first, second]).astype(np.float32)).tolist() == [
+        1,
+        0,
+        0,
+    ]
     assert sentence_similarity.word_overlap("The cat ate", "the cat sat") == 0.5
     raw, centred = (ask("sentence_similarity", [small.model(tmp_path)], data).tables[i] for i in (0, 2))
     values = [[cell for row in table.rows for cell in row[1:]] for table in (raw, centred)]
     assert values[0] != values[1]  # the two tables measure different things
 
 
-def test_equal_tokens_of_two_sentences_and_who_looks_at_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_tokens_of_two_sentences_and_who_looks_at_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded = small.model(tmp_path).encoder
     row = matching.two_sentences(loaded.tokenizer, ("the cat the", "a cat"), 16)
     assert row.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, -1]
     same = matching.equal_tokens(row)
     assert np.argwhere(same).tolist() == [[2, 6], [6, 2]]  # not the specials, not "the" in its own sentence
 
-    def all_to_the_like(encoder: object, ids: torch.Tensor, pieces: torch.Tensor | None) -> list[torch.Tensor]:
+    def all_to_the_like(
+        encoder: object, ids: torch.Tensor, pieces: torch.Tensor | None
+    ) -> list[torch.Tensor]:
         there = torch.tensor(same, dtype=torch.float32)[None, None]
         return [torch.cat([0.5 * there, torch.full_like(there, 1 / 8)], 1)] * loaded.config.num_layers
 
     monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
     looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], hidden.nothing)
     assert looked.tokens.tolist() == [2] and looked.chance.tolist() == [2 / 8]
-    assert looked.given[0, 0].tolist() == [1.0, 0.25]  # 0.5 of each of the two tokens; and what all alike gives
+    assert looked.given[0, 0].tolist() == [
+        1.0,
+        0.25,
+    ]  # 0.5 of each of the two tokens; and what all alike gives
 
 
 def test_explained_variance_and_accuracy_of_readings() -> None:
@@ -367,15 +452,23 @@ def test_explained_variance_and_accuracy_of_readings() -> None:
     depth = linear_probes.Scored(linear_probes.TREE_DEPTH, x[:, 0], x[:, 0])
     assert depth.by_vectors(x, x).sum() / depth.scale.sum() > 0.95
     assert depth.by_words([""] * 200, [""] * 200).sum() / depth.scale.sum() == pytest.approx(0, abs=1e-9)
-    tags = linear_probes.Scored(linear_probes.PART_OF_SPEECH, np.array(["N", "N", "V"]), np.array(["N", "V", "V", "V"]))
+    tags = linear_probes.Scored(
+        linear_probes.PART_OF_SPEECH, np.array(["N", "N", "V"]), np.array(["N", "V", "V", "V"])
+    )
     assert tags.by_words(["cat", "chef", "ate"], ["cat", "ate", "ate", "new"]).tolist() == [1, 1, 1, 0]
 
 
-def test_a_word_that_one_model_lacks_is_left_out_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_that_one_model_lacks_is_left_out_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     present = iter([np.arange(40) != 3, np.arange(40) != 5])
     monkeypatch.setattr(hidden, "word_vectors", lambda *_: (np.zeros((3, 40, 4), np.float32), next(present)))
     path = small.write_treebank(tmp_path / "x.dev.conllu")
-    words = common_words(encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False), treebank([path], 0), quiet)
+    words = common_words(
+        encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False),
+        treebank([path], 0),
+        quiet,
+    )
     assert words.kept.tolist() == [i for i in range(40) if i not in (3, 5)]
     assert [states.shape for states in words.vectors] == [(3, 38, 4)] * 2
 
@@ -398,4 +491,7 @@ def test_wrong_data_is_told(tmp_path: Path) -> None:
         universal_dependencies(short)
     columns = tmp_path / "chunks.txt"
     columns.write_text("the DT B-NP\ncat NN I-NP\n\nate VBD B-VP\n")
-    assert [(s.words, s.columns) for s in sentences(columns, (2,))] == [(("the", "cat"), (("B-NP", "I-NP"),)), (("ate",), (("B-VP",),))]
+    assert [(s.words, s.columns) for s in sentences(columns, (2,))] == [
+        (("the", "cat"), (("B-NP", "I-NP"),)),
+        (("ate",), (("B-VP",),)),
+    ]

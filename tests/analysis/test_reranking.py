@@ -59,11 +59,17 @@ def test_perfect_constant_and_foreign_scores() -> None:
     base = nbest.judge_both_ways(lists, acoustic, None)[0].sum()
     perfect, weights = nbest.judge_both_ways(lists, acoustic, -lists.errors.astype(float))
     assert lists.chosen_errors(-lists.errors.astype(float)).sum() == oracle  # alone
-    assert oracle <= perfect.sum() < oracle + 0.3 * (base - oracle)  # tuned: the grid's largest weight drowns the recogniser nearly
+    assert (
+        oracle <= perfect.sum() < oracle + 0.3 * (base - oracle)
+    )  # tuned: the grid's largest weight drowns the recogniser nearly
     assert min(one.score for one in weights) > 0
     constant = np.full(acoustic.shape, 3.0)
-    assert lists.chosen_errors(constant).sum() == pytest.approx(chance)  # equal scores say nothing: not "the first"
-    assert (nbest.judge_both_ways(lists, acoustic, constant)[0] == nbest.judge_both_ways(lists, acoustic, None)[0]).all()
+    assert lists.chosen_errors(constant).sum() == pytest.approx(
+        chance
+    )  # equal scores say nothing: not "the first"
+    assert (
+        nbest.judge_both_ways(lists, acoustic, constant)[0] == nbest.judge_both_ways(lists, acoustic, None)[0]
+    ).all()
     noise = np.random.default_rng(9).normal(size=acoustic.shape)
     assert lists.chosen_errors(noise).sum() == pytest.approx(chance, rel=0.1)
     assert nbest.judge_both_ways(lists, acoustic, noise)[0].sum() == pytest.approx(base, rel=0.1)
@@ -83,12 +89,19 @@ def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
     first = halves(np.arange(60))
     score = np.random.default_rng(5).normal(size=acoustic.shape) - lists.errors
     weights = nbest.tune(lists, acoustic, score, first)
-    spoilt = nbest.Lists(np.where(first[:, None], lists.errors, 7 - lists.errors), lists.words, lists.reference_words, lists.present)
+    spoilt = nbest.Lists(
+        np.where(first[:, None], lists.errors, 7 - lists.errors),
+        lists.words,
+        lists.reference_words,
+        lists.present,
+    )
     assert nbest.tune(spoilt, acoustic, np.where(first[:, None], score, -score), first) == weights
     assert 20 <= first.sum() <= 40
     # Each utterance is judged by the weights of the half it is not in.
     judged, tuned = nbest.judge_both_ways(lists, acoustic, score)
-    by_first, by_second = (lists.chosen_errors(acoustic + one.score * score + one.word * lists.words) for one in tuned)
+    by_first, by_second = (
+        lists.chosen_errors(acoustic + one.score * score + one.word * lists.words) for one in tuned
+    )
     assert tuned[0] == weights
     assert judged.tolist() == np.where(first, by_second, by_first).tolist()
 
@@ -96,7 +109,9 @@ def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
 def test_the_recognisers_mix_is_found() -> None:
     random = np.random.default_rng(1)
     decoder, ctc, lm = random.normal(size=(3, 50))
-    mix = nbest.own_mix({"decoder": decoder, "ctc": ctc, "lm": lm, "score": 0.6 * decoder + 0.4 * ctc + 0.5 * lm})
+    mix = nbest.own_mix(
+        {"decoder": decoder, "ctc": ctc, "lm": lm, "score": 0.6 * decoder + 0.4 * ctc + 0.5 * lm}
+    )
     assert mix == pytest.approx({"decoder": 0.6, "ctc": 0.4, "lm": 0.5})
 
 
@@ -122,7 +137,10 @@ UTTERANCES = [
 def lists(tmp_path: Path) -> Path:
     lines = []
     for number, (reference, texts) in enumerate(UTTERANCES * 3):
-        hyps = [{"text": text, "decoder": -i - 0.5, "ctc": -i * 1.5, "lm": -i * 0.1, "score": -1.3 * i} for i, text in enumerate(texts)]
+        hyps = [
+            {"text": text, "decoder": -i - 0.5, "ctc": -i * 1.5, "lm": -i * 0.1, "score": -1.3 * i}
+            for i, text in enumerate(texts)
+        ]
         lines.append(json.dumps({"id": str(number), "ref": reference, "hyps": hyps}))
     (tmp_path / "my-nbest.jsonl").write_text("\n".join(lines))
     return tmp_path
@@ -151,8 +169,12 @@ def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path
     names = {str(row[0]) for row in report.tables[0].rows}
     assert {"one: original", "one: pll", "masked: pll"} <= names
     assert "masked: original" not in names
-    assert report.to_json() == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).to_json()
-    with pytest.raises(ConfigError, match=r"masked has generator only, and none of these scorers reads that.*pll"):
+    assert (
+        report.to_json() == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).to_json()
+    )
+    with pytest.raises(
+        ConfigError, match=r"masked has generator only, and none of these scorers reads that.*pll"
+    ):
         ask([Masked("masked", "masked")], lists, scorers=["original"])
 
 
@@ -178,18 +200,34 @@ def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
 
 
 def test_the_recogniser_is_its_own_mix_and_gains_are_measured_against_a_bonus(tmp_path: Path) -> None:
-    """The plain sum of its columns would choose the worst; its mix prefers a word too few; a bonus for words mends that."""
+    """The plain sum of its columns would choose the worst; its mix prefers a word too few; a bonus for words
+    mends that.
+    """
     random, lines = np.random.default_rng(0), []
     for number in range(12):
         hyps = []
         for text, decoder, ctc in (("A", -1.0, 0.0), ("A B", -1.2, 0.0), ("C D E", -5.0, 30.0)):
             scores = {"decoder": decoder, "ctc": ctc + random.normal(), "lm": random.normal()}
-            hyps.append({"text": text, **scores, "score": scores["decoder"] + 0.01 * scores["ctc"] + 0.5 * scores["lm"]})
+            hyps.append(
+                {
+                    "text": text,
+                    **scores,
+                    "score": scores["decoder"] + 0.01 * scores["ctc"] + 0.5 * scores["lm"],
+                }
+            )
         lines.append(json.dumps({"id": str(number), "ref": "A B", "hyps": hyps}))
     (tmp_path / "nbest.jsonl").write_text("\n".join(lines))
     report = ask([small.model(tmp_path)], tmp_path, scorers=["original"])
-    rates = {name: row(report, name)[1].value for name in (reranking.FIRST, reranking.ACOUSTIC, reranking.BONUS, reranking.ORACLE)}
-    assert rates == {reranking.FIRST: 50.0, reranking.ACOUSTIC: 50.0, reranking.BONUS: 0.0, reranking.ORACLE: 0.0}
+    rates = {
+        name: row(report, name)[1].value
+        for name in (reranking.FIRST, reranking.ACOUSTIC, reranking.BONUS, reranking.ORACLE)
+    }
+    assert rates == {
+        reranking.FIRST: 50.0,
+        reranking.ACOUSTIC: 50.0,
+        reranking.BONUS: 0.0,
+        reranking.ORACLE: 0.0,
+    }
     assert row(report, reranking.ACOUSTIC)[2].value == -50.0
     first = ask([small.model(tmp_path)], tmp_path, scorers=["original"], hypotheses=1)
     assert row(first, reranking.ORACLE)[1].value == 50.0
@@ -207,7 +245,10 @@ def test_negative_limits_are_told(tmp_path: Path, lists: Path, option: str) -> N
         ({"hyps": [{"text": "A", "ctc": 1}]}, "without its reference"),
         ({"ref": "A", "hyps": []}, "without hypotheses"),
         ({"ref": "A", "hyps": [{"ctc": 1}]}, "without hypotheses"),
-        ({"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]}, "without the scores that the others have"),
+        (
+            {"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]},
+            "without the scores that the others have",
+        ),
         ({"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]}, "no number"),
         ({"ref": " ", "hyps": [{"text": "A", "ctc": 1}]}, "no utterance with a reference"),
         ({"ref": "A", "hyps": [{"text": "A", "lm": 1}]}, "no scores of a recogniser"),

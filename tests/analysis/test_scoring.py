@@ -21,7 +21,25 @@ from electra.interop.load import Loaded
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 
-PIECES = ["the", "a", "chef", "cook", "##ed", "##s", "un", "##believ", "##ably", "meal", "cat", "ate", ".", ",", "?", "old", "new"]
+PIECES = [
+    "the",
+    "a",
+    "chef",
+    "cook",
+    "##ed",
+    "##s",
+    "un",
+    "##believ",
+    "##ably",
+    "meal",
+    "cat",
+    "ate",
+    ".",
+    ",",
+    "?",
+    "old",
+    "new",
+]
 TEXTS = (
     "the chef cooked the meal.",
     "unbelievably, the cat ate the chefs",
@@ -34,11 +52,19 @@ TEXTS = (
 LONG = "the chef cooked a meal, unbelievably. " * 6  # longer than the toy's positions
 
 
-def network(folder: Path, kind: str, architecture: str = "electra", positions: int = 24, more_rows: int = 0) -> Loaded:
-    """A network with random weights everywhere, ready for use; its table may have more rows than there are tokens."""
-    (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]) + "\n")
+def network(
+    folder: Path, kind: str, architecture: str = "electra", positions: int = 24, more_rows: int = 0
+) -> Loaded:
+    """A network with random weights everywhere, ready for use; its table may have more rows than there are
+    tokens.
+    """
+    (folder / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *PIECES]) + "\n"
+    )
     tokenizer = Tokenizer.load(folder / "vocab.txt")
-    config: EncoderConfig = toy.config(architecture, vocab_size=tokenizer.vocab_size + more_rows, max_positions=positions)
+    config: EncoderConfig = toy.config(
+        architecture, vocab_size=tokenizer.vocab_size + more_rows, max_positions=positions
+    )
     pair = build_pair(config, None, seed=3) if kind == "generator" else build_pair(None, config, seed=3)
     made = pair.generator if kind == "generator" else pair.discriminator
     assert made is not None
@@ -80,7 +106,9 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("reading", list(scoring.NETWORKS))
-def test_each_reading_is_the_naive_loop_whatever_the_company(reading: scoring.Reading, architecture: str, tmp_path: Path) -> None:
+def test_each_reading_is_the_naive_loop_whatever_the_company(
+    reading: scoring.Reading, architecture: str, tmp_path: Path
+) -> None:
     loaded = network(tmp_path, scoring.NETWORKS[reading], architecture)
     texts = [*TEXTS, LONG]
     together = token_scores(loaded, texts, reading)
@@ -89,7 +117,9 @@ def test_each_reading_is_the_naive_loop_whatever_the_company(reading: scoring.Re
         np.testing.assert_allclose(values, token_scores(loaded, [text], reading)[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("reading", [name for name, network in scoring.NETWORKS.items() if network == "generator"])
+@pytest.mark.parametrize(
+    "reading", [name for name, network in scoring.NETWORKS.items() if network == "generator"]
+)
 def test_rows_that_are_no_tokens_have_no_probability(reading: scoring.Reading, tmp_path: Path) -> None:
     loaded = network(tmp_path, "generator", more_rows=7)
     assert loaded.head is not None
@@ -102,7 +132,9 @@ def test_rows_that_are_no_tokens_have_no_probability(reading: scoring.Reading, t
         np.testing.assert_allclose(beside, without, atol=1e-6)
 
 
-def test_small_batches_and_parts_of_the_vocabulary_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batches_and_parts_of_the_vocabulary_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded = network(tmp_path, "generator")
     texts, names = [*TEXTS, LONG], scorers_for(loaded)
     whole = sentence_scores(loaded, texts, names)
@@ -115,7 +147,11 @@ def test_small_batches_and_parts_of_the_vocabulary_change_nothing(tmp_path: Path
 
 
 def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path) -> None:
-    reductions: dict[str, Callable[[list[float]], float]] = {"sum": sum, "mean": lambda v: sum(v) / len(v), "min": min}
+    reductions: dict[str, Callable[[list[float]], float]] = {
+        "sum": sum,
+        "mean": lambda v: sum(v) / len(v),
+        "min": min,
+    }
     for kind in ("discriminator", "generator"):
         loaded = network(tmp_path, kind)
         found = sentence_scores(loaded, TEXTS, scorers_for(loaded))
@@ -130,17 +166,27 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
 def test_scorers_of_one_pass_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     once = scoring._read_once
-    monkeypatch.setattr(scoring, "_read_once", lambda loaded, batch, reading: read.append(reading) or once(loaded, batch, reading))
-    sentence_scores(network(tmp_path, "discriminator"), TEXTS, ["original", "odds-mean", "margin", "original-mean"])
+    monkeypatch.setattr(
+        scoring,
+        "_read_once",
+        lambda loaded, batch, reading: read.append(reading) or once(loaded, batch, reading),
+    )
+    sentence_scores(
+        network(tmp_path, "discriminator"), TEXTS, ["original", "odds-mean", "margin", "original-mean"]
+    )
     assert set(read) == {"odds"}
 
 
 def test_words_masked_left_to_right_share_what_the_plain_reading_found(tmp_path: Path) -> None:
-    """A token that ends its word is masked alone either way; the other pieces must differ, or the variant would be none."""
+    """A token that ends its word is masked alone either way; the other pieces must differ, or the variant
+    would be none.
+    """
     loaded = network(tmp_path, "generator")
     plain = token_scores(loaded, TEXTS, "masked")
     rows = []
-    shared = token_scores(loaded, TEXTS, "masked-word", lambda done, total: rows.append(total), known={"masked": plain})
+    shared = token_scores(
+        loaded, TEXTS, "masked-word", lambda done, total: rows.append(total), known={"masked": plain}
+    )
     alone = token_scores(loaded, TEXTS, "masked-word")
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -153,7 +199,9 @@ def test_words_masked_left_to_right_share_what_the_plain_reading_found(tmp_path:
 
 def test_progress_is_told_to_the_end(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    token_scores(network(tmp_path, "generator"), TEXTS, "masked", lambda done, total: told.append((done, total)))
+    token_scores(
+        network(tmp_path, "generator"), TEXTS, "masked", lambda done, total: told.append((done, total))
+    )
     tokens = sum(len(scoring.split(network(tmp_path, "generator").tokenizer, text).ids) for text in TEXTS)
     assert told[-1] == (tokens, tokens) and told == sorted(told)
 
@@ -170,6 +218,8 @@ def test_an_electric_networks_energies_have_odds_but_no_probability(tmp_path: Pa
     assert scorers_for(electric) == ["odds", "odds-mean", "margin"]
     row = torch.tensor([electric.tokenizer.encode("a cat ate .").ids])
     energies = electric.logits(row)[0, 1:-1].detach().double().sum()
-    assert sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"][0] == pytest.approx(-float(energies), abs=1e-5)
+    assert sentence_scores(electric, ["a cat ate ."], ["odds"])["odds"][0] == pytest.approx(
+        -float(energies), abs=1e-5
+    )
     with pytest.raises(ModelError, match=r"no P\(original\).*Its scorers are odds, odds-mean, margin"):
         sentence_scores(electric, ["a cat"], ["original"])

@@ -26,7 +26,15 @@ def test_a_switch_in_every_spelling(argv: list[str], expected: bool) -> None:
 
 
 def test_switches_of_objectives_and_with_underscores() -> None:
-    made = pretrain.parse(["--objective.name", "rtd", "--objective.sampling_dropout", "False", "--training.bias_correction=False"]).recipe
+    made = pretrain.parse(
+        [
+            "--objective.name",
+            "rtd",
+            "--objective.sampling_dropout",
+            "False",
+            "--training.bias_correction=False",
+        ]
+    ).recipe
     assert made.objective["sampling_dropout"] is False and made.training.bias_correction is False
 
 
@@ -37,8 +45,12 @@ def test_no_other_word_is_taken_for_an_answer() -> None:
         pretrain.parse(["--tokenizer.lowercase", "maybe"])
 
 
-@pytest.mark.parametrize(("verb", "shown"), [("detect", "MODEL [TEXT]"), ("predict", "MODEL FILE"), ("prepare", "CORPUS")])
-def test_positional_arguments_are_called_by_their_names(verb: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("verb", "shown"), [("detect", "MODEL [TEXT]"), ("predict", "MODEL FILE"), ("prepare", "CORPUS")]
+)
+def test_positional_arguments_are_called_by_their_names(
+    verb: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main([verb, "--help"])
     assert capsys.readouterr().out.splitlines()[0].endswith(shown)

@@ -1,4 +1,6 @@
-"""An Electric network is marked as one wherever it is kept, so that its energies are never read as odds of replacement."""
+"""An Electric network is marked as one wherever it is kept, so that its energies are never read as odds of
+replacement.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,19 @@ def test_detect_refuses_it_and_scoring_does_not(run_folder: Path) -> None:
     assert generator is None and loaded is not None
     with pytest.raises(ModelError, match=r"another kind \(energy\) than odds that a token was replaced"):
         next(detect(loaded, ["the cat sees the sea ."]))
-    assert all(row["p_replaced"] is None for example in json.loads((run_folder / "examples.json").read_text()) for row in example["rows"])
+    assert all(
+        row["p_replaced"] is None
+        for example in json.loads((run_folder / "examples.json").read_text())
+        for row in example["rows"]
+    )
     [scores] = token_scores(loaded, ["the cat sees the sea ."], "odds")
     specials = loaded.tokenizer.specials
     ids = loaded.tokenizer.encode("the cat sees the sea .").ids
     assert ids[0] == specials.cls
     energies = loaded.logits(torch.tensor([ids]))[0, 1:-1].detach().double()
-    assert torch.allclose(torch.from_numpy(scores), -energies, atol=1e-5), "one pass: minus the energy of each token"
+    assert torch.allclose(torch.from_numpy(scores), -energies, atol=1e-5), (
+        "one pass: minus the energy of each token"
+    )
 
 
 def test_any_other_discriminator_needs_no_mark(run_folder: Path, tmp_path: Path) -> None:

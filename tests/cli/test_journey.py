@@ -1,4 +1,6 @@
-"""The whole way in miniature, as a user goes it: text, store, run, look, export, import, go on with other text, fine-tune, predict."""
+"""The whole way in miniature, as a user goes it: text, store, run, look, export, import, go on with other
+text, fine-tune, predict.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ import pytest
 from electra.cli.main import main
 
 STEPS = 40
-SETTINGS = f"""--model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8 --training.steps {STEPS}
---training.learning-rate 3e-3 --training.warmup 0.1 --training.log-every 1 --training.precision fp32 --training.device cpu
---training.threads 1 --evaluation.rows 8""".split()
+SETTINGS = f"""--model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8
+--training.steps {STEPS} --training.learning-rate 3e-3 --training.warmup 0.1 --training.log-every 1
+--training.precision fp32 --training.device cpu --training.threads 1 --evaluation.rows 8""".split()
 SENTENCE = "The cat sees the \U0001f408 house."
 ON_CPU = ["--device", "cpu"]
 
@@ -59,21 +61,47 @@ def journey(tmp_path_factory: pytest.TempPathFactory) -> Journey:
     corpus = driven.write_corpus(at["corpus.txt"])
     other = driven.write_corpus(at["other.txt"], documents=200)
     other.write_text("".join(other.read_text().splitlines(keepends=True)[120:]))
-    electra("prepare", corpus, "--out", at["store"], "--unit", "line", "--vocab-size", 90, "--heldout", 0.1, "--workers", 1)
+    electra(
+        "prepare",
+        corpus,
+        "--out",
+        at["store"],
+        "--unit",
+        "line",
+        "--vocab-size",
+        90,
+        "--heldout",
+        0.1,
+        "--workers",
+        1,
+    )
     electra("pretrain", "--store", at["store"], "--out", at["rtd"], *SETTINGS)
     electra("pretrain", "--store", at["store"], "--out", at["mlm"], *SETTINGS, "--objective.name", "mlm")
     for network in ("discriminator", "generator"):
         electra("export", at["rtd"], "--out", at["exported"] / network, "--network", network)
-    electra("import", at["exported"] / "discriminator", "--generator", at["exported"] / "generator", "--out", at["imported"])
+    electra(
+        "import",
+        at["exported"] / "discriminator",
+        "--generator",
+        at["exported"] / "generator",
+        "--out",
+        at["imported"],
+    )
     both = ["--init-discriminator", at["imported"], "--init-generator", at["imported"]]
     from_text = ["--corpus", "-", "--data.unit", "line", "--data.heldout", 0.1, "--workers", 1]
-    electra("pretrain", *from_text, *both, "--out", at["continued"], *SETTINGS, "--training.steps", 3, stdin=other)
+    electra(
+        "pretrain", *from_text, *both, "--out", at["continued"], *SETTINGS, "--training.steps", 3, stdin=other
+    )
     return at
 
 
 def test_the_store_accounts_for_its_text(journey: Journey) -> None:
     audit = json.loads((journey["store"] / "audit.json").read_text())
-    assert audit["documents_read"] == 120 == audit["documents_train"] + audit["documents_heldout"] + audit["documents_duplicate"]
+    assert (
+        audit["documents_read"]
+        == 120
+        == audit["documents_train"] + audit["documents_heldout"] + audit["documents_duplicate"]
+    )
     assert audit["tokens_lost"] == 0 and audit["tokens_unknown"] == 0
 
 
@@ -93,14 +121,24 @@ def test_show_prints_the_table(journey: Journey) -> None:
     table = electra("show", journey["rtd"], "the cat sees the house .")
     for heading in ("Original", "Masked", "Generated", "Label", "P(replaced)"):
         assert heading in table
-    assert electra("show", journey["rtd"], "the cat sees the house .") == table, "the same seed draws the same"
+    assert electra("show", journey["rtd"], "the cat sees the house .") == table, (
+        "the same seed draws the same"
+    )
 
 
 def test_detect_gives_each_word_its_place(journey: Journey) -> None:
     [line] = electra("detect", journey["rtd"], SENTENCE, "--json", *ON_CPU).splitlines()
     found = json.loads(line)
     assert found["text"] == SENTENCE
-    assert [SENTENCE[word["start"] : word["end"]] for word in found["words"]] == ["The", "cat", "sees", "the", "\U0001f408", "house", "."]
+    assert [SENTENCE[word["start"] : word["end"]] for word in found["words"]] == [
+        "The",
+        "cat",
+        "sees",
+        "the",
+        "\U0001f408",
+        "house",
+        ".",
+    ]
     assert all(0 <= word["p_replaced"] <= 1 for word in found["words"])
 
 
@@ -115,7 +153,10 @@ def test_export_and_import_change_no_weight(journey: Journey) -> None:
     from safetensors.torch import load_file
 
     for network in ("discriminator", "generator"):
-        copies = [load_file(journey[folder] / network / "model.safetensors") for folder in ("rtd", "exported", "imported")]
+        copies = [
+            load_file(journey[folder] / network / "model.safetensors")
+            for folder in ("rtd", "exported", "imported")
+        ]
         assert copies[0].keys() == copies[1].keys() == copies[2].keys()
         assert all(copies[0][name].equal(copy[name]) for copy in copies[1:] for name in copies[0])
 
@@ -126,8 +167,13 @@ def test_continued_on_other_text_goes_on_where_it_was(journey: Journey) -> None:
         begun = journey.losses("continued", name)[0]
         assert abs(begun - learned) < 0.35 * abs(fresh - learned), (name, fresh, learned, begun)
     store = json.loads((journey["continued"] / "store" / "store.json").read_text())
-    assert store["tokenizer_digest"] == json.loads((journey["store"] / "store.json").read_text())["tokenizer_digest"]
-    assert store["digest"] != json.loads((journey["store"] / "store.json").read_text())["digest"], "other text"
+    assert (
+        store["tokenizer_digest"]
+        == json.loads((journey["store"] / "store.json").read_text())["tokenizer_digest"]
+    )
+    assert store["digest"] != json.loads((journey["store"] / "store.json").read_text())["digest"], (
+        "other text"
+    )
 
 
 def test_finetune_and_predict(journey: Journey) -> None:
@@ -139,7 +185,17 @@ def test_finetune_and_predict(journey: Journey) -> None:
     ]
     data.write_text("text,label\n" + "\n".join(rows) + "\n")
     settings = ["--epochs", 3, "--max-length", 16, "--precision", "fp32", "--learning-rate", 1e-3, *ON_CPU]
-    electra("finetune", journey["rtd"], "--task", "classification", "--data", data, "--out", journey["tuned"], *settings)
+    electra(
+        "finetune",
+        journey["rtd"],
+        "--task",
+        "classification",
+        "--data",
+        data,
+        "--out",
+        journey["tuned"],
+        *settings,
+    )
     assert json.loads((journey["tuned"] / "all_results.json").read_text())
     electra("predict", journey["tuned"], data, "--out", journey["predictions.tsv"], *ON_CPU)
     predicted = [line.split("\t") for line in journey["predictions.tsv"].read_text().splitlines()]

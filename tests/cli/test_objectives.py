@@ -1,4 +1,6 @@
-"""Every objective that trains in an unusual way, from the command line to the exported folders, in three steps."""
+"""Every objective that trains in an unusual way, from the command line to the exported folders, in three
+steps.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,13 @@ CASES = {
         "--objective.anneal-to",
         "0.7",
     ],
-    "adversarial-modern": ["--model.encoder", "modern", "--objective.entropy-weight", "0.1", "--training.clip-separately"],
+    "adversarial-modern": [
+        "--model.encoder",
+        "modern",
+        "--objective.entropy-weight",
+        "0.1",
+        "--training.clip-separately",
+    ],
     "electric": [],
     "electric-modern": ["--model.encoder", "modern", "--training.precision", "bf16"],
     "sentence": [],
@@ -37,21 +45,43 @@ KEPT = {"electric": ["discriminator"], "coco_lm": ["generator"]}  # the others: 
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_three_steps_and_an_export(case: str, toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_steps_and_an_export(
+    case: str, toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name, out = case.partition("-")[0], tmp_path / "run"
-    settings = driven.SETTINGS | {"--training.steps": "3", "--objective.name": name, "--training.device": "cpu"}
+    settings = driven.SETTINGS | {
+        "--training.steps": "3",
+        "--objective.name": name,
+        "--training.device": "cpu",
+    }
     given = [word for pair in settings.items() if pair[0] not in CASES[case] for word in pair]
-    assert main(["pretrain", "--store", str(toy_store), "--out", str(out), *given, *CASES[case]]) == 0, capsys.readouterr()
+    assert main(["pretrain", "--store", str(toy_store), "--out", str(out), *given, *CASES[case]]) == 0, (
+        capsys.readouterr()
+    )
     assert networks(out) == KEPT.get(name, ["discriminator", "generator"])
     assert (out / "report.html").is_file() and read_toml(out / "run.toml")["objective"]["name"] == name
     final = driven.rows(out, "eval")[-1]["metrics"]
-    assert all(value is None or math.isfinite(value) for value in final.values()) and final["generator_loss"] > 0
+    assert (
+        all(value is None or math.isfinite(value) for value in final.values()) and final["generator_loss"] > 0
+    )
     assert ("generator_entropy" in final) == (name == "adversarial")
 
 
-def test_a_setting_that_does_not_go_with_it_is_one_line(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_setting_that_does_not_go_with_it_is_one_line(
+    toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = main(
-        ["pretrain", "--store", str(toy_store), "--out", str(tmp_path / "run"), "--objective.name", "two_stage", "--budget", "3steps"]
+        [
+            "pretrain",
+            "--store",
+            str(toy_store),
+            "--out",
+            str(tmp_path / "run"),
+            "--objective.name",
+            "two_stage",
+            "--budget",
+            "3steps",
+        ]
     )
     said = capsys.readouterr().err
     assert code == 2 and "It needs --model.sharing none --model.generator-width 1.0" in " ".join(said.split())

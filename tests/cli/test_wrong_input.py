@@ -1,4 +1,6 @@
-"""Whatever a user gets wrong: exit code 2, one line on stderr that says what, where and what to do, and nothing half-written."""
+"""Whatever a user gets wrong: exit code 2, one line on stderr that says what, where and what to do, and
+nothing half-written.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., str]:
     """Run a command that must be refused with an error of that kind and words; gives the line."""
     raised: list[type[ElectraError]] = []
     run_verb = command_line.run_verb
@@ -80,7 +84,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], 
         assert raised == [kind]
         after = contents(tmp_path)
         assert {name: after[name] for name in before} == before, "files that were there are as they were"
-        assert {name for name in after if name not in before and not name.startswith(writes)} == set(), "nothing is left behind"
+        assert {name for name in after if name not in before and not name.startswith(writes)} == set(), (
+            "nothing is left behind"
+        )
         raised.clear()
         return line
 
@@ -89,7 +95,11 @@ def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], 
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file but locks, which the kernel lets go of by itself."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"}
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.name != ".lock"
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -100,7 +110,9 @@ def test_one_line(case: Case, place: Place, refused: Callable[..., str]) -> None
 
 
 def test_every_kind_of_error_was_rendered() -> None:
-    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ElectraError)}
+    kinds = {
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ElectraError)
+    }
     assert kinds == {case.kind for case in CASES} | {FullDisk}  # test_a_full_disk
 
 
@@ -111,7 +123,11 @@ def test_errors_are_one_line_whatever_they_are_made_of() -> None:
 
 
 def test_invalid_utf8_is_counted_not_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    text = driven.write_corpus(place.folder / "latin.txt").read_bytes() + b"the caf\xe9 likes the sea .\n" * 30 + b"\xff\xfe the cat .\n"
+    text = (
+        driven.write_corpus(place.folder / "latin.txt").read_bytes()
+        + b"the caf\xe9 likes the sea .\n" * 30
+        + b"\xff\xfe the cat .\n"
+    )
     assert main(place.prepare(place.file("latin.txt", text), "--unit", "line")) == 0
     assert json.loads((place.folder / "made" / "audit.json").read_text())["bytes_replaced"] == 32
     assert "32 bytes that were not UTF-8 replaced" in capsys.readouterr().out
@@ -121,15 +137,25 @@ def test_text_that_is_all_held_out_by_its_hash_is_trained_on(place: Place) -> No
     corpus = driven.write_corpus(place.folder / "small.txt", documents=6)
     assert main(place.prepare(corpus, "--unit", "line", "--heldout", "0.999", vocab_size=50)) == 0
     audit = json.loads((place.folder / "made" / "audit.json").read_text())
-    assert audit["documents_train"] == 6 and audit["heldout_by"] == "end of one document" and audit["tokens_train"] > 100
+    assert (
+        audit["documents_train"] == 6
+        and audit["heldout_by"] == "end of one document"
+        and audit["tokens_train"] > 100
+    )
 
 
 def test_a_run_folder_in_use(place: Place, refused: Callable[..., str]) -> None:
     out = place.folder / "run"
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        refused(place.pretrain(), RunFolderError, rf"in use by process {holder.pid}\. Wait for it, stop it, or choose another --out")
+        refused(
+            place.pretrain(),
+            RunFolderError,
+            rf"in use by process {holder.pid}\. Wait for it, stop it, or choose another --out",
+        )
     finally:
         holder.communicate("")
     with durable.lock(out):  # no lock outlives its process
@@ -137,13 +163,21 @@ def test_a_run_folder_in_use(place: Place, refused: Callable[..., str]) -> None:
 
 
 def test_an_unwritable_place(place: Place, refused: Callable[..., str]) -> None:
-    refused(place.pretrain(out=Path(blocked(place))), DiskError, r"cannot write here: Not a directory\. Choose another folder")
+    refused(
+        place.pretrain(out=Path(blocked(place))),
+        DiskError,
+        r"cannot write here: Not a directory\. Choose another folder",
+    )
     refused(place.pretrain(out=place.store), RunFolderError, r"holds files that are not a run.*another --out")
     refused(place.pretrain(out=Path(lines(place))), RunFolderError, r"is a file, not a folder.*another --out")
 
 
-def test_a_full_disk(place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
-    """The checkpoint of step 4 does not fit: that of step 2 stays whole, and the same command goes on once there is room."""
+def test_a_full_disk(
+    place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path
+) -> None:
+    """The checkpoint of step 4 does not fit: that of step 2 stays whole, and the same command goes on once
+    there is room.
+    """
     write = durable.Ops.write
 
     def full(self: durable.Ops, path: Path, content: durable.Content) -> None:
@@ -153,7 +187,13 @@ def test_a_full_disk(place: Place, refused: Callable[..., str], monkeypatch: pyt
         write(self, path, content)
 
     monkeypatch.setattr(durable.Ops, "write", full)
-    wrote = ("run/checkpoints/step-00000002/", "run/run.toml", "run/metrics.jsonl", "run/log.txt", "run/tokenizer/")
+    wrote = (
+        "run/checkpoints/step-00000002/",
+        "run/run.toml",
+        "run/metrics.jsonl",
+        "run/log.txt",
+        "run/tokenizer/",
+    )
     refused(place.pretrain(), FullDisk, r"step-00000004: no space left to write here \(\d+ MiB free", wrote)
     checkpoints = place.folder / "run" / "checkpoints"
     assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
@@ -161,24 +201,56 @@ def test_a_full_disk(place: Place, refused: Callable[..., str], monkeypatch: pyt
     monkeypatch.setattr(durable.Ops, "write", write)
     assert main(place.pretrain()) == 0
     for name in ("model.safetensors", "optimizer.safetensors"):
-        mine, unbroken = (run / "checkpoints" / "step-00000004" / name for run in (place.folder / "run", finished))
+        mine, unbroken = (
+            run / "checkpoints" / "step-00000004" / name for run in (place.folder / "run", finished)
+        )
         assert mine.read_bytes() == unbroken.read_bytes()
 
 
-def test_a_run_folder_of_another_run_lists_every_difference(place: Place, refused: Callable[..., str], tmp_path: Path) -> None:
+def test_a_run_folder_of_another_run_lists_every_difference(
+    place: Place, refused: Callable[..., str], tmp_path: Path
+) -> None:
     run = place.copy(place.run)
-    line = refused(place.pretrain("--training.seed", "2", "--objective.mask-fraction", "0.2", out=run), RunFolderError, "holds another run")
-    assert "objective.mask_fraction was 0.15, now 0.2; training.seed was 1, now 2. Use the same settings, or another --out" in line
+    line = refused(
+        place.pretrain("--training.seed", "2", "--objective.mask-fraction", "0.2", out=run),
+        RunFolderError,
+        "holds another run",
+    )
+    assert (
+        "objective.mask_fraction was 0.15, now 0.2; training.seed was 1, now 2. Use the same settings, or"
+        " another --out" in line
+    )
 
     other_text = place.folder / "other text"
     corpus = str(driven.write_corpus(place.folder / "other.txt", documents=60))
     same_tokenizer = ["--tokenizer", str(place.store / "tokenizer")]
-    assert main(["prepare", corpus, "--out", str(other_text), "--unit", "line", "--workers", "1", *same_tokenizer]) == 0
+    assert (
+        main(
+            ["prepare", corpus, "--out", str(other_text), "--unit", "line", "--workers", "1", *same_tokenizer]
+        )
+        == 0
+    )
     line = refused(place.pretrain(out=run, store=other_text), RunFolderError, "holds another run")
     assert re.search(r"identity\.data was \w+, now \w+\. Use", line) and "identity.tokenizer" not in line
 
     other_tokenizer = place.folder / "other tokenizer"
-    assert main(["prepare", corpus, "--out", str(other_tokenizer), "--unit", "line", "--workers", "1", "--vocab-size", "50"]) == 0
+    assert (
+        main(
+            [
+                "prepare",
+                corpus,
+                "--out",
+                str(other_tokenizer),
+                "--unit",
+                "line",
+                "--workers",
+                "1",
+                "--vocab-size",
+                "50",
+            ]
+        )
+        == 0
+    )
     line = refused(place.pretrain(out=run, store=other_tokenizer), RunFolderError, "holds another run")
     assert re.search(r"identity\.data was \w+, now \w+; identity\.tokenizer was \w+, now \w+\. Use", line)
 
@@ -188,6 +260,11 @@ def test_a_run_folder_of_another_run_lists_every_difference(place: Place, refuse
 
 
 def test_no_checkpoint_is_whole(place: Place, refused: Callable[..., str]) -> None:
-    """To start over in silence would throw the training away: it takes another folder, or a whole checkpoint, to go on."""
-    said = r"checkpoints: no checkpoint is whole \(step-00000004: model\.safetensors is damaged.*; step-00000002: .*\)\. Bring one back"
+    """To start over in silence would throw the training away: it takes another folder, or a whole checkpoint,
+    to go on.
+    """
+    said = (
+        r"checkpoints: no checkpoint is whole \(step-00000004: model\.safetensors is damaged.*;"
+        r" step-00000002: .*\)\. Bring one back"
+    )
     refused(place.pretrain(out=damaged_run(place, 2, 4)), CheckpointError, said)

@@ -56,7 +56,15 @@ class Place:
         return Path(shutil.copytree(what, self.folder / f"copy of {what.name}"))
 
     def pretrain(self, *options: object, store: Path | None = None, out: Path | None = None) -> list[str]:
-        return ["pretrain", "--store", str(store or self.store), "--out", str(out or self.folder / "run"), *FLAGS, *map(str, options)]
+        return [
+            "pretrain",
+            "--store",
+            str(store or self.store),
+            "--out",
+            str(out or self.folder / "run"),
+            *FLAGS,
+            *map(str, options),
+        ]
 
     def prepare(self, source: str | Path, *options: str, vocab_size: int = 60) -> list[str]:
         where = ["--out", str(self.folder / "made"), "--workers", "1"]
@@ -64,7 +72,17 @@ class Place:
 
     def finetune(self, table: str, *options: str) -> list[str]:
         data = self.file("train.csv", table)
-        return ["finetune", str(self.run), "--task", "classification", "--data", data, "--out", str(self.folder / "tuned"), *options]
+        return [
+            "finetune",
+            str(self.run),
+            "--task",
+            "classification",
+            "--data",
+            data,
+            "--out",
+            str(self.folder / "tuned"),
+            *options,
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +124,17 @@ def blocked(p: Place) -> str:
 
 
 def corpus_run(p: Place) -> list[str]:
-    return ["pretrain", "--corpus", lines(p), "--out", str(p.folder / "run"), "--data.unit", "line", "--tokenizer.vocab-size", "9000"]
+    return [
+        "pretrain",
+        "--corpus",
+        lines(p),
+        "--out",
+        str(p.folder / "run"),
+        "--data.unit",
+        "line",
+        "--tokenizer.vocab-size",
+        "9000",
+    ]
 
 
 def recipe(p: Place, content: str) -> list[str]:
@@ -162,51 +190,135 @@ def dev(p: Place) -> str:
 
 
 TEXT = [
-    Case("missing path", CorpusError, r"gone: no such file or folder", lambda p: p.prepare(p.folder / "gone")),
-    Case("empty folder", CorpusError, rf"void: no text files.*{SUFFIXES}", lambda p: p.prepare(Path(p.file("void/.hidden.txt")).parent)),
-    Case("empty file", CorpusError, r"empty\.txt: empty file", lambda p: p.prepare(p.file("empty.txt"))),
-    Case("blank file", CorpusError, r"no text in any of the 1 documents", lambda p: p.prepare(p.file("blank.txt", "\n \n"))),
-    Case("binary file", CorpusError, r"a\.txt: not UTF-8 text.*Convert it", lambda p: p.prepare(p.file("a.txt", BINARY))),
-    Case("UTF-16", CorpusError, r"a\.txt: this is UTF-16\. Convert it", lambda p: p.prepare(p.file("a.txt", "text".encode("utf-16")))),
-    Case("truncated gzip", CorpusError, r"a\.txt\.gz: damaged or cut off.*again", lambda p: p.prepare(p.file("a.txt.gz", CUT))),
-    Case("no field", CorpusError, r"a\.jsonl:2: no text in field 'text'.*body.*--text-field", lambda p: p.prepare(no_field(p))),
-    Case("broken JSON", CorpusError, r"a\.jsonl:2: not valid JSON", lambda p: p.prepare(p.file("a.jsonl", '{"text": "x"}\n{"text":\n'))),
-    Case("unknown suffix", CorpusError, r"a\.doc: its suffix names no format", lambda p: p.prepare(p.file("a.doc", "text"))),
     Case(
-        "too large a vocabulary", TokenizerError, r"supports a vocabulary of \d+ entries, not 9000\. Choose", lambda p: vocabulary(p, 9000)
+        "missing path", CorpusError, r"gone: no such file or folder", lambda p: p.prepare(p.folder / "gone")
+    ),
+    Case(
+        "empty folder",
+        CorpusError,
+        rf"void: no text files.*{SUFFIXES}",
+        lambda p: p.prepare(Path(p.file("void/.hidden.txt")).parent),
+    ),
+    Case("empty file", CorpusError, r"empty\.txt: empty file", lambda p: p.prepare(p.file("empty.txt"))),
+    Case(
+        "blank file",
+        CorpusError,
+        r"no text in any of the 1 documents",
+        lambda p: p.prepare(p.file("blank.txt", "\n \n")),
+    ),
+    Case(
+        "binary file",
+        CorpusError,
+        r"a\.txt: not UTF-8 text.*Convert it",
+        lambda p: p.prepare(p.file("a.txt", BINARY)),
+    ),
+    Case(
+        "UTF-16",
+        CorpusError,
+        r"a\.txt: this is UTF-16\. Convert it",
+        lambda p: p.prepare(p.file("a.txt", "text".encode("utf-16"))),
+    ),
+    Case(
+        "truncated gzip",
+        CorpusError,
+        r"a\.txt\.gz: damaged or cut off.*again",
+        lambda p: p.prepare(p.file("a.txt.gz", CUT)),
+    ),
+    Case(
+        "no field",
+        CorpusError,
+        r"a\.jsonl:2: no text in field 'text'.*body.*--text-field",
+        lambda p: p.prepare(no_field(p)),
+    ),
+    Case(
+        "broken JSON",
+        CorpusError,
+        r"a\.jsonl:2: not valid JSON",
+        lambda p: p.prepare(p.file("a.jsonl", '{"text": "x"}\n{"text":\n')),
+    ),
+    Case(
+        "unknown suffix",
+        CorpusError,
+        r"a\.doc: its suffix names no format",
+        lambda p: p.prepare(p.file("a.doc", "text")),
+    ),
+    Case(
+        "too large a vocabulary",
+        TokenizerError,
+        r"supports a vocabulary of \d+ entries, not 9000\. Choose",
+        lambda p: vocabulary(p, 9000),
     ),
     Case("too small a vocabulary", ConfigError, r"at least 10 entries", lambda p: vocabulary(p, 5)),
-    Case("no tokenizer there", TokenizerError, r"gone: ", lambda p: vocabulary(p, 60, "--tokenizer", str(p.folder / "gone"))),
+    Case(
+        "no tokenizer there",
+        TokenizerError,
+        r"gone: ",
+        lambda p: vocabulary(p, 60, "--tokenizer", str(p.folder / "gone")),
+    ),
     Case(
         "no mask token",
         TokenizerError,
         r"vocab\.txt: the vocabulary has no \[MASK\]",
         lambda p: vocabulary(p, 60, "--tokenizer", maskless(p)),
     ),
-    Case("a store from other text", StoreError, r"built with other settings.*heldout.*the text itself", another_text),
-    Case("a stranger's folder", StoreError, r"exists and is not a token store", lambda p: p.prepare(lines(p), "--out", str(p.run))),
+    Case(
+        "a store from other text",
+        StoreError,
+        r"built with other settings.*heldout.*the text itself",
+        another_text,
+    ),
+    Case(
+        "a stranger's folder",
+        StoreError,
+        r"exists and is not a token store",
+        lambda p: p.prepare(lines(p), "--out", str(p.run)),
+    ),
     Case(
         "a file in the way",
         DiskError,
         r"in-the-way/.*cannot write here.*another folder",
         lambda p: p.prepare(lines(p), "--out", blocked(p)),
     ),
-    Case("no workers", ConfigError, r"--workers.*At least 1", lambda p: p.prepare(lines(p), "--workers", "0")),
-    Case("too large a vocabulary for a run", TokenizerError, r"^error: tokenizer\.vocab_size: .*Choose \d+ or less", corpus_run),
+    Case(
+        "no workers", ConfigError, r"--workers.*At least 1", lambda p: p.prepare(lines(p), "--workers", "0")
+    ),
+    Case(
+        "too large a vocabulary for a run",
+        TokenizerError,
+        r"^error: tokenizer\.vocab_size: .*Choose \d+ or less",
+        corpus_run,
+    ),
     Case(
         "no field, in a run",
         CorpusError,
         r"a\.jsonl:2: no text in field 'text'.*data\.text_field",
         lambda p: ["pretrain", "--corpus", no_field(p), "--out", str(p.folder / "run"), "--workers", "1"],
     ),
-    Case("no text named", ConfigError, r"no text named.*Such as", lambda p: ["prepare", "--out", str(p.folder / "made")]),
+    Case(
+        "no text named",
+        ConfigError,
+        r"no text named.*Such as",
+        lambda p: ["prepare", "--out", str(p.folder / "made")],
+    ),
     Case("no --out", ConfigError, r"Missing.*--out.*electra prepare --help", lambda p: ["prepare", lines(p)]),
 ]
 
 RECIPES = [
-    Case("unknown verb", ElectraError, r"no verb 'pretrian'. Did you mean 'pretrain'", lambda p: ["pretrian"]),
-    Case("unknown recipe", ConfigError, r"no recipe named 'tinny'\. Did you mean 'tiny'", lambda p: p.pretrain("--recipe", "tinny")),
-    Case("no recipe file", ConfigError, r"gone\.toml: no such recipe file", lambda p: p.pretrain("--recipe", "gone.toml")),
+    Case(
+        "unknown verb", ElectraError, r"no verb 'pretrian'. Did you mean 'pretrain'", lambda p: ["pretrian"]
+    ),
+    Case(
+        "unknown recipe",
+        ConfigError,
+        r"no recipe named 'tinny'\. Did you mean 'tiny'",
+        lambda p: p.pretrain("--recipe", "tinny"),
+    ),
+    Case(
+        "no recipe file",
+        ConfigError,
+        r"gone\.toml: no such recipe file",
+        lambda p: p.pretrain("--recipe", "gone.toml"),
+    ),
     Case("broken recipe", ConfigError, r"not valid TOML: .*line 1", lambda p: recipe(p, "[model\n")),
     Case(
         "unknown key",
@@ -214,21 +326,36 @@ RECIPES = [
         r"learnin_rate: no such key\. Did you mean 'learning_rate'",
         lambda p: recipe(p, "[training]\nlearnin_rate = 1"),
     ),
-    Case("unknown section", ConfigError, r"trainin: no such key\. Did you mean 'training'", lambda p: recipe(p, "[trainin]\nseed = 1")),
+    Case(
+        "unknown section",
+        ConfigError,
+        r"trainin: no such key\. Did you mean 'training'",
+        lambda p: recipe(p, "[trainin]\nseed = 1"),
+    ),
     Case(
         "unknown objective key",
         ConfigError,
         r"Did you mean 'mask_fraction'",
         lambda p: recipe(p, '[objective]\nname = "rtd"\nmask_fractio = 0.1'),
     ),
-    Case("wrong type", ConfigError, r"training\.steps: 'many' is not a whole number", lambda p: recipe(p, '[training]\nsteps = "many"')),
+    Case(
+        "wrong type",
+        ConfigError,
+        r"training\.steps: 'many' is not a whole number",
+        lambda p: recipe(p, '[training]\nsteps = "many"'),
+    ),
     Case(
         "wrong objective type",
         ConfigError,
         r"mask_fraction: 'x' is not a number",
         lambda p: recipe(p, '[objective]\nmask_fraction = "x"'),
     ),
-    Case("unknown choice", ConfigError, r"'lineer' is not one of.*'linear'", lambda p: recipe(p, '[training]\nschedule = "lineer"')),
+    Case(
+        "unknown choice",
+        ConfigError,
+        r"'lineer' is not one of.*'linear'",
+        lambda p: recipe(p, '[training]\nschedule = "lineer"'),
+    ),
     Case(
         "unknown flag",
         ConfigError,
@@ -241,7 +368,12 @@ RECIPES = [
         r"Did you mean --objective\.mask-fraction\?",
         lambda p: p.pretrain("--objective.mask-fractio", "1"),
     ),
-    Case("flag of wrong type", ConfigError, r"--training\.learning-rate.*'fast'", lambda p: p.pretrain("--training.learning-rate", "fast")),
+    Case(
+        "flag of wrong type",
+        ConfigError,
+        r"--training\.learning-rate.*'fast'",
+        lambda p: p.pretrain("--training.learning-rate", "fast"),
+    ),
     Case(
         "flag's unknown choice",
         ConfigError,
@@ -249,42 +381,116 @@ RECIPES = [
         lambda p: p.pretrain("--training.schedule", "lineer"),
     ),
     Case(
-        "unknown objective", ConfigError, r"no objective named 'rtx'\. Did you mean 'rtd'", lambda p: p.pretrain("--objective.name", "rtx")
+        "unknown objective",
+        ConfigError,
+        r"no objective named 'rtx'\. Did you mean 'rtd'",
+        lambda p: p.pretrain("--objective.name", "rtx"),
     ),
-    Case("unknown size", ConfigError, r"no size named 'tinny'\. Did you mean 'tiny'", lambda p: p.pretrain("--model.size", "tinny")),
-    Case("no layers", ConfigError, r"model\.layers: 0 is not a number of layers", lambda p: p.pretrain("--model.layers", "0")),
+    Case(
+        "unknown size",
+        ConfigError,
+        r"no size named 'tinny'\. Did you mean 'tiny'",
+        lambda p: p.pretrain("--model.size", "tinny"),
+    ),
+    Case(
+        "no layers",
+        ConfigError,
+        r"model\.layers: 0 is not a number of layers",
+        lambda p: p.pretrain("--model.layers", "0"),
+    ),
     Case(
         "a width that is no heads",
         ConfigError,
         r"model\.hidden_size: 200 cannot be divided into heads.*multiple of 64",
         lambda p: p.pretrain("--model.hidden-size", "200"),
     ),
-    Case("store and corpus", ConfigError, r"both --store and --corpus", lambda p: p.pretrain("--corpus", lines(p))),
-    Case("bad budget", ConfigError, r"--budget: 'soon' is no budget\. Write 30m", lambda p: p.pretrain("--budget", "soon")),
-    Case("budget below one step", ConfigError, r"pays for less than one step.*Give more", lambda p: p.pretrain("--budget", "1tokens")),
-    Case("no CUDA here", ConfigError, r"no CUDA device here.*cpu", lambda p: p.pretrain("--training.device", "cuda")),
-    Case("no share", ConfigError, r"data\.heldout: must lie between 0 and 1", lambda p: p.pretrain("--data.heldout", "1")),
+    Case(
+        "store and corpus",
+        ConfigError,
+        r"both --store and --corpus",
+        lambda p: p.pretrain("--corpus", lines(p)),
+    ),
+    Case(
+        "bad budget",
+        ConfigError,
+        r"--budget: 'soon' is no budget\. Write 30m",
+        lambda p: p.pretrain("--budget", "soon"),
+    ),
+    Case(
+        "budget below one step",
+        ConfigError,
+        r"pays for less than one step.*Give more",
+        lambda p: p.pretrain("--budget", "1tokens"),
+    ),
+    Case(
+        "no CUDA here",
+        ConfigError,
+        r"no CUDA device here.*cpu",
+        lambda p: p.pretrain("--training.device", "cuda"),
+    ),
+    Case(
+        "no share",
+        ConfigError,
+        r"data\.heldout: must lie between 0 and 1",
+        lambda p: p.pretrain("--data.heldout", "1"),
+    ),
     Case(
         "too long for the positions",
         ConfigError,
         r"training\.length: 513.*Use at most 512",
         lambda p: p.pretrain("--training.length", "513"),
     ),
-    Case("too short", ConfigError, r"shortest that packs documents is 5", lambda p: p.pretrain("--training.length", "4")),
-    Case("sharing all between sizes", ConfigError, r"model\.sharing.*generator_width", lambda p: p.pretrain("--model.sharing", "all")),
     Case(
-        "a loss that explodes", RunFailed, r"not finite at step 1.*learning_rate", lambda p: p.pretrain("--training.learning-rate", "1e30")
+        "too short",
+        ConfigError,
+        r"shortest that packs documents is 5",
+        lambda p: p.pretrain("--training.length", "4"),
+    ),
+    Case(
+        "sharing all between sizes",
+        ConfigError,
+        r"model\.sharing.*generator_width",
+        lambda p: p.pretrain("--model.sharing", "all"),
+    ),
+    Case(
+        "a loss that explodes",
+        RunFailed,
+        r"not finite at step 1.*learning_rate",
+        lambda p: p.pretrain("--training.learning-rate", "1e30"),
     ),
 ]
 
 STORES = [
     Case(
-        "no store", StoreError, r"gone: no such token store\. Make one with electra prepare", lambda p: p.pretrain(store=p.folder / "gone")
+        "no store",
+        StoreError,
+        r"gone: no such token store\. Make one with electra prepare",
+        lambda p: p.pretrain(store=p.folder / "gone"),
     ),
-    Case("no store in the folder", StoreError, r"not a token store \(it has no store\.json\)", lambda p: p.pretrain(store=p.run)),
-    Case("store cut off", StoreError, r"train\.ds: \d+ tokens instead of \d+\. Delete it", lambda p: p.pretrain(store=cut(p, "train.ds"))),
-    Case("store without a file", StoreError, r"heldout\.ds: missing from", lambda p: p.pretrain(store=without(p, "heldout.ds"))),
-    Case("store.json damaged", StoreError, r"store\.json.*not readable as JSON", lambda p: p.pretrain(store=cut(p, "store.json"))),
+    Case(
+        "no store in the folder",
+        StoreError,
+        r"not a token store \(it has no store\.json\)",
+        lambda p: p.pretrain(store=p.run),
+    ),
+    Case(
+        "store cut off",
+        StoreError,
+        r"train\.ds: \d+ tokens instead of \d+\. Delete it",
+        lambda p: p.pretrain(store=cut(p, "train.ds")),
+    ),
+    Case(
+        "store without a file",
+        StoreError,
+        r"heldout\.ds: missing from",
+        lambda p: p.pretrain(store=without(p, "heldout.ds")),
+    ),
+    Case(
+        "store.json damaged",
+        StoreError,
+        r"store\.json.*not readable as JSON",
+        lambda p: p.pretrain(store=cut(p, "store.json")),
+    ),
     Case(
         "another tokenizer",
         StoreError,
@@ -297,27 +503,84 @@ STORES = [
         r"trained with another tokenizer",
         lambda p: p.pretrain("--init-discriminator", other_model(p)),
     ),
-    Case("init from nowhere", ModelError, r"no/where: ", lambda p: p.pretrain("--init-generator", "no/where")),
+    Case(
+        "init from nowhere", ModelError, r"no/where: ", lambda p: p.pretrain("--init-generator", "no/where")
+    ),
 ]
 
 MODELS = [
     Case("no model", ModelError, r"no/where: ", lambda p: ["detect", "no/where", "text"]),
-    Case("a file, not a model", ModelError, r"this is a file; a model is a folder", lambda p: ["detect", lines(p), "text"]),
+    Case(
+        "a file, not a model",
+        ModelError,
+        r"this is a file; a model is a folder",
+        lambda p: ["detect", lines(p), "text"],
+    ),
     Case("nothing to detect", ConfigError, r"give a text or --file", lambda p: ["detect", str(p.run)]),
-    Case("no such file", CorpusError, r"gone\.txt: cannot be read", lambda p: ["detect", str(p.run), "--file", "gone.txt"]),
-    Case("no such checkpoint", CheckpointError, r"no checkpoint of step 7\. There are: 2, 4", lambda p: export(p, p.run, "--step", "7")),
-    Case("damaged checkpoint", CheckpointError, r"damaged: model\.safetensors", lambda p: export(p, damaged_run(p, 4), "--step", "4")),
+    Case(
+        "no such file",
+        CorpusError,
+        r"gone\.txt: cannot be read",
+        lambda p: ["detect", str(p.run), "--file", "gone.txt"],
+    ),
+    Case(
+        "no such checkpoint",
+        CheckpointError,
+        r"no checkpoint of step 7\. There are: 2, 4",
+        lambda p: export(p, p.run, "--step", "7"),
+    ),
+    Case(
+        "damaged checkpoint",
+        CheckpointError,
+        r"damaged: model\.safetensors",
+        lambda p: export(p, damaged_run(p, 4), "--step", "4"),
+    ),
     Case("no run", RunFolderError, r"gone: no such run folder", lambda p: ["report", str(p.folder / "gone")]),
-    Case("the other network", AbsentNetwork, r"and a discriminator is needed", lambda p: ["detect", generator_alone(p), "text"]),
-    Case("nothing to verify", ModelError, r"nothing here that can be verified", lambda p: ["verify", str(Path(p.file("void/x")).parent)]),
+    Case(
+        "the other network",
+        AbsentNetwork,
+        r"and a discriminator is needed",
+        lambda p: ["detect", generator_alone(p), "text"],
+    ),
+    Case(
+        "nothing to verify",
+        ModelError,
+        r"nothing here that can be verified",
+        lambda p: ["verify", str(Path(p.file("void/x")).parent)],
+    ),
 ]
 
 TABLES = [
-    Case("no column", TaskError, r"no column Satz.*--text-column", lambda p: p.finetune(TABLE, "--text-column", "Satz")),
-    Case("unknown label", TaskError, r"dev\.csv:2: unknown label '7'\. Known: 0, 1", lambda p: p.finetune(TABLE, "--dev", dev(p))),
-    Case("one class only", TaskError, r"train\.csv: every example has the label '1'", lambda p: p.finetune(TABLE.replace(",0\n", ",1\n"))),
-    Case("unknown task", TaskError, r"no task named 'sst3'. Did you mean 'sst2'", lambda p: p.finetune(TABLE, "--task", "sst3")),
-    Case("too long a text", ConfigError, r"--max-length: 513.*at most 512", lambda p: p.finetune(TABLE, "--max-length", "513")),
+    Case(
+        "no column",
+        TaskError,
+        r"no column Satz.*--text-column",
+        lambda p: p.finetune(TABLE, "--text-column", "Satz"),
+    ),
+    Case(
+        "unknown label",
+        TaskError,
+        r"dev\.csv:2: unknown label '7'\. Known: 0, 1",
+        lambda p: p.finetune(TABLE, "--dev", dev(p)),
+    ),
+    Case(
+        "one class only",
+        TaskError,
+        r"train\.csv: every example has the label '1'",
+        lambda p: p.finetune(TABLE.replace(",0\n", ",1\n")),
+    ),
+    Case(
+        "unknown task",
+        TaskError,
+        r"no task named 'sst3'. Did you mean 'sst2'",
+        lambda p: p.finetune(TABLE, "--task", "sst3"),
+    ),
+    Case(
+        "too long a text",
+        ConfigError,
+        r"--max-length: 513.*at most 512",
+        lambda p: p.finetune(TABLE, "--max-length", "513"),
+    ),
     Case(
         "not a classifier",
         ModelError,

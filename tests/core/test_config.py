@@ -15,11 +15,17 @@ from electra.training.recipe import Recipe, make_recipe
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"training": {"learnin_rate": 1}}, "training.learnin_rate: no such key. Did you mean 'learning_rate'?"),
+        (
+            {"training": {"learnin_rate": 1}},
+            "training.learnin_rate: no such key. Did you mean 'learning_rate'?",
+        ),
         ({"trainin": {}}, "trainin: no such key. Did you mean 'training'?"),
         ({"training": {"steps": "many"}}, "training.steps: 'many' is not a whole number"),
         ({"training": {"steps": True}}, "training.steps: True is not a whole number"),
-        ({"training": {"schedule": "lineer"}}, "training.schedule: 'lineer' is not one of 'linear', 'reference'. Did you mean 'linear'?"),
+        (
+            {"training": {"schedule": "lineer"}},
+            "training.schedule: 'lineer' is not one of 'linear', 'reference'. Did you mean 'linear'?",
+        ),
         ({"training": 3}, "training: a section is wanted, not 3"),
         ({"training": {"batch_size": 0}}, "training.batch_size: must be at least 1, not 0"),
         ({"training": {"warmup": 1.5}}, "training.warmup: must be a share from 0 to below 1, not 1.5"),
@@ -57,5 +63,9 @@ def test_dashes_and_integers_for_floats_are_welcome() -> None:
 
 def test_merge_and_differences() -> None:
     assert merge({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}}) == {"a": {"x": 1, "y": 5}, "b": 3}
-    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == [("a.x", 1, 3), ("b", 2, None), ("c", None, 4)]
+    assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == [
+        ("a.x", 1, 3),
+        ("b", 2, None),
+        ("c", None, 4),
+    ]
     assert Recipe() == make_recipe({})

@@ -1,4 +1,6 @@
-"""Files that must survive: killed or failing at every operation, a directory is either whole or absent, and the old one stays."""
+"""Files that must survive: killed or failing at every operation, a directory is either whole or absent, and
+the old one stays.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ import pytest
 from electra import durable
 from electra.errors import DiskError, FullDisk, RunFolderError
 
-FILES: dict[str, durable.Content] = {"a.bin": b"x" * 1000, "sub/b.txt": b"hello", "c.json": lambda path: path.write_text("{}") and None}
+FILES: dict[str, durable.Content] = {
+    "a.bin": b"x" * 1000,
+    "sub/b.txt": b"hello",
+    "c.json": lambda path: path.write_text("{}") and None,
+}
 
 
 class Failing(durable.Ops):
@@ -76,7 +82,9 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_durable import FILES, Failing
 from electra import durable
-durable.commit_directory(Path(sys.argv[1]), FILES, Failing(int(sys.argv[2]), lambda: os.kill(os.getpid(), signal.SIGKILL)))
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+durable.commit_directory(Path(sys.argv[1]), FILES, Failing(int(sys.argv[2]), killed))
 """
 
 
@@ -131,7 +139,10 @@ def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
 
 def test_a_folder_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        [sys.executable, "-c", HOLD, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     assert holder.stdout is not None and holder.stdout.readline() == "held\n"
     with pytest.raises(RunFolderError, match=f"in use by process {holder.pid}"), durable.lock(tmp_path):

@@ -44,7 +44,11 @@ def imported_rooms(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names = [node.module or ""] if node.module != "electra" else [f"electra.{alias.name}" for alias in node.names]
+            names = (
+                [node.module or ""]
+                if node.module != "electra"
+                else [f"electra.{alias.name}" for alias in node.names]
+            )
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
@@ -61,7 +65,14 @@ def test_rooms_import_only_what_the_house_allows(path: Path) -> None:
     assert imported_rooms(path) <= MAY_IMPORT[room] | LEAVES | {room}
 
 
-FORBIDDEN = ("import pickle", "allow_pickle=True", "shell=True", "extractall(", "trust_remote_code", "yaml.load")
+FORBIDDEN = (
+    "import pickle",
+    "allow_pickle=True",
+    "shell=True",
+    "extractall(",
+    "trust_remote_code",
+    "yaml.load",
+)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
@@ -71,7 +82,12 @@ def test_nothing_unsafe_and_nothing_heavy_at_import(path: Path) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("eval", "exec", "print"), f"{path}:{node.lineno}"
-        if isinstance(node, ast.Attribute) and node.attr == "load" and isinstance(node.value, ast.Name) and node.value.id == "torch":
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "load"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "torch"
+        ):
             assert path.relative_to(SOURCE) == Path("interop/load.py"), f"{path}:{node.lineno}: torch.load"
 
 

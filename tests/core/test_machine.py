@@ -11,7 +11,10 @@ from electra.machine import cores
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
 def test_a_process_bound_to_one_core_counts_one() -> None:
-    bind = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); from electra.machine import cores; print(cores())"
+    bind = (
+        f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); from electra.machine import"
+        " cores; print(cores())"
+    )
     found = subprocess.run([sys.executable, "-c", bind], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "1"
 

@@ -20,8 +20,12 @@ def test_new_empty_and_own_folders_are_taken(tmp_path: Path) -> None:
     refuse_strangers(tmp_path, "run.toml", "a run")
 
 
-@pytest.mark.parametrize(("names", "shown"), [(["thesis.tex"], r"\(thesis.tex\)"), (["b", "a", ".c"], r"\(a, ...\)")])
-def test_a_folder_of_something_else_is_refused_naming_a_file(tmp_path: Path, names: list[str], shown: str) -> None:
+@pytest.mark.parametrize(
+    ("names", "shown"), [(["thesis.tex"], r"\(thesis.tex\)"), (["b", "a", ".c"], r"\(a, ...\)")]
+)
+def test_a_folder_of_something_else_is_refused_naming_a_file(
+    tmp_path: Path, names: list[str], shown: str
+) -> None:
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(RunFolderError, match=f"holds files that are not a study {shown}"):
@@ -39,6 +43,9 @@ def test_each_difference_is_named_unless_only_some_are_asked_for(tmp_path: Path)
     changed = [("a.x", 1, 2), ("b.y", "old" * 20, None), ("c.z", 3, 4)]
     with pytest.raises(RunFolderError) as all_of_them:
         refuse_differences(tmp_path, "run", changed)
-    assert "holds another run: a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now absent; c.z was 3, now 4." in str(all_of_them.value)
+    assert (
+        "holds another run: a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now absent; c.z was 3, now 4."
+        in str(all_of_them.value)
+    )
     with pytest.raises(RunFolderError, match=r"a.x was 1, now 2; and 2 more\."):
         refuse_differences(tmp_path, "run", changed, most=1)

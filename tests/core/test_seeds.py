@@ -1,4 +1,6 @@
-"""Derived randomness: the same everywhere, different everywhere it should be, uniform, and a true permutation."""
+"""Derived randomness: the same everywhere, different everywhere it should be, uniform, and a true
+permutation.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ def test_known_values_never_change() -> None:
 def test_every_part_of_a_key_matters() -> None:
     base = seeds.key(1, "mask", 2, 3)
     assert (
-        len({base, seeds.key(2, "mask", 2, 3), seeds.key(1, "sample", 2, 3), seeds.key(1, "mask", 3, 3), seeds.key(1, "mask", 2, 4)}) == 5
+        len(
+            {
+                base,
+                seeds.key(2, "mask", 2, 3),
+                seeds.key(1, "sample", 2, 3),
+                seeds.key(1, "mask", 3, 3),
+                seeds.key(1, "mask", 2, 4),
+            }
+        )
+        == 5
     )
     assert seeds.keys(1, "mask", 2, [3, 4]).tolist() == [base, seeds.key(1, "mask", 2, 4)]
 

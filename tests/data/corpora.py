@@ -24,7 +24,11 @@ def write(folder: Path, documents: list[str], name: str = "corpus.jsonl") -> Pat
 
 
 def contents(path: Path) -> dict[str, str]:
-    return {str(f.relative_to(path)): hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(path.rglob("*")) if f.is_file()}
+    return {
+        str(f.relative_to(path)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in sorted(path.rglob("*"))
+        if f.is_file()
+    }
 
 
 def all_ids(documents: TokenDocuments) -> list[list[int]]:

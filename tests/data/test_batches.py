@@ -1,4 +1,6 @@
-"""Batches hold every token once, in pieces that never mix documents, whatever the documents and the length."""
+"""Batches hold every token once, in pieces that never mix documents, whatever the documents and
+the length.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def batches_of(sizes: list[int], length: int, seed: int = 0) -> Batches:
 
 
 @settings(max_examples=150, deadline=None)
-@given(sizes=st.lists(st.one_of(st.integers(1, 3), st.integers(0, 40)), min_size=1, max_size=60).filter(any), length=st.integers(5, 24))
+@given(
+    sizes=st.lists(st.one_of(st.integers(1, 3), st.integers(0, 40)), min_size=1, max_size=60).filter(any),
+    length=st.integers(5, 24),
+)
 def test_rows_hold_every_token_once_in_pieces_of_one_document(sizes: list[int], length: int) -> None:
     batches = batches_of(sizes, length)
     rows = batches.rows(np.arange(batches.num_blocks))
@@ -38,18 +43,32 @@ def test_rows_hold_every_token_once_in_pieces_of_one_document(sizes: list[int], 
     tokens = rows.input_ids[~rows.special]
     assert tokens.tolist() == list(range(FIRST, FIRST + sum(sizes)))  # none lost, none doubled, none moved
     padded_rows = 0
-    for ids, positions, pieces, special in zip(rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, strict=True):
+    for ids, positions, pieces, special in zip(
+        rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, strict=True
+    ):
         used = int((pieces >= 0).sum())
-        assert (pieces[used:] == -1).all() and (ids[used:] == SPECIALS.pad).all() and (positions[used:] == 0).all() and special[used:].all()
-        assert set(pieces[:used].tolist()) == set(range(pieces[:used].max() + 1)) and (np.diff(pieces[:used]) >= 0).all()
+        assert (
+            (pieces[used:] == -1).all()
+            and (ids[used:] == SPECIALS.pad).all()
+            and (positions[used:] == 0).all()
+            and special[used:].all()
+        )
+        assert (
+            set(pieces[:used].tolist()) == set(range(pieces[:used].max() + 1))
+            and (np.diff(pieces[:used]) >= 0).all()
+        )
         padded_rows += used < length
         for piece in range(pieces[:used].max() + 1):
             inside = pieces == piece
             text = ids[inside]
-            assert text[0] == SPECIALS.cls and text[-1] == SPECIALS.sep and len(text) > 2, "a piece is [CLS] text [SEP], never empty"
+            assert text[0] == SPECIALS.cls and text[-1] == SPECIALS.sep and len(text) > 2, (
+                "a piece is [CLS] text [SEP], never empty"
+            )
             assert special[inside].tolist() == [True] + [False] * (len(text) - 2) + [True]
             assert positions[inside].tolist() == list(range(len(text)))
-            assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1, "a piece holds text of one document"
+            assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1, (
+                "a piece holds text of one document"
+            )
     assert rows.packed == (bool((rows.piece_ids != 0).any()))
     if all(size == 0 for size in sizes[1:]):
         assert padded_rows <= 1, "one long document is padded in its last row only"
@@ -73,9 +92,14 @@ def test_every_epoch_visits_every_block_once_in_another_order() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(
-    step=st.integers(0, 10**9), batch_size=st.integers(1, 40), cuts=st.lists(st.integers(0, 40), max_size=3), seed=st.integers(0, 2**63 - 1)
+    step=st.integers(0, 10**9),
+    batch_size=st.integers(1, 40),
+    cuts=st.lists(st.integers(0, 40), max_size=3),
+    seed=st.integers(0, 2**63 - 1),
 )
-def test_a_batch_does_not_depend_on_how_it_is_shared_out(step: int, batch_size: int, cuts: list[int], seed: int) -> None:
+def test_a_batch_does_not_depend_on_how_it_is_shared_out(
+    step: int, batch_size: int, cuts: list[int], seed: int
+) -> None:
     batches = batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed)
     whole = batches.batch(step, batch_size)
     edges = sorted({0, batch_size, *(min(cut, batch_size) for cut in cuts)})
@@ -83,7 +107,9 @@ def test_a_batch_does_not_depend_on_how_it_is_shared_out(step: int, batch_size: 
     for name in ("input_ids", "position_ids", "piece_ids", "special", "examples"):
         assert np.array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
     assert whole.examples.tolist() == list(range(step * batch_size, (step + 1) * batch_size))
-    assert whole.digest == batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed).batch(step, batch_size).digest
+    assert (
+        whole.digest == batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed).batch(step, batch_size).digest
+    )
     assert whole.digest != batches.batch(step + 1, batch_size).digest
 
 
@@ -109,7 +135,10 @@ def test_the_layout_of_a_row() -> None:
 
 def test_special_tokens_inside_a_document_are_special() -> None:
     """Other makers of stores end each document with one; it must never be masked. [UNK] is text."""
-    documents = TokenDocuments(np.array([9, SPECIALS.unk, SPECIALS.sep, 8, SPECIALS.mask, 7], dtype="<u2"), np.array([3, 6], dtype="<u8"))
+    documents = TokenDocuments(
+        np.array([9, SPECIALS.unk, SPECIALS.sep, 8, SPECIALS.mask, 7], dtype="<u2"),
+        np.array([3, 6], dtype="<u8"),
+    )
     rows = Batches(documents, length=10, seed=0, specials=SPECIALS).rows([0])
     assert rows.input_ids[0].tolist() == [2, 9, 1, 3, 3, 2, 8, 4, 7, 3]
     assert rows.special[0].tolist() == [True, False, False, True, True, True, False, True, False, True]
@@ -123,7 +152,9 @@ def test_too_short_and_empty_are_refused() -> None:
 
 
 def test_assembly_is_fast_enough_to_never_matter() -> None:
-    """2 ms is the target for 128 rows of 128 (benchmarks/encode.py measures it); ten times that means that it is no longer vectorised."""
+    """2 ms is the target for 128 rows of 128 (benchmarks/encode.py measures it); ten times that means that it
+    is no longer vectorised.
+    """
     sizes = np.random.default_rng(0).integers(1, 2000, 20_000)
     documents = TokenDocuments(np.zeros(int(sizes.sum()), dtype="<u2"), np.cumsum(sizes, dtype="<u8"))
     batches = Batches(documents, length=128, seed=0, specials=SPECIALS)

@@ -1,4 +1,6 @@
-"""The store: the same bytes whatever the workers, every token accounted for, all or nothing whatever happens."""
+"""The store: the same bytes whatever the workers, every token accounted for, all or nothing
+whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -45,35 +47,62 @@ def test_every_document_is_where_it_should_be(tmp_path: Path, tokenizer: Tokeniz
     assert [ids for ids in expected if ids in train] == train, "in the order of reading"
     assert 1 <= len(held) <= 40
     audit = built.audit
-    counted = {name: audit[f"documents_{name}"] for name in ("read", "empty", "duplicate", "train", "heldout")}
+    counted = {
+        name: audit[f"documents_{name}"] for name in ("read", "empty", "duplicate", "train", "heldout")
+    }
     assert counted == {"read": 305, "empty": 3, "duplicate": 2, "train": len(train), "heldout": len(held)}
-    assert audit["tokens"] == sum(map(len, expected)) and audit["tokens_lost"] == 0 and audit["heldout_by"] == "hash"
-    assert audit["tokens_train"] == built.train.num_tokens and audit["words"] == sum(len(text.split()) for text in kept)
-    assert audit["padding"]["128"] == pytest.approx(Batches(built.train, length=128, seed=0, specials=built.specials).padding())
-    assert built.specials == tokenizer.specials and built.vocab_size == 80 and built.tokenizer.digest == tokenizer.digest
+    assert (
+        audit["tokens"] == sum(map(len, expected))
+        and audit["tokens_lost"] == 0
+        and audit["heldout_by"] == "hash"
+    )
+    assert audit["tokens_train"] == built.train.num_tokens and audit["words"] == sum(
+        len(text.split()) for text in kept
+    )
+    assert audit["padding"]["128"] == pytest.approx(
+        Batches(built.train, length=128, seed=0, specials=built.specials).padding()
+    )
+    assert (
+        built.specials == tokenizer.specials
+        and built.vocab_size == 80
+        and built.tokenizer.digest == tokenizer.digest
+    )
     built.verify()
 
 
 def test_the_unknown_rate_and_the_vocabulary_used(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    audit = build_store([write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])], tokenizer, tmp_path / "store").audit
+    audit = build_store(
+        [write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])], tokenizer, tmp_path / "store"
+    ).audit
     assert audit["tokens_unknown"] == 3 and audit["unknown_rate"] == 3 / audit["tokens"]
-    assert audit["vocabulary_used"] == len({i for text in ("the chef meal", "\u4e00") for i in tokenizer.encode_corpus([text])[0].tolist()})
+    assert audit["vocabulary_used"] == len(
+        {i for text in ("the chef meal", "\u4e00") for i in tokenizer.encode_corpus([text])[0].tolist()}
+    )
 
 
 def test_held_out_documents_depend_on_their_text_only(tmp_path: Path, tokenizer: Tokenizer) -> None:
     documents = texts(600)
     one = build_store([write(tmp_path, documents)], tokenizer, tmp_path / "one", config=CONFIG)
-    other = build_store([write(tmp_path, documents[::-1][:500], "b.jsonl")], tokenizer, tmp_path / "other", config=CONFIG)
+    other = build_store(
+        [write(tmp_path, documents[::-1][:500], "b.jsonl")], tokenizer, tmp_path / "other", config=CONFIG
+    )
     assert set(map(tuple, all_ids(other.heldout))) <= set(map(tuple, all_ids(one.heldout)))
     assert 10 <= one.heldout.num_documents <= 60
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6), share=st.sampled_from([0.001, 0.005, 0.3, 0.999]))
-def test_small_corpora_always_hold_some_text_out(sizes: list[int], share: float, tmp_path: Path, tokenizer: Tokenizer) -> None:
+@given(
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=6),
+    share=st.sampled_from([0.001, 0.005, 0.3, 0.999]),
+)
+def test_small_corpora_always_hold_some_text_out(
+    sizes: list[int], share: float, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
     documents = [f"{'the ' * size}{WORDS[i]}" for i, size in enumerate(sizes)]
     folder = Path(tempfile.mkdtemp(dir=tmp_path))
-    built = build_store([write(folder, documents)], tokenizer, folder / "store", config=CorpusConfig(heldout=share))
+    built = build_store(
+        [write(folder, documents)], tokenizer, folder / "store", config=CorpusConfig(heldout=share)
+    )
     ids = [tokenizer.encode_corpus([text])[0].tolist() for text in dict.fromkeys(documents)]
     total = sum(map(len, ids))
     assert built.train.num_tokens + built.heldout.num_tokens == total and built.audit["tokens_lost"] == 0
@@ -81,7 +110,9 @@ def test_small_corpora_always_hold_some_text_out(sizes: list[int], share: float,
     if built.audit["heldout_by"] == "end of one document":
         (held,) = all_ids(built.heldout)
         assert len(held) <= max(share * total + 1, total / 10, 1)
-        assert any(whole[-len(held) :] == held and whole[: -len(held)] in all_ids(built.train) for whole in ids)
+        assert any(
+            whole[-len(held) :] == held and whole[: -len(held)] in all_ids(built.train) for whole in ids
+        )
     else:
         assert sorted(all_ids(built.train) + all_ids(built.heldout)) == sorted(ids)
     built.verify()
@@ -91,7 +122,10 @@ def test_one_long_document_is_held_out_at_its_end(tmp_path: Path, tokenizer: Tok
     (tmp_path / "a.txt").write_text("the chef cooked " * 50_000)
     built = build_store([tmp_path / "a.txt"], tokenizer, tmp_path / "store")
     assert built.train.num_documents == built.heldout.num_documents == 1
-    assert built.heldout.num_tokens == math.ceil(0.005 * built.audit["tokens"]) and built.audit["heldout_by"] == "end of one document"
+    assert (
+        built.heldout.num_tokens == math.ceil(0.005 * built.audit["tokens"])
+        and built.audit["heldout_by"] == "end of one document"
+    )
 
 
 def test_too_little_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -106,7 +140,9 @@ def test_wide_ids_in_wide_files(tmp_path: Path) -> None:
     definition["model"]["vocab"] |= {f"w{i}": 80 + i for i in range(70_000)}
     wide = Tokenizer(json.dumps(definition), {})
     built = build_store([write(tmp_path, ["w69999 the w1", "w5 w6"])], wide, tmp_path / "store")
-    assert built.train.tokens.dtype == np.dtype("<u4") and {70_079, 81} <= {int(i) for d in (built.train, built.heldout) for i in d.tokens}
+    assert built.train.tokens.dtype == np.dtype("<u4") and {70_079, 81} <= {
+        int(i) for d in (built.train, built.heldout) for i in d.tokens
+    }
 
 
 @pytest.fixture
@@ -118,30 +154,43 @@ def test_without_a_document_chosen_by_its_hash_the_smallest_hash_is_held_out(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:
     documents = texts(90)
-    built = build_store([write(tmp_path, documents)], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=1e-9))
+    built = build_store(
+        [write(tmp_path, documents)], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=1e-9)
+    )
     least = min(documents, key=lambda text: hashlib.blake2b(text.encode(), digest_size=16).digest())
     assert documents.index(least) > 20, "not in the first chunk"
-    assert all_ids(built.heldout) == [tokenizer.encode_corpus([least])[0].tolist()] and built.audit["heldout_by"] == "smallest hash"
-    assert all_ids(built.train) == [tokenizer.encode_corpus([text])[0].tolist() for text in documents if text != least]
+    assert (
+        all_ids(built.heldout) == [tokenizer.encode_corpus([least])[0].tolist()]
+        and built.audit["heldout_by"] == "smallest hash"
+    )
+    assert all_ids(built.train) == [
+        tokenizer.encode_corpus([text])[0].tolist() for text in documents if text != least
+    ]
 
 
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, small_chunks: None) -> None:
     corpus = write(tmp_path, texts(400))
     stores = [
-        build_store([corpus], TokenizerConfig(vocab_size=80), tmp_path / str(workers), config=CONFIG, workers=workers)
+        build_store(
+            [corpus], TokenizerConfig(vocab_size=80), tmp_path / str(workers), config=CONFIG, workers=workers
+        )
         for workers in (1, 2, 3)
     ]
     assert contents(stores[0].path) == contents(stores[1].path) == contents(stores[2].path)
     assert len({built.digest for built in stores}) == 1
 
 
-def test_a_killed_worker_is_an_error_in_one_line(tmp_path: Path, tokenizer: Tokenizer, small_chunks: None) -> None:
+def test_a_killed_worker_is_an_error_in_one_line(
+    tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
+) -> None:
     def kill_a_worker(stage: str, characters: int) -> None:
         for child in parallel.multiprocessing.active_children():
             os.kill(child.pid, signal.SIGKILL)
 
     with pytest.raises(parallel.RunFailed, match=r"ended from outside.*fewer --workers"):
-        build_store([write(tmp_path, texts(3000))], tokenizer, tmp_path / "store", workers=2, progress=kill_a_worker)
+        build_store(
+            [write(tmp_path, texts(3000))], tokenizer, tmp_path / "store", workers=2, progress=kill_a_worker
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
@@ -154,7 +203,8 @@ from electra.data.tokenizer import TokenizerConfig
 if __name__ == "__main__":
     packing._CHUNK = 2000
     corpus, out, workers = sys.argv[1:]
-    store = packing.build_store([corpus], TokenizerConfig(vocab_size=80), out, config=CorpusConfig(heldout=0.05), workers=int(workers))
+    tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)
+    store = packing.build_store([corpus], tokenizer, out, config=config, workers=int(workers))
     print(store.digest)
 """
 
@@ -163,7 +213,13 @@ def builder(corpus: Path, out: Path, workers: int = 1, **variables: str) -> subp
     program = out.parent / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), str(corpus), str(out), str(workers)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | variables, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | variables,
+        start_new_session=True,
+    )
 
 
 def finish(process: subprocess.Popen[bytes]) -> bytes:
@@ -174,7 +230,10 @@ def finish(process: subprocess.Popen[bytes]) -> bytes:
 
 def test_hash_seeds_and_processes_change_no_byte(tmp_path: Path) -> None:
     corpus = write(tmp_path, texts(200))
-    running = [builder(corpus, tmp_path / f"s{seed}", workers=2 - seed % 2, PYTHONHASHSEED=str(seed)) for seed in (0, 1)]
+    running = [
+        builder(corpus, tmp_path / f"s{seed}", workers=2 - seed % 2, PYTHONHASHSEED=str(seed))
+        for seed in (0, 1)
+    ]
     assert len({finish(process) for process in running}) == 1
     assert contents(tmp_path / "s0") == contents(tmp_path / "s1")
 
@@ -199,7 +258,9 @@ def test_a_builder_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path
 
 
 def group_ends(group: int) -> bool:
-    """Whether all processes of the group end within ten seconds (one that only waits to be reaped has ended)."""
+    """Whether all processes of the group end within ten seconds (one that only waits to be reaped
+    has ended).
+    """
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         states = []
@@ -258,7 +319,9 @@ def test_two_builders_at_once(tmp_path: Path) -> None:
     running = [builder(corpus, tmp_path / "store") for _ in range(3)]
     ended = [(process.communicate(), process.returncode) for process in running]
     assert any(code == 0 for _, code in ended)
-    assert all(code == 0 or b"in use by process" in error or b"just finished" in error for (_, error), code in ended)
+    assert all(
+        code == 0 or b"in use by process" in error or b"just finished" in error for (_, error), code in ended
+    )
     TokenStore.open(tmp_path / "store").verify()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py", "store"]
 
@@ -286,14 +349,23 @@ def test_what_an_interrupted_build_left_is_cleared(tmp_path: Path, tokenizer: To
 
 def test_a_full_disk(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
-    program = PROGRAM.replace("packing._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)")
+    program = PROGRAM.replace(
+        "packing._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+    )
     for limit in (300, 60_000):
-        limited = program.replace("    store =", f"    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n    store =", 1)
+        limited = program.replace(
+            "    store =",
+            f"    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n    store =",
+            1,
+        )
         corpus = write(tmp_path / "c", texts(3000))
         (tmp_path / "program.py").write_text(limited)
         command = [sys.executable, str(tmp_path / "program.py"), str(corpus), str(tmp_path / "store"), "1"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and "FullDisk" in done.stderr and "no space left" in done.stderr, (limit, done.stderr)
+        assert done.returncode == 1 and "FullDisk" in done.stderr and "no space left" in done.stderr, (
+            limit,
+            done.stderr,
+        )
         assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py"], "nothing half-written"
 
 
@@ -310,11 +382,21 @@ def test_the_same_again_and_other_settings(tmp_path: Path, tokenizer: Tokenizer)
     first = build_store([corpus], wanted, out, config=CONFIG)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     assert build_store([corpus], wanted, out, config=CONFIG).digest == first.digest
-    assert build_store([str(corpus)], first.tokenizer, out, config=CONFIG).digest == first.digest, "the tokenizer that came of it"
+    assert build_store([str(corpus)], first.tokenizer, out, config=CONFIG).digest == first.digest, (
+        "the tokenizer that came of it"
+    )
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}, "nothing is written"
     refusals: list[tuple[Any, CorpusConfig, str]] = [
-        (TokenizerConfig(vocab_size=81, lowercase=False), CONFIG, r"tokenizer.vocab_size \(80.*now 81\); tokenizer.lowercase"),
-        (wanted, CorpusConfig(heldout=0.5, unit="line"), r"corpus.unit \('file' in the store, now 'line'\); corpus.heldout"),
+        (
+            TokenizerConfig(vocab_size=81, lowercase=False),
+            CONFIG,
+            r"tokenizer.vocab_size \(80.*now 81\); tokenizer.lowercase",
+        ),
+        (
+            wanted,
+            CorpusConfig(heldout=0.5, unit="line"),
+            r"corpus.unit \('file' in the store, now 'line'\); corpus.heldout",
+        ),
         (tokenizer.train(texts(9), TokenizerConfig(vocab_size=70)), CONFIG, "tokenizer.digest"),
     ]
     for chosen, config, message in refusals:
@@ -334,10 +416,19 @@ def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path, tokenizer: Toke
 
 
 def test_the_vocabulary_is_trained_on_an_even_sample_without_what_is_held_out() -> None:
-    documents = [packing.Kept("x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0) for i in range(1000)]
+    documents = [
+        packing.Kept("x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0)
+        for i in range(1000)
+    ]
     whole = packing._sample(documents, 10**9)
     assert len(whole) == 900
-    thinned = packing._sample([kept._replace(text=f"{i:04d}" * 250) for i, kept in enumerate(documents)], 300_000)
+    thinned = packing._sample(
+        [kept._replace(text=f"{i:04d}" * 250) for i, kept in enumerate(documents)], 300_000
+    )
     places = [int(text[:4]) for text in thinned]
-    assert 100 <= len(places) <= 300 and 400 < sum(places) / len(places) < 600 and not any(place % 10 == 0 for place in places)
+    assert (
+        100 <= len(places) <= 300
+        and 400 < sum(places) / len(places) < 600
+        and not any(place % 10 == 0 for place in places)
+    )
     assert packing._sample(documents[1:2], 10) == ["x" * 1000], "never nothing"

@@ -36,14 +36,27 @@ def test_the_command(tmp_path: Path) -> None:
     command = (text, "--unit", "line", "--out", out, "--vocab-size", 50, "--no-lowercase", "--heldout", 0.02)
     done = electra(*command)
     assert done.returncode == 0, done.stderr
-    assert "Audit of the text" in done.stdout and "0 lost" in done.stdout and f"written: {out}" in done.stdout.replace("\n", "")
+    assert (
+        "Audit of the text" in done.stdout
+        and "0 lost" in done.stdout
+        and f"written: {out}" in done.stdout.replace("\n", "")
+    )
     store = TokenStore.open(out)
-    assert store.vocab_size == 50 and store.tokenizer.token_to_id("S") is not None and store.heldout.num_documents >= 1
+    assert (
+        store.vocab_size == 50
+        and store.tokenizer.token_to_id("S") is not None
+        and store.heldout.num_documents >= 1
+    )
     again = electra(*command)
-    assert again.returncode == 0 and "already complete" in again.stdout and "Audit of the text" in again.stdout
+    assert (
+        again.returncode == 0 and "already complete" in again.stdout and "Audit of the text" in again.stdout
+    )
     other = electra(text, "--unit", "line", "--out", out, "--vocab-size", 51, "--heldout", 0.02)
     assert other.returncode == 2 and other.stderr.count("\n") == 1
-    assert "tokenizer.vocab_size (50 in the store, now 51); tokenizer.lowercase (False in the store, now True)" in other.stderr
+    assert (
+        "tokenizer.vocab_size (50 in the store, now 51); tokenizer.lowercase (False in the store, now True)"
+        in other.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +72,9 @@ def test_the_command(tmp_path: Path) -> None:
         (["a.txt", "--unit", "page"], "unit"),
     ],
 )
-def test_wrong_input_is_one_line_and_leaves_nothing(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_wrong_input_is_one_line_and_leaves_nothing(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
     corpus(tmp_path / "a.txt")
     done = electra(*arguments, "--out", "store", cwd=tmp_path)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
@@ -81,8 +96,22 @@ def test_text_from_stdin(tmp_path: Path) -> None:
 def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     corpus(tmp_path / "c" / "a.txt", 60_000)
-    command = [sys.executable, "-m", "electra", "prepare", "c", "--unit", "line", "--out", "store", "--vocab-size", "50"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ)
+    command = [
+        sys.executable,
+        "-m",
+        "electra",
+        "prepare",
+        "c",
+        "--unit",
+        "line",
+        "--out",
+        "store",
+        "--vocab-size",
+        "50",
+    ]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
+    )
     deadline = time.monotonic() + 60
     while not (tmp_path / ".store.building").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -94,11 +123,19 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_as_the_step_of_a_run(tmp_path: Path) -> None:
     text = corpus(tmp_path / "a.txt")
-    store = prepare([str(text)], tmp_path / "one", data=DataSection(unit="line"), tokenizer=TokenizerSection(vocab_size=50), workers=1)
+    store = prepare(
+        [str(text)],
+        tmp_path / "one",
+        data=DataSection(unit="line"),
+        tokenizer=TokenizerSection(vocab_size=50),
+        workers=1,
+    )
     assert store.vocab_size == 50 and store.audit["documents_read"] == 200
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text("")
     store.tokenizer.save(tmp_path / "run" / "tokenizer")
     section = TokenizerSection(vocab_size=9)
-    other = prepare([str(text)], tmp_path / "two", data=DataSection(), tokenizer=section, existing=str(tmp_path / "run"))
+    other = prepare(
+        [str(text)], tmp_path / "two", data=DataSection(), tokenizer=section, existing=str(tmp_path / "run")
+    )
     assert other.tokenizer_digest == store.tokenizer_digest, "the tokenizer of a run folder"

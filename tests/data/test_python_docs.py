@@ -1,4 +1,6 @@
-"""The corpus that is on every machine: prose, each passage once, the same each time, and nothing of it imported."""
+"""The corpus that is on every machine: prose, each passage once, the same each time, and nothing of it
+imported.
+"""
 
 from __future__ import annotations
 

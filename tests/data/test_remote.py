@@ -41,9 +41,13 @@ def test_through_fsspec_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
     here = remote.fetch_store("memory://there/store/", said.append)
     assert TokenStore.open(here).digest == built.digest
     assert contents(here) == contents(tmp_path / "store")
-    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 1, "the copy is used again"
+    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 1, (
+        "the copy is used again"
+    )
     (here / "train.ds").write_bytes(b"")
-    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 2, "a damaged copy is fetched again"
+    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 2, (
+        "a damaged copy is fetched again"
+    )
     assert durable.verify_directory(here) is None
 
     build_store([write(tmp_path, texts(60))], tokenizer, tmp_path / "anew", workers=1)
@@ -61,8 +65,16 @@ def test_what_is_wrong_there_is_told(tmp_path: Path, tokenizer: Tokenizer, cache
     fsspec.filesystem("memory").pipe_file("/torn/store/train.ds", b"something else")
     with pytest.raises(StoreError, match=r"train\.ds: arrived damaged"):
         remote.fetch_store("memory://torn/store")
-    assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], "nothing half-copied is left"
-    for names in (["store.json", "../evil"], ["store.json", "/tmp/evil"], ["store.json", "a/../../evil"], ["train.ds"], []):
+    assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], (
+        "nothing half-copied is left"
+    )
+    for names in (
+        ["store.json", "../evil"],
+        ["store.json", "/tmp/evil"],
+        ["store.json", "a/../../evil"],
+        ["train.ds"],
+        [],
+    ):
         listing = {"files": {name: {"size": 1, "sha256": "0"} for name in names}}
         fsspec.filesystem("memory").pipe_file("/torn/store/manifest.json", json.dumps(listing).encode())
         with pytest.raises(StoreError, match=r"not that of a token store"):

@@ -20,7 +20,9 @@ CONFIG = CorpusConfig(heldout=0.05)
 
 
 def corpus(folder: Path, files: int = 7) -> Path:
-    """Files of unequal size; some documents come again in later files, one holds what is mended and counted in reading."""
+    """Files of unequal size; some documents come again in later files, one holds what is mended and counted
+    in reading.
+    """
     documents = texts(140)
     documents[25] += "\0 and on"
     for number in range(files):
@@ -42,7 +44,9 @@ def test_merged_shards_are_the_store_of_one_command(
     folders = [tmp_path / "shards" / str(index) for index in range(count)]
     for index, folder in enumerate(folders):
         assert sharding.build_shard([text], tokenizer, folder, (index, count), config=CONFIG, workers=1)
-        assert not sharding.build_shard([text], tokenizer, folder, (index, count), config=CONFIG), "a finished shard stays"
+        assert not sharding.build_shard([text], tokenizer, folder, (index, count), config=CONFIG), (
+            "a finished shard stays"
+        )
     random.Random(count).shuffle(folders)
     merged = sharding.merge(folders, tmp_path / "merged")
     merged.verify()
@@ -66,13 +70,17 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
     text = corpus(tmp_path)
     for index in (0, 1, 2):
         sharding.build_shard([text], tokenizer, tmp_path / f"s{index}", (index, 3), config=CONFIG, workers=1)
-    sharding.build_shard([text], tokenizer, tmp_path / "other", (2, 3), config=CorpusConfig(heldout=0.2), workers=1)
+    sharding.build_shard(
+        [text], tokenizer, tmp_path / "other", (2, 3), config=CorpusConfig(heldout=0.2), workers=1
+    )
     shards = [tmp_path / f"s{index}" for index in range(3)]
     with pytest.raises(StoreError, match=r"shard 1/3 is missing"):
         sharding.merge([shards[0], shards[2]], tmp_path / "out")
     with pytest.raises(StoreError, match="given twice"):
         sharding.merge([*shards, shards[1]], tmp_path / "out")
-    with pytest.raises(StoreError, match=r"not a shard of the same corpus.*corpus\.heldout is 0\.2 instead of 0\.05"):
+    with pytest.raises(
+        StoreError, match=r"not a shard of the same corpus.*corpus\.heldout is 0\.2 instead of 0\.05"
+    ):
         sharding.merge([*shards[:2], tmp_path / "other"], tmp_path / "out")
     with pytest.raises(StoreError, match="not a shard"):
         sharding.merge([text], tmp_path / "out")
@@ -86,16 +94,21 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
     damaged.write_bytes(bytes(len(damaged.read_bytes())))
     with pytest.raises(StoreError, match=r"train\.ds is damaged"):
         sharding.merge(shards, tmp_path / "out")
-    (shards[0] / "shard.json").write_text((shards[0] / "shard.json").read_text().replace('"format": ', '"format": 9', 1))
+    (shards[0] / "shard.json").write_text(
+        (shards[0] / "shard.json").read_text().replace('"format": ', '"format": 9', 1)
+    )
     durable.commit_directory(
-        tmp_path / "newer", {name: (shards[0] / name).read_bytes() for name in contents(shards[0]) if name != durable.MANIFEST}
+        tmp_path / "newer",
+        {name: (shards[0] / name).read_bytes() for name in contents(shards[0]) if name != durable.MANIFEST},
     )
     with pytest.raises(StoreError, match=r"shard format 9\d+, this version reads format"):
         sharding.merge([tmp_path / "newer", *shards[1:]], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_shards_without_text_make_no_store_and_no_store_is_overwritten(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_shards_without_text_make_no_store_and_no_store_is_overwritten(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
     text = write(tmp_path / "text", ["", " "]).parent
     sharding.build_shard([text], tokenizer, tmp_path / "s0", (0, 1), config=CONFIG, workers=1)
     with pytest.raises(CorpusError, match="no text in any of the shards"):
@@ -107,13 +120,29 @@ def test_shards_without_text_make_no_store_and_no_store_is_overwritten(tmp_path:
     assert list(contents(tmp_path / "out")) == ["corpus.jsonl"]
 
 
-def test_from_the_command_line(tmp_path: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_the_command_line(
+    tmp_path: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = str(corpus(tmp_path))
     tokenizer.save(tmp_path / "tokenizer")
     given = ["--tokenizer", str(tmp_path / "tokenizer"), "--workers", "1"]
     for index in range(2):
-        assert main(["prepare", text, "--out", str(tmp_path / f"s{index}"), "--shard", f"{index}/2", *given]) == 0
-    assert main(["prepare", *(str(tmp_path / f"s{index}") for index in range(2)), "--merge", "--out", str(tmp_path / "merged")]) == 0
+        assert (
+            main(["prepare", text, "--out", str(tmp_path / f"s{index}"), "--shard", f"{index}/2", *given])
+            == 0
+        )
+    assert (
+        main(
+            [
+                "prepare",
+                *(str(tmp_path / f"s{index}") for index in range(2)),
+                "--merge",
+                "--out",
+                str(tmp_path / "merged"),
+            ]
+        )
+        == 0
+    )
     assert main(["prepare", text, "--out", str(tmp_path / "whole"), *given]) == 0
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
     assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "2/2", *given]) == 2

@@ -23,21 +23,36 @@ from electra.data.corpus import CorpusConfig, Documents
 from electra.data.sources import find_sources, same_text
 from electra.errors import ConfigError, CorpusError
 
-TEXTS = ["Der Koch kochte das Essen.", "요리사가 음식을 만들었다", "the chef \U0001f468\u200d\U0001f373 cooked"]
+TEXTS = [
+    "Der Koch kochte das Essen.",
+    "요리사가 음식을 만들었다",
+    "the chef \U0001f468\u200d\U0001f373 cooked",
+]
 
 
 def texts(tmp_path: Path, *sources: str | Path, **config: object) -> list[str]:
-    return [document.text for document in Documents([str(s) for s in sources], CorpusConfig(**config), tmp_path / "scratch")]  # type: ignore[arg-type]
+    return [
+        document.text
+        for document in Documents([str(s) for s in sources], CorpusConfig(**config), tmp_path / "scratch")
+    ]  # type: ignore[arg-type]
 
 
 def compressors() -> dict[str, Callable[[bytes], bytes]]:
     import zstandard
 
-    return {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}
+    return {
+        "": bytes,
+        ".gz": gzip.compress,
+        ".bz2": bz2.compress,
+        ".xz": lzma.compress,
+        ".zst": zstandard.ZstdCompressor().compress,
+    }
 
 
 def json_lines(field: str = "text") -> bytes:
-    return "".join(json.dumps({"id": i, field: text}, ensure_ascii=i % 2 == 0) + "\n" for i, text in enumerate(TEXTS)).encode()
+    return "".join(
+        json.dumps({"id": i, field: text}, ensure_ascii=i % 2 == 0) + "\n" for i, text in enumerate(TEXTS)
+    ).encode()
 
 
 def parquet(column: str = "text", values: list[object] | None = None) -> bytes:
@@ -68,8 +83,17 @@ def test_units_of_a_text_file(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"\n\none\ntwo\n \t\n\nthree\n\nfour")
     assert texts(tmp_path, file) == ["\n\none\ntwo\n \t\n\nthree\n\nfour"]
-    assert [text.split() for text in texts(tmp_path, file, unit="blank-line")] == [["one", "two"], ["three"], ["four"]]
-    assert [text.strip() for text in texts(tmp_path, file, unit="line") if text.strip()] == ["one", "two", "three", "four"]
+    assert [text.split() for text in texts(tmp_path, file, unit="blank-line")] == [
+        ["one", "two"],
+        ["three"],
+        ["four"],
+    ]
+    assert [text.strip() for text in texts(tmp_path, file, unit="line") if text.strip()] == [
+        "one",
+        "two",
+        "three",
+        "four",
+    ]
 
 
 def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path) -> None:
@@ -115,13 +139,22 @@ def test_remote_files_globs_and_folders(tmp_path: Path) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")
-    for name, text in {"b.txt": "b", "a.txt": "a", "deep/c.jsonl": '{"text": "c"}', "deep/d.bin": "d"}.items():
+    for name, text in {
+        "b.txt": "b",
+        "a.txt": "a",
+        "deep/c.jsonl": '{"text": "c"}',
+        "deep/d.bin": "d",
+    }.items():
         memory.pipe(f"/corpus/{name}", text.encode())
     try:
         assert texts(tmp_path, "memory://corpus/a.txt") == ["a"]
         assert texts(tmp_path, "memory://corpus/*.txt") == ["a", "b"]
         assert texts(tmp_path, "memory://corpus/") == ["a", "b", "c"]
-        for bad, message in {"gone.txt": "gone.txt", "*.xml": "no text files", "deep/d.bin": "no text files"}.items():
+        for bad, message in {
+            "gone.txt": "gone.txt",
+            "*.xml": "no text files",
+            "deep/d.bin": "no text files",
+        }.items():
             with pytest.raises(CorpusError, match=message):
                 texts(tmp_path, f"memory://corpus/{bad}")
         with pytest.raises(CorpusError, match=r"nosuch://x/a\.txt: cannot be read"):
@@ -181,11 +214,17 @@ def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
         "cut.txt.gz": (gzip.compress(os.urandom(90_000).hex().encode())[:-2000], "damaged or cut off"),
         "cut.txt.xz": (lzma.compress(os.urandom(90_000).hex().encode())[:-2000], "damaged or cut off"),
         "cut.txt.bz2": (bz2.compress(os.urandom(90_000).hex().encode())[:-2000], "damaged or cut off"),
-        "cut.txt.zst": (compressors()[".zst"](os.urandom(90_000).hex().encode())[:-2000], "damaged or cut off"),
+        "cut.txt.zst": (
+            compressors()[".zst"](os.urandom(90_000).hex().encode())[:-2000],
+            "damaged or cut off",
+        ),
         "false.txt.zst": (b"no zstd at all", "damaged or cut off"),
         "false.txt.gz": (b"no gzip at all", "damaged or cut off"),
         "broken.jsonl": (b'{"text": "fine"}\n\n{"text": "cut\n', r"broken.jsonl:3: not valid JSON"),
-        "field.jsonl": (b'{"text": "fine"}\n{"body": "x", "id": 1}\n', r"field.jsonl:2: no text in field 'text' \(.*: body, id\)"),
+        "field.jsonl": (
+            b'{"text": "fine"}\n{"body": "x", "id": 1}\n',
+            r"field.jsonl:2: no text in field 'text' \(.*: body, id\)",
+        ),
         "list.jsonl": (b'["text"]\n', r"list.jsonl:1: .*a list, not an object"),
         "number.jsonl": (b'{"text": 3}\n', r"number.jsonl:1: no text"),
         "deep.jsonl": (b"[" * 100_000 + b"\n", r"deep.jsonl:1: not valid JSON"),
@@ -224,7 +263,9 @@ def test_an_empty_file_in_a_folder_is_no_reason_to_stop(tmp_path: Path) -> None:
     assert texts(tmp_path, tmp_path / "c") == ["text"]
 
 
-def test_optional_packages_are_named_when_they_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_optional_packages_are_named_when_they_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a.txt.zst", "a.parquet"):
         (tmp_path / name).write_bytes(b"x")
         with monkeypatch.context() as patch:
@@ -235,20 +276,27 @@ def test_optional_packages_are_named_when_they_are_missing(tmp_path: Path, monke
 
 
 def test_imperfect_text_is_mended_and_counted(tmp_path: Path) -> None:
-    lines = b"\xef\xbb\xbfmark\r\ncaf\xe9 au lait, caf\xc3\xa9\rn\0u\0l\nhalf \xe2\x82 a sign\n" + "kept \ufffd".encode()
+    lines = (
+        b"\xef\xbb\xbfmark\r\ncaf\xe9 au lait, caf\xc3\xa9\rn\0u\0l\nhalf \xe2\x82 a sign\n"
+        + "kept \ufffd".encode()
+    )
     (tmp_path / "a.txt").write_bytes(lines + b"\n" * 50)
     (document,) = Documents([tmp_path / "a.txt"], CorpusConfig(), tmp_path)
     assert document.text.strip() == "mark\ncaf\ufffd au lait, caf\u00e9\nnul\nhalf \ufffd a sign\nkept \ufffd"
     assert (document.replaced, document.nuls) == (3, 2)
 
-    (tmp_path / "b.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "lone \\ud83d, pair \\ud83d\\ude00, \\u0000 and caf\xe9"}\r\n')
+    (tmp_path / "b.jsonl").write_bytes(
+        b'\xef\xbb\xbf{"text": "lone \\ud83d, pair \\ud83d\\ude00, \\u0000 and caf\xe9"}\r\n'
+    )
     (document,) = Documents([tmp_path / "b.jsonl"], CorpusConfig(), tmp_path)
     assert document == readers.Text("lone \ufffd, pair \U0001f600,  and caf\ufffd", replaced=2, nuls=1)
 
 
 @pytest.mark.parametrize("unit", ["file", "line", "blank-line"])
 @pytest.mark.parametrize("word", ["word ", "unbroken"])
-def test_a_huge_text_goes_on_in_further_documents(tmp_path: Path, unit: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_text_goes_on_in_further_documents(
+    tmp_path: Path, unit: str, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readers, "LONGEST", 1 << 17)
     content = word * 50_000
     (tmp_path / "a.txt").write_text(content)
@@ -260,7 +308,9 @@ def test_a_huge_text_goes_on_in_further_documents(tmp_path: Path, unit: str, wor
             assert all(part.endswith(" ") for part in parts), "cut between words"
 
 
-def test_a_line_of_json_beyond_all_measure_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_json_beyond_all_measure_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readers, "LONGEST_RECORD", 1000)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n" + json.dumps({"text": "x" * 2000}))
     with pytest.raises(CorpusError, match=r"a.jsonl:2: a line of more than"):
@@ -280,7 +330,9 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 size = sum(len(d.text) for d in Documents([sys.argv[1]], CorpusConfig(unit="line"), Path(".")))
 print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "huge.txt")], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "huge.txt")], capture_output=True, check=True
+    )
     size, megabytes = map(int, done.stdout.split())
     assert size == 200_000_000 and megabytes < 100
 
@@ -290,14 +342,19 @@ def test_what_identifies_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "c").mkdir()
     for name in ("a.txt", "same.txt"):
         (tmp_path / "c" / name).write_text("one")
-    listings = [source.describe() for source in find_sources([tmp_path / "c", "python-docs"], tmp_path / "scratch")]
+    listings = [
+        source.describe() for source in find_sources([tmp_path / "c", "python-docs"], tmp_path / "scratch")
+    ]
     assert same_text(listings, [tmp_path / "c", tmp_path / "c" / "a.txt", "python-docs"])
     assert not same_text(listings, ["python-docs"])
     monkeypatch.chdir(tmp_path)
     assert same_text(listings, ["c/*.txt", "python-docs"]), "by content, not by name"
     (tmp_path / "c" / "a.txt").write_text("two")
     assert not same_text(listings, [tmp_path / "c", "python-docs"])
-    copied = [{"name": name, "argument": "s3://x/*.txt", "size": 1, "sha256": ""} for name in ("s3://x/1.txt", "s3://x/2.txt")]
+    copied = [
+        {"name": name, "argument": "s3://x/*.txt", "size": 1, "sha256": ""}
+        for name in ("s3://x/1.txt", "s3://x/2.txt")
+    ]
     assert same_text(copied, ["s3://x/*.txt"]), "remote files are not read again"
     assert not same_text(copied, ["s3://x/1.txt"]) and not same_text(copied, ["-"])
 
@@ -309,7 +366,10 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         raise PermissionError(13, "Permission denied")
 
     for place, name in ((readers, "open"), (durable, "sha256"), (Path, "is_dir")):
-        with monkeypatch.context() as patch, pytest.raises(CorpusError, match=r"a\.txt: cannot be read \(Permission denied\)"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(CorpusError, match=r"a\.txt: cannot be read \(Permission denied\)"),
+        ):
             patch.setattr(place, name, refuse, raising=False)
             documents = Documents([tmp_path / "a.txt"], CorpusConfig(), tmp_path)
             assert list(documents) and documents.describe()

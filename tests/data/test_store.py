@@ -83,5 +83,10 @@ def test_the_digest_is_of_ids_documents_and_tokenizer() -> None:
         documents = TokenDocuments(np.array(tokens, dtype="<u2"), np.array(ends, dtype="<u8"))
         return store.content_digest(documents, documents, tokenizer)
 
-    different = [digest([1, 2, 3], [3]), digest([1, 2, 4], [3]), digest([1, 2, 3], [1, 3]), digest([1, 2, 3], [3], "u")]
+    different = [
+        digest([1, 2, 3], [3]),
+        digest([1, 2, 4], [3]),
+        digest([1, 2, 3], [1, 3]),
+        digest([1, 2, 3], [3], "u"),
+    ]
     assert len(set(different)) == 4 and digest([1, 2, 3], [3]) == different[0]

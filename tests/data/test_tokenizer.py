@@ -1,4 +1,6 @@
-"""Vocabularies that come out the same every time; any tokenizer taken as it is; ids, offsets and files that others agree with."""
+"""Vocabularies that come out the same every time; any tokenizer taken as it is; ids, offsets and files that
+others agree with.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,11 @@ def corpus(count: int = 400, seed: int = 0) -> list[str]:
     chooser = random.Random(seed)
 
     def word() -> str:
-        made = "".join(chooser.choices(SYLLABLES, k=chooser.randint(1, 4))) if chooser.random() < 0.3 else chooser.choice(WORDS)
+        made = (
+            "".join(chooser.choices(SYLLABLES, k=chooser.randint(1, 4)))
+            if chooser.random() < 0.3
+            else chooser.choice(WORDS)
+        )
         return made + chooser.choice(["", "s", "ed", ",", "."])
 
     return [" ".join(word() for _ in range(30)) for _ in range(count)]
@@ -95,9 +101,14 @@ print(Tokenizer.train(corpus(), TokenizerConfig(vocab_size=420)).digest)
 def test_training_gives_the_same_vocabulary_in_every_process() -> None:
     digests = set()
     for seed in ("0", "1", "random"):
-        environment = os.environ | {"PYTHONHASHSEED": seed, "TOKENIZERS_PARALLELISM": "true" if seed == "1" else "false"}
+        environment = os.environ | {
+            "PYTHONHASHSEED": seed,
+            "TOKENIZERS_PARALLELISM": "true" if seed == "1" else "false",
+        }
         command = [sys.executable, "-c", TRAINING, str(Path(__file__).parent)]
-        digests.add(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+        digests.add(
+            subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+        )
     digests.add(Tokenizer.train(reversed_twice(corpus()), TokenizerConfig(vocab_size=420)).digest + "\n")
     assert len(digests) == 1
 
@@ -111,7 +122,9 @@ def test_the_trained_vocabulary(cased: Tokenizer, uncased: Tokenizer) -> None:
     assert [uncased.id_to_token(i) for i in range(5)] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert tuple(uncased.specials) == (0, 1, 2, 3, 4) and uncased.vocab_size == cased.vocab_size == 400
     assert uncased.token_to_id("chef") is not None and cased.token_to_id("Cooks") is not None
-    assert uncased.token_to_id("cafe") is not None or uncased.token_to_id("cafes") is not None, "accents go with capitals"
+    assert uncased.token_to_id("cafe") is not None or uncased.token_to_id("cafes") is not None, (
+        "accents go with capitals"
+    )
     assert "\u00e9" not in "".join(uncased.id_to_token(i) for i in range(400))
     kept = Tokenizer.train(corpus(), TokenizerConfig(vocab_size=400, strip_accents=False))
     assert "\u00e9" in "".join(kept.id_to_token(i) for i in range(400))
@@ -119,11 +132,15 @@ def test_the_trained_vocabulary(cased: Tokenizer, uncased: Tokenizer) -> None:
 
 @pytest.mark.parametrize("config", [{"vocab_size": 5000}, {"vocab_size": 5}])
 def test_sizes_that_cannot_be(config: dict[str, int]) -> None:
-    with pytest.raises((TokenizerError, ConfigError), match=r"supports a vocabulary of \d+|at least 10") as caught:
+    with pytest.raises(
+        (TokenizerError, ConfigError), match=r"supports a vocabulary of \d+|at least 10"
+    ) as caught:
         Tokenizer.train(corpus(), TokenizerConfig(**config))
     if config["vocab_size"] == 5000:
         reached = int(str(caught.value).split("vocabulary of ")[1].split()[0])
-        assert Tokenizer.train(corpus(), TokenizerConfig(vocab_size=reached)).vocab_size == reached, "the advice holds"
+        assert Tokenizer.train(corpus(), TokenizerConfig(vocab_size=reached)).vocab_size == reached, (
+            "the advice holds"
+        )
     with pytest.raises(TokenizerError, match="no text"):
         Tokenizer.train([], TokenizerConfig(vocab_size=100))
 
@@ -131,7 +148,10 @@ def test_sizes_that_cannot_be(config: dict[str, int]) -> None:
 HOSTILE = st.text(
     st.one_of(
         st.sampled_from(
-            list(" \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u200b\u200d\u2028\u3000\u0301\u0338\u0130\u03a3\u1e9e.,'-_[]##\x00\x7f\ufffd\U0001f373")
+            list(
+                " \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u200b\u200d\u2028\u3000"
+                "\u0301\u0338\u0130\u03a3\u1e9e.,'-_[]##\x00\x7f\ufffd\U0001f373"
+            )
         ),
         st.sampled_from(list("theCHEFcooked\u00e9\u00dc\u00df\uc694\uac00\u6f22")),
         st.characters(exclude_categories=["Cs"]),
@@ -142,22 +162,34 @@ HOSTILE = st.text(
 
 @settings(max_examples=400, deadline=None)
 @given(texts=st.lists(HOSTILE, min_size=1, max_size=6))
-def test_fast_encoding_gives_the_ids_of_the_library(texts: list[str], cased: Tokenizer, uncased: Tokenizer) -> None:
+def test_fast_encoding_gives_the_ids_of_the_library(
+    texts: list[str], cased: Tokenizer, uncased: Tokenizer
+) -> None:
     for tokenizer in (cased, uncased):
         plain = tokenizer._raw.encode_batch(texts, add_special_tokens=False)
-        assert [ids.tolist() for ids in tokenizer.encode_corpus(texts)] == [encoding.ids for encoding in plain]
+        assert [ids.tolist() for ids in tokenizer.encode_corpus(texts)] == [
+            encoding.ids for encoding in plain
+        ]
 
 
 def test_words_of_every_length_are_told_apart(cased: Tokenizer) -> None:
-    """Words that differ in one byte, at every place of keys of 8, 16 and more bytes, and words that begin alike."""
+    """Words that differ in one byte, at every place of keys of 8, 16 and more bytes, and words that begin
+    alike.
+    """
     words = ["meka" * 10]
     for size in range(1, 40):
         stem = ("kameLotri" * 5)[:size]
-        words += [stem, *(stem[:place] + other + stem[place + 1 :] for place in range(size) for other in ("n", "\u00fc"))]
+        words += [
+            stem,
+            *(stem[:place] + other + stem[place + 1 :] for place in range(size) for other in ("n", "\u00fc")),
+        ]
     for batch in (words, words[::-1]):
         plain = [encoding.ids for encoding in cased._raw.encode_batch(batch, add_special_tokens=False)]
         assert [ids.tolist() for ids in cased.encode_corpus(batch)] == plain
-    assert cased.encode_corpus([" ".join(words)])[0].tolist() == cased._raw.encode(" ".join(words), add_special_tokens=False).ids
+    assert (
+        cased.encode_corpus([" ".join(words)])[0].tolist()
+        == cased._raw.encode(" ".join(words), add_special_tokens=False).ids
+    )
 
 
 def test_fast_encoding_survives_forgetting(uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,15 +206,27 @@ def test_other_pipelines_are_encoded_as_they_are(cased: Tokenizer) -> None:
     expected = [encoding.ids for encoding in tokenizer._raw.encode_batch(SENTENCES, add_special_tokens=False)]
     assert [ids.tolist() for ids in tokenizer.encode_corpus(SENTENCES)] == expected
     assert tuple(tokenizer.specials) == (1, 3, 0, 2, 4)
-    content = json.loads(cased.definition)  # an added word with a space in it: no chunk of text stands alone any more
-    content["added_tokens"].append(content["added_tokens"][0] | {"id": 400, "content": "the chef", "special": False, "normalized": True})
+    content = json.loads(
+        cased.definition
+    )  # an added word with a space in it: no chunk of text stands alone any more
+    content["added_tokens"].append(
+        content["added_tokens"][0] | {"id": 400, "content": "the chef", "special": False, "normalized": True}
+    )
     added = Tokenizer(json.dumps(content), {})
-    assert added.encode_corpus(["so the chef cooked"])[0].tolist() == added._raw.encode("so the chef cooked", add_special_tokens=False).ids
+    assert (
+        added.encode_corpus(["so the chef cooked"])[0].tolist()
+        == added._raw.encode("so the chef cooked", add_special_tokens=False).ids
+    )
     assert 400 in added.encode_corpus(["so the chef cooked"])[0]
 
 
 def test_wide_ids() -> None:
-    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(70_000))])}
+    vocabulary = {
+        token: i
+        for i, token in enumerate(
+            ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(70_000))]
+        )
+    }
     raw = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     raw.normalizer, raw.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
     (ids,) = Tokenizer(raw.to_str(), {}).encode_corpus(["w69999 w3"])
@@ -195,35 +239,53 @@ def test_offsets_point_into_the_original_text(text: str, cased: Tokenizer) -> No
     encoding = cased.encode(text)
     assert encoding.special[0] and encoding.special[-1] and encoding.ids[0] == 2 and encoding.ids[-1] == 3
     end = 0
-    for token_id, (start, stop), word, special in zip(encoding.ids, encoding.offsets, encoding.words, encoding.special, strict=True):
+    for token_id, (start, stop), word, special in zip(
+        encoding.ids, encoding.offsets, encoding.words, encoding.special, strict=True
+    ):
         assert (word is None) == special
         if not special:
             assert end <= start <= stop <= len(text)
             end = stop
             piece = cased.id_to_token(token_id).removeprefix("##")
             if token_id != cased.specials.unk:
-                assert piece in text[start:stop] or not text[start:stop].isprintable(), "cased: a piece stands in the text as it is"
+                assert piece in text[start:stop] or not text[start:stop].isprintable(), (
+                    "cased: a piece stands in the text as it is"
+                )
 
 
 def test_offsets_of_known_cases(uncased: Tokenizer) -> None:
     text = "Caf\u00e9s \U0001f468\u200d\U0001f373 CHEF \u6f22\u5b57"
     encoding = uncased.encode(text)
-    pieces = [text[a:b] for (a, b), special in zip(encoding.offsets, encoding.special, strict=True) if not special]
-    assert "".join(pieces[:1]).startswith("C") and "CHEF" in "".join(pieces) and pieces[-2:] == ["\u6f22", "\u5b57"]
+    pieces = [
+        text[a:b] for (a, b), special in zip(encoding.offsets, encoding.special, strict=True) if not special
+    ]
+    assert (
+        "".join(pieces[:1]).startswith("C")
+        and "CHEF" in "".join(pieces)
+        and pieces[-2:] == ["\u6f22", "\u5b57"]
+    )
     words = [word for word in encoding.words if word is not None]
     assert words == sorted(words) and len(set(words)) >= 4
     lone = uncased.encode("half \ud83d pair")
-    assert max(stop for _, stop in lone.offsets) == len("half \ud83d pair"), "a lone surrogate is one character, not an error"
+    assert max(stop for _, stop in lone.offsets) == len("half \ud83d pair"), (
+        "a lone surrogate is one character, not an error"
+    )
 
 
 def test_pairs_and_truncation(uncased: Tokenizer) -> None:
     pair = uncased.encode("the chef", "a meal")
     assert pair.ids[0] == 2 and pair.ids.count(3) == 2 and sorted(set(pair.segments)) == [0, 1]
-    assert [i for i, special in enumerate(pair.special) if special] == [0, pair.segments.index(1) - 1, len(pair.ids) - 1]
+    assert [i for i, special in enumerate(pair.special) if special] == [
+        0,
+        pair.segments.index(1) - 1,
+        len(pair.ids) - 1,
+    ]
     long, short = " ".join(["the"] * 50), "a a a"
     for limit in (6, 9, 20):
         cut = uncased.encode(long, short, limit)
-        assert len(cut.ids) == limit and cut.segments.count(1) - 1 == min(len(uncased.encode(short).ids) - 2, (limit - 3) // 2)
+        assert len(cut.ids) == limit and cut.segments.count(1) - 1 == min(
+            len(uncased.encode(short).ids) - 2, (limit - 3) // 2
+        )
         assert len(uncased.encode(long, max_length=limit).ids) == limit
     assert uncased.encode("the", max_length=128).ids == uncased.encode("the").ids
     with pytest.raises(TokenizerError, match="no room"):
@@ -240,17 +302,23 @@ def test_special_tokens_in_text_are_text(uncased: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cased", "uncased", "byte level"])
-def test_transformers_reads_the_folder_as_it_is_meant(kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer) -> None:
+def test_transformers_reads_the_folder_as_it_is_meant(
+    kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer
+) -> None:
     from transformers import AutoTokenizer
 
     ours = {"cased": cased, "uncased": uncased, "byte level": byte_level()}[kind]
     ours.save(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "electra"}))  # the trap: classes it knows are rebuilt from flags
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "electra"})
+    )  # the trap: classes it knows are rebuilt from flags
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     for text in [*SENTENCES, *corpus(20)]:
         if "[CLS]" not in text:
             assert theirs(text)["input_ids"] == ours.encode(text).ids
-            assert theirs(text, add_special_tokens=False)["input_ids"] == ours.encode_corpus([text])[0].tolist()
+            assert (
+                theirs(text, add_special_tokens=False)["input_ids"] == ours.encode_corpus([text])[0].tolist()
+            )
     for first, second in itertools.product(["a", "the chef", SENTENCES[0]], repeat=2):
         for limit in (6, 7, 9, 12, 100):
             cut = theirs(first, second, truncation="longest_first", max_length=limit)["input_ids"]
@@ -258,13 +326,21 @@ def test_transformers_reads_the_folder_as_it_is_meant(kind: str, tmp_path: Path,
     pair = theirs("the chef", "a meal")
     assert pair["input_ids"] == ours.encode("the chef", "a meal").ids
     assert pair["token_type_ids"] == ours.encode("the chef", "a meal").segments
-    assert [theirs.pad_token_id, theirs.unk_token_id, theirs.cls_token_id, theirs.sep_token_id, theirs.mask_token_id] == list(ours.specials)
+    assert [
+        theirs.pad_token_id,
+        theirs.unk_token_id,
+        theirs.cls_token_id,
+        theirs.sep_token_id,
+        theirs.mask_token_id,
+    ] == list(ours.specials)
     again = Tokenizer.load(tmp_path)
     assert again.digest == ours.digest and again.specials == ours.specials
 
 
 @pytest.mark.parametrize("kind", ["cased", "uncased"])
-def test_vocab_txt_alone_means_the_same(kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer) -> None:
+def test_vocab_txt_alone_means_the_same(
+    kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer
+) -> None:
     from transformers import BertTokenizer
 
     ours = {"cased": cased, "uncased": uncased}[kind]
@@ -275,7 +351,10 @@ def test_vocab_txt_alone_means_the_same(kind: str, tmp_path: Path, cased: Tokeni
         for name in (tmp_path, tmp_path / "vocab.txt"):
             assert Tokenizer.load(name).encode(text).ids == ours.encode(text).ids == theirs(text)["input_ids"]
     (tmp_path / "tokenizer_config.json").unlink()
-    assert Tokenizer.load(tmp_path / "vocab.txt").encode("The CHEF").ids == Tokenizer.load(tmp_path / "vocab.txt").encode("the chef").ids
+    assert (
+        Tokenizer.load(tmp_path / "vocab.txt").encode("The CHEF").ids
+        == Tokenizer.load(tmp_path / "vocab.txt").encode("the chef").ids
+    )
 
 
 def test_tokenizer_json_alone_and_settings_of_one_use(tmp_path: Path, uncased: Tokenizer) -> None:
@@ -284,7 +363,10 @@ def test_tokenizer_json_alone_and_settings_of_one_use(tmp_path: Path, uncased: T
     raw.enable_padding(length=20)
     raw.save(str(tmp_path / "mine.json"))
     loaded = Tokenizer.load(tmp_path / "mine.json")
-    assert loaded.encode(" ".join(WORDS)).ids == uncased.encode(" ".join(WORDS)).ids and loaded.digest == uncased.digest
+    assert (
+        loaded.encode(" ".join(WORDS)).ids == uncased.encode(" ".join(WORDS)).ids
+        and loaded.digest == uncased.digest
+    )
 
 
 def test_roles_are_found_by_name_and_missing_ones_are_named(tmp_path: Path, uncased: Tokenizer) -> None:
@@ -298,9 +380,14 @@ def test_roles_are_found_by_name_and_missing_ones_are_named(tmp_path: Path, unca
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
         return tmp_path
 
-    named = write({"[MASK]": "<hide>", "[CLS]": "<begin>"}, {"mask_token": {"content": "<hide>", "lstrip": True}, "bos_token": "<begin>"})
+    named = write(
+        {"[MASK]": "<hide>", "[CLS]": "<begin>"},
+        {"mask_token": {"content": "<hide>", "lstrip": True}, "bos_token": "<begin>"},
+    )
     assert Tokenizer.load(named).specials == uncased.specials
-    with pytest.raises(TokenizerError, match=r"no mask token \(\[MASK\] or <mask>\).*mask_token in tokenizer_config.json"):
+    with pytest.raises(
+        TokenizerError, match=r"no mask token \(\[MASK\] or <mask>\).*mask_token in tokenizer_config.json"
+    ):
         Tokenizer.load(write({"[MASK]": "<hide>"}, {}))
     with pytest.raises(TokenizerError, match=r"sep_token '</s>' is not in its vocabulary"):
         Tokenizer.load(write({}, {"eos_token": "</s>"}))
@@ -342,4 +429,6 @@ def test_german_and_korean(name: str, size: int, shared_data: Callable[[str], Pa
     assert (ids == tokenizer.specials.unk).mean() < 0.01
     tokenizer.save(tmp_path)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
-    assert theirs(fresh[:20], add_special_tokens=False)["input_ids"] == [ids.tolist() for ids in tokenizer.encode_corpus(fresh[:20])]
+    assert theirs(fresh[:20], add_special_tokens=False)["input_ids"] == [
+        ids.tolist() for ids in tokenizer.encode_corpus(fresh[:20])
+    ]

@@ -1,4 +1,6 @@
-"""A tokenizer by its name on the hub, from a server on this machine: fetched once, then read from the cache, also offline."""
+"""A tokenizer by its name on the hub, from a server on this machine: fetched once, then read from the cache,
+also offline.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def hub(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[Callable[..., str]]:
     served["/api/models/me/mine/revision/main"] = json.dumps(
         {"id": "me/mine", "sha": commit, "siblings": [{"rfilename": f} for f in files]}
     ).encode()
-    tree = [{"type": "file", "path": name, "size": len(content), "oid": commit} for name, content in files.items()]
+    tree = [
+        {"type": "file", "path": name, "size": len(content), "oid": commit} for name, content in files.items()
+    ]
     served[f"/api/models/me/mine/tree/{commit}"] = json.dumps(tree).encode()
 
     class Hub(http.server.BaseHTTPRequestHandler):
@@ -44,7 +48,9 @@ def hub(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[Callable[..., str]]:
             content = served.get(self.path.partition("?")[0])
             self.send_response(200 if content is not None else 404)
             if content is None:
-                self.send_header("X-Error-Code", "EntryNotFound" if "/me/mine/" in self.path else "RepoNotFound")
+                self.send_header(
+                    "X-Error-Code", "EntryNotFound" if "/me/mine/" in self.path else "RepoNotFound"
+                )
                 content = b"{}"
             self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
             self.send_header("X-Repo-Commit", commit)
@@ -63,23 +69,36 @@ def hub(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[Callable[..., str]]:
 
         def load(name: str, **variables: str) -> str:
             environment = (
-                os.environ | {"HF_HOME": str(tmp_path / "hub"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"} | variables
+                os.environ
+                | {"HF_HOME": str(tmp_path / "hub"), "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+                | variables
             )
             environment.pop("HF_HUB_OFFLINE", None) if "HF_HUB_OFFLINE" not in variables else None
             command = [sys.executable, "-c", LOADING, name]
-            return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=tmp_path).stdout.strip()
+            return subprocess.run(
+                command, check=True, capture_output=True, text=True, env=environment, cwd=tmp_path
+            ).stdout.strip()
 
         yield load
         server.shutdown()
 
 
-def test_a_name_on_the_hub(hub: Callable[..., str], tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_on_the_hub(
+    hub: Callable[..., str], tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for unseen in (hub("me/mine", HF_HUB_OFFLINE="1"), hub("me/mine", HF_ENDPOINT="http://127.0.0.1:9")):
-        assert unseen.startswith("me/mine: no such folder or file, and the hub cannot be reached") and "HF_HUB_OFFLINE" in unseen
+        assert (
+            unseen.startswith("me/mine: no such folder or file, and the hub cannot be reached")
+            and "HF_HUB_OFFLINE" in unseen
+        )
     assert hub("me/mine") == tokenizer.digest
     assert hub("me/mine", HF_HUB_OFFLINE="1") == tokenizer.digest, "from the cache"
     missing = hub("me/nobody")
-    assert missing.startswith("me/nobody: no such folder or file") and "HF_TOKEN" in missing and "\n" not in missing
+    assert (
+        missing.startswith("me/nobody: no such folder or file")
+        and "HF_TOKEN" in missing
+        and "\n" not in missing
+    )
     (tmp_path / "texts").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TokenizerError, match="texts/typo: no such tokenizer folder or file"):

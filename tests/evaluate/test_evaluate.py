@@ -59,7 +59,18 @@ QUICK = ("--device", "cpu", *(word for option in OPTIONS for word in ("--option"
 
 
 def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
-    return ["evaluate", str(model), "--suite", str(suite), "--data", str(data), "--out", str(out), *QUICK, *more]
+    return [
+        "evaluate",
+        str(model),
+        "--suite",
+        str(suite),
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        *QUICK,
+        *more,
+    ]
 
 
 def read(out: Path) -> dict[str, Any]:
@@ -82,19 +93,33 @@ def whole(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """A finished evaluation: two seeds, with a twin."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "toys.toml").write_text(SUITE)
-    assert main(arguments(model, data, folder / "toys.toml", folder / "out", "--seeds", "2", "--random-twin")) == 0
+    assert (
+        main(arguments(model, data, folder / "toys.toml", folder / "out", "--seeds", "2", "--random-twin"))
+        == 0
+    )
     return folder / "out"
 
 
 def test_the_record_holds_what_the_fine_tunings_found(whole: Path) -> None:
     record = read(whole)
-    assert statuses(record) == {"sst2": ["done"] * 2, "again": ["done"] * 2, "rte": ["done"] * 2, "mnli": ["no data"] * 2}
+    assert statuses(record) == {
+        "sst2": ["done"] * 2,
+        "again": ["done"] * 2,
+        "rte": ["done"] * 2,
+        "mnli": ["no data"] * 2,
+    }
     for row in record["rows"][:3]:
         for entrant, score in zip(["toy", "toy-fresh-weights"], row["scores"].values(), strict=True):
             results = json.loads((whole / "tasks" / entrant / row["task"] / "all_results.json").read_text())
             assert score["by_seed"] == results["eval_accuracy_by_seed"] and score["n"] == 2
-            assert score["mean"] == results["eval_accuracy"] and score["median"] == results["eval_accuracy_median"]
-            assert score["sd"] == results["eval_accuracy_sd"] and score["seconds_per_seed"] == results["seconds"] / 2
+            assert (
+                score["mean"] == results["eval_accuracy"]
+                and score["median"] == results["eval_accuracy_median"]
+            )
+            assert (
+                score["sd"] == results["eval_accuracy_sd"]
+                and score["seconds_per_seed"] == results["seconds"] / 2
+            )
     twin = json.loads((whole / "tasks" / "toy-fresh-weights" / "sst2" / "finetune.json").read_text())
     assert twin["settings"]["init"] == "random"
     assert [model["init"] for model in record["models"]] == ["pretrained", "random"]
@@ -116,7 +141,11 @@ def test_published_numbers_are_marked_where_they_must_not_be_compared(whole: Pat
 def test_an_average_is_over_the_tasks_all_models_have_done(whole: Path) -> None:
     record = read(whole)
     (average,) = record["averages"]
-    assert average["over"] == ["sst2", "rte"] and average["tasks"] == ["sst2", "rte", "mnli"] and not average["comparable"]
+    assert (
+        average["over"] == ["sst2", "rte"]
+        and average["tasks"] == ["sst2", "rte", "mnli"]
+        and not average["comparable"]
+    )
     rows = {row["task"]: row for row in record["rows"]}
     for name, value in average["scores"].items():
         assert value == (rows["sst2"]["scores"][name]["median"] + rows["rte"]["scores"][name]["median"]) / 2
@@ -133,7 +162,14 @@ def test_the_page_shows_the_records_numbers(whole: Path) -> None:
             assert repr(score["median"]) in shown and repr(score["mean"]) in shown
     assert re.search(r'<span class="none">\(<data value="0.667">66.7</data>\)</span>', page)
     assert re.search(r'(?<!\()<data value="0.912">91.2</data>', page)
-    for said in ("RTE, accuracy", "no data", "trained on 54 of 2,490", "toy (fresh weights)", "Mean of 2 of 3 tasks", "google-research"):
+    for said in (
+        "RTE, accuracy",
+        "no data",
+        "trained on 54 of 2,490",
+        "toy (fresh weights)",
+        "Mean of 2 of 3 tasks",
+        "google-research",
+    ):
         assert said in page
     assert "<script" not in page and (whole / "figures" / "evaluation.svg").exists()
 
@@ -143,10 +179,19 @@ def test_finished_tasks_are_not_done_again_and_seeds_can_be_added(
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     shutil.copytree(whole, tmp_path / "out")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()}
-    assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")) == 0
+    before = {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()
+    }
+    assert (
+        main(
+            arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")
+        )
+        == 0
+    )
     assert capsys.readouterr().out.count("done before") == 6
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()
+    } == before
     assert read(tmp_path / "out") == read(whole)
     shutil.rmtree(tmp_path / "out" / "tasks" / "toy" / "again")
     assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3")) == 0
@@ -184,25 +229,47 @@ def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
     whole: Path, model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
-    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin", "--jobs", "2")
+    words = arguments(
+        model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin", "--jobs", "2"
+    )
     assert main(words) == 0
     assert without_times(read(tmp_path / "out")) == without_times(read(whole))
     said = capfd.readouterr().out.splitlines()
-    assert all(re.match(r"(sst2|again|rte), toy( \(fresh weights\))?: |mnli: no data|table: |page: ", line) for line in said), said
-    assert {line.partition(":")[0] for line in said if " seed 1 " in line} >= {"sst2, toy", "rte, toy (fresh weights)"}
+    assert all(
+        re.match(r"(sst2|again|rte), toy( \(fresh weights\))?: |mnli: no data|table: |page: ", line)
+        for line in said
+    ), said
+    assert {line.partition(":")[0] for line in said if " seed 1 " in line} >= {
+        "sst2, toy",
+        "rte, toy (fresh weights)",
+    }
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(number, marks=pytest.mark.reliability) for number in (signal.SIGTERM, signal.SIGINT)] + [signal.SIGKILL]
+    "number",
+    [pytest.param(number, marks=pytest.mark.reliability) for number in (signal.SIGTERM, signal.SIGINT)]
+    + [signal.SIGKILL],
 )
 def test_whoever_is_stopped_the_processes_side_by_side_end_and_the_command_continues(
     number: signal.Signals, model: Path, data: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
-    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2000", "--random-twin", "--jobs", "2")
+    words = arguments(
+        model,
+        data,
+        tmp_path / "toys.toml",
+        tmp_path / "out",
+        "--seeds",
+        "2000",
+        "--random-twin",
+        "--jobs",
+        "2",
+    )
     process = start(words)
     until(process, "seed 1 ")
-    workers = [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    workers = [
+        int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    ]
     assert len(workers) >= 2
     process.send_signal(number)
     rest, _ = process.communicate(timeout=120)
@@ -227,7 +294,9 @@ def running(pid: int) -> bool:
 def start(words: Sequence[str]) -> subprocess.Popen[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "electra", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
 
 
 def until(process: subprocess.Popen[str], wanted: str) -> str:
@@ -243,7 +312,12 @@ def until(process: subprocess.Popen[str], wanted: str) -> str:
 
 def test_what_is_left_out_for_a_while_is_not_forgotten(tmp_path: Path) -> None:
     def plan(**weights: str) -> dict[str, Any]:
-        return {"suite": "s", "models": {name: {"weights": digest} for name, digest in weights.items()}, "tasks": {}, "probes": {}}
+        return {
+            "suite": "s",
+            "models": {name: {"weights": digest} for name, digest in weights.items()},
+            "tasks": {},
+            "probes": {},
+        }
 
     def go_on(now: dict[str, Any]) -> None:
         (tmp_path / "evaluation.json").write_text(json.dumps({"plan": refuse_changes(tmp_path, now)}))
@@ -266,7 +340,12 @@ def test_two_models_never_share_a_folder() -> None:
 
 
 def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
-    whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    whole: Path,
+    model: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: Any) -> None:
         raise RunFailed("the training loss is not a number")
@@ -274,10 +353,17 @@ def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
     (tmp_path / "toys.toml").write_text(SUITE)
     shutil.copytree(whole, tmp_path / "out")
     monkeypatch.setattr("electra.evaluate.steps.finetune", fail)
-    assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--random-twin")) == 2
+    assert (
+        main(
+            arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--random-twin")
+        )
+        == 2
+    )
     assert "could not be done: sst2 (toy)" in capsys.readouterr().err
     row = read(tmp_path / "out")["rows"][0]
-    assert row["scores"]["toy"]["n"] == 2 and any("toy: seeds are missing, the training loss" in remark for remark in row["remarks"])
+    assert row["scores"]["toy"]["n"] == 2 and any(
+        "toy: seeds are missing, the training loss" in remark for remark in row["remarks"]
+    )
 
 
 def test_another_model_settings_or_files_are_refused_by_name(
@@ -311,7 +397,10 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     (broken / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n0\ta\tb\n")
     assert main(arguments(model, broken, tmp_path / "toys.toml", tmp_path / "out", "--jobs", jobs)) == 2
     said = capsys.readouterr()
-    assert re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out) and "could not be done: rte (toy)" in said.err
+    assert (
+        re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out)
+        and "could not be done: rte (toy)" in said.err
+    )
     record = read(tmp_path / "out")
     assert statuses(record) == {"sst2": ["done"], "again": ["done"], "rte": ["failed"], "mnli": ["no data"]}
     assert "3 columns instead of 4" in (tmp_path / "out" / "evaluation.html").read_text()
@@ -332,11 +421,20 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     ],
 )
 def test_wrong_input_is_one_line_and_nothing_is_written(
-    more: tuple[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+    more: tuple[str, str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     (tmp_path / "EMPTY").mkdir()
-    words = arguments(request.getfixturevalue("model"), request.getfixturevalue("data"), tmp_path / "toys.toml", tmp_path / "out")
+    words = arguments(
+        request.getfixturevalue("model"),
+        request.getfixturevalue("data"),
+        tmp_path / "toys.toml",
+        tmp_path / "out",
+    )
     if more == ("--data", ""):
         at = words.index("--data")
         del words[at : at + 2]
@@ -364,50 +462,94 @@ def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Pa
     results = json.loads((tmp_path / "out" / "tasks" / "toy" / "mnli" / "all_results.json").read_text())
     assert rows["mnli"]["scores"]["toy"]["median"] == results["eval_accuracy"]
     assert rows["mnli-mm"]["scores"]["toy"]["median"] == results["dev_mismatched_accuracy"]
-    assert rows["mnli-mm"]["published"]["RoBERTa-base, 10 M words"] == 0.74 and not rows["mnli-mm"]["comparable"]
-    assert rows["mnli-mm"]["remarks"] == ["trained on 18 of 392,702 examples", "scored on 10 of 9,832 examples"]
+    assert (
+        rows["mnli-mm"]["published"]["RoBERTa-base, 10 M words"] == 0.74 and not rows["mnli-mm"]["comparable"]
+    )
+    assert rows["mnli-mm"]["remarks"] == [
+        "trained on 18 of 392,702 examples",
+        "scored on 10 of 9,832 examples",
+    ]
     assert rows["mnli"]["remarks"] == ["trained on 18 of 392,702 examples", "scored on 9 of 9,815 examples"]
-    assert {"train: 18 of 24 examples, chosen by hash", "dev_mismatched: 10 of 12 examples, chosen by hash"} <= set(results["notes"])
+    assert {
+        "train: 18 of 24 examples, chosen by hash",
+        "dev_mismatched: 10 of 12 examples, chosen by hash",
+    } <= set(results["notes"])
     (folder / "dev_mismatched.tsv").unlink()
     assert main([*command, str(tmp_path / "without")]) == 0
-    assert statuses(read(tmp_path / "without"))["mnli-mm"] == ["no data"] and "undefined" not in (tmp_path / "without" / PAGE).read_text()
+    assert (
+        statuses(read(tmp_path / "without"))["mnli-mm"] == ["no data"]
+        and "undefined" not in (tmp_path / "without" / PAGE).read_text()
+    )
     (tmp_path / "mine.toml").write_text('title = "Mine"\n[[task]]\nname = "mnli"\n')
     assert main([*command, str(tmp_path / "mine"), "--suite", str(tmp_path / "mine.toml")]) == 0
     (row,) = read(tmp_path / "mine")["rows"]
-    assert row["remarks"] == ["18 training examples at most, by option", "10 scored examples at most, by option"]
+    assert row["remarks"] == [
+        "18 training examples at most, by option",
+        "10 scored examples at most, by option",
+    ]
 
 
-def test_options_of_probes_are_theirs_and_forbid_comparing(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_probes_are_theirs_and_forbid_comparing(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "data" / "blimp").mkdir(parents=True)
-    pairs = [{"sentence_good": f"the film was {word} .", "sentence_bad": f"film the was {word} ."} for word in ("old", "new", "red")]
+    pairs = [
+        {"sentence_good": f"the film was {word} .", "sentence_bad": f"film the was {word} ."}
+        for word in ("old", "new", "red")
+    ]
     for name in range(67):
-        lines = [json.dumps({**pair, "UID": f"p{name}", "linguistics_term": "order"}) + "\n" for pair in pairs]
+        lines = [
+            json.dumps({**pair, "UID": f"p{name}", "linguistics_term": "order"}) + "\n" for pair in pairs
+        ]
         (tmp_path / "data" / "blimp" / f"p{name}.jsonl").write_text("".join(lines))
-    command = ["evaluate", str(model), "--suite", "babylm", "--data", str(tmp_path / "data"), "--probe-option", "scorers=original"]
+    command = [
+        "evaluate",
+        str(model),
+        "--suite",
+        "babylm",
+        "--data",
+        str(tmp_path / "data"),
+        "--probe-option",
+        "scorers=original",
+    ]
     assert main([*command, "--out", str(tmp_path / "whole")]) == 0
     assert main([*command, "--out", str(tmp_path / "few"), "--probe-option", "limit=2"]) == 0
-    (whole,), (few,) = ([row for row in read(tmp_path / name)["rows"] if row["split"] == "all"] for name in ("whole", "few"))
+    (whole,), (few,) = (
+        [row for row in read(tmp_path / name)["rows"] if row["split"] == "all"] for name in ("whole", "few")
+    )
     assert whole["comparable"] and not whole["remarks"] and not few["comparable"]
     assert few["remarks"] == ["the first 2 pairs of each file, by option"]
     assert main([*command, "--out", str(tmp_path / "whole"), "--probe-option", "limit=2"]) == 2
     assert "holds another evaluation" in capsys.readouterr().err
-    (tmp_path / "data" / "blimp" / "p5.jsonl").write_text("".join(json.dumps({**pair, "UID": "p5"}) + "\n" for pair in pairs[:2]))
+    (tmp_path / "data" / "blimp" / "p5.jsonl").write_text(
+        "".join(json.dumps({**pair, "UID": "p5"}) + "\n" for pair in pairs[:2])
+    )
     assert main([*command, "--out", str(tmp_path / "whole")]) == 2
     assert "minimal_pairs.files.blimp/p5.jsonl was" in capsys.readouterr().err
     assert main([*command, "--out", str(tmp_path / "none"), "--probe-option", "limits=2"]) == 2
-    assert "no such option. Did you mean 'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
+    assert (
+        "no such option. Did you mean 'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
+    )
 
 
 def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
     def models(*words: str) -> tuple[str, ...]:
         return parse(Arguments, [*words, "--out", "o"], verb="evaluate", description="").models
 
-    assert models("--data", "d", "A") == models("--option", "epochs=1", "A", "--data", "d", "--data", "e") == ("A",)
+    assert (
+        models("--data", "d", "A")
+        == models("--option", "epochs=1", "A", "--data", "d", "--data", "e")
+        == ("A",)
+    )
     assert models("A", "B", "--data", "d") == models("--data", "d", "A", "B") == ("A", "B")
-    assert parse(Arguments, ["A", "--data", "d", "--data", "e", "--out", "o"], verb="evaluate", description="").data == ("d", "e")
+    assert parse(
+        Arguments, ["A", "--data", "d", "--data", "e", "--out", "o"], verb="evaluate", description=""
+    ).data == ("d", "e")
 
 
-def test_a_model_that_cannot_be_used_is_told_before_any_work(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_cannot_be_used_is_told_before_any_work(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     assert main(arguments(tmp_path / "nothing", data, tmp_path / "toys.toml", tmp_path / "out")) == 2
     assert "nothing" in capsys.readouterr().err and not (tmp_path / "out").exists()

@@ -25,7 +25,9 @@ def test_our_suites_name_tasks_metrics_and_settings_that_exist(name: str) -> Non
     for entry in suite.task:
         task = load_task(entry.task)
         assert set(entry.metrics) <= set(task.metrics), entry.name
-        build(Settings, {**entry.settings, "task": entry.task, "data": Path(), "out": Path()}, where=entry.name)
+        build(
+            Settings, {**entry.settings, "task": entry.task, "data": Path(), "out": Path()}, where=entry.name
+        )
     for probe in suite.probe:
         analysis.create(probe.name, probe.options)
     names = [entry.name for entry in suite.task]
@@ -37,7 +39,9 @@ def test_the_papers_average_leaves_wnli_out() -> None:
     assert sorted(average.tasks) == ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb"]
     for column in columns():  # the numbers as printed agree with the averages as printed
         if column.title in ("small-OWT, reproduced", "BERT-Base"):
-            assert sum(column.scores[task] for task in average.tasks) / 8 == pytest.approx(column.scores["average"], abs=0.03)
+            assert sum(column.scores[task] for task in average.tasks) / 8 == pytest.approx(
+                column.scores["average"], abs=0.03
+            )
 
 
 @pytest.mark.parametrize(
@@ -80,9 +84,17 @@ def touch(*paths: Path) -> None:
 def test_folders_are_known_by_name_however_written_and_laid_out(tmp_path: Path) -> None:
     task = load_task("sst2")
     assert find_data(entry(), task, [tmp_path]) is None
-    touch(tmp_path / "a" / "glue" / "SST-2" / "train.tsv", tmp_path / "a" / "glue" / "SST-2" / "dev-872.tsv.gz")
+    touch(
+        tmp_path / "a" / "glue" / "SST-2" / "train.tsv", tmp_path / "a" / "glue" / "SST-2" / "dev-872.tsv.gz"
+    )
     found = find_data(entry(), task, [tmp_path / "empty", tmp_path])
-    assert found and found.train[0].name == "train.tsv" and found.dev and found.dev.name == "dev-872.tsv.gz" and not found.notes
+    assert (
+        found
+        and found.train[0].name == "train.tsv"
+        and found.dev
+        and found.dev.name == "dev-872.tsv.gz"
+        and not found.notes
+    )
     assert find_data(entry(), task, [tmp_path / "a" / "glue" / "SST-2"]) == found  # the folder itself
     assert find_data(entry(folders=("glue/sst2",)), task, [tmp_path]) == found
     assert find_data(entry(folders=("other/sst2",)), task, [tmp_path]) is None
@@ -106,9 +118,16 @@ def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
     squad = entry("squad", train=("train-v1.1.json*", "sample.json + a.json"), dev=("b.json",))
     for name in ("sample", "a", "b"):
         (tmp_path / "squad").mkdir(exist_ok=True)
-        (tmp_path / "squad" / f"{name}.json").write_text(json.dumps({"version": "1.1", "data": [{"title": name, "paragraphs": []}]}))
+        (tmp_path / "squad" / f"{name}.json").write_text(
+            json.dumps({"version": "1.1", "data": [{"title": name, "paragraphs": []}]})
+        )
     found = find_data(squad, load_task("squad"), [tmp_path])
-    assert found and [path.name for path in found.train] == ["sample.json", "a.json"] and found.dev and found.dev.name == "b.json"
+    assert (
+        found
+        and [path.name for path in found.train] == ["sample.json", "a.json"]
+        and found.dev
+        and found.dev.name == "b.json"
+    )
     joined = json.loads(join_train(found, tmp_path / "out" / "joined.json").read_text())
     assert [article["title"] for article in joined["data"]] == ["sample", "a"]
     assert set(found.digests()) == {"train 1", "train 2", "dev"}
@@ -117,7 +136,9 @@ def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
         join_train(found, tmp_path / "joined.json")
     partly = entry("squad", train=("sample.json + absent.json", "a.json"), dev=("b.json",))
     first = find_data(partly, load_task("squad"), [tmp_path])
-    assert first and [path.name for path in first.train] == ["a.json"], "all parts of a pattern, or the next pattern"
+    assert first and [path.name for path in first.train] == ["a.json"], (
+        "all parts of a pattern, or the next pattern"
+    )
     touch(tmp_path / "squad" / "train-v1.1.json.gz")
     whole = find_data(squad, load_task("squad"), [tmp_path])
     assert whole and [path.name for path in whole.train] == ["train-v1.1.json.gz"]
@@ -128,16 +149,27 @@ def test_the_shared_data_are_found_as_they_lie(shared_data: Callable[[str], Path
     found = {one.name: find_data(one, load_task(one.task), [root]) for one in load_suite(ALL).task}
     assert {name for name, data in found.items() if data is None} <= {"cb"}
     mnli, boolq = found["mnli"], found["boolq"]
-    assert mnli and mnli.dev and (mnli.train[0].name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
+    assert (
+        mnli
+        and mnli.dev
+        and (mnli.train[0].name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
+    )
     assert boolq and boolq.notes and found["chunking"] and found["chunking"].test
 
 
 def test_published_columns_name_known_tasks_and_their_sources() -> None:
     tasks = load_suite(ALL).task
-    known = {one.name for one in tasks} | {row.name for one in tasks for row in one.further} | {"average", "blimp", "babylm-supplement"}
+    known = (
+        {one.name for one in tasks}
+        | {row.name for one in tasks for row in one.further}
+        | {"average", "blimp", "babylm-supplement"}
+    )
     for column in columns():
         assert {key.split(".")[0] for key in column.scores} <= known and column.source and column.how
         assert all(0 < points < 100 for points in column.scores.values())
     small = next(column for column in columns() if column.title == "ELECTRA-Small++")
     assert small.score("squad", "exact_match", True) == 0.758 and small.score("squad", "f1", False) is None
-    assert [column.title for column in columns_for(["ged"])] == ["ELECTRA-large", "BERT-base, error detection"]
+    assert [column.title for column in columns_for(["ged"])] == [
+        "ELECTRA-large",
+        "BERT-base, error detection",
+    ]

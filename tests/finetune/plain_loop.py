@@ -1,4 +1,6 @@
-"""The loop that a user would write with transformers, for one that ours must agree with: 20 steps, 2 of them warm-up, then linear decay."""
+"""The loop that a user would write with transformers, for one that ours must agree with: 20 steps, 2 of them
+warm-up, then linear decay.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ RATE, STEPS, WARMUP = 2e-3, 20, 2
 
 
 def losses_of(
-    model: torch.nn.Module, groups: Iterable[Any], order: Sequence[Sequence[int]], loss_of: Callable[[Sequence[int]], torch.Tensor]
+    model: torch.nn.Module,
+    groups: Iterable[Any],
+    order: Sequence[Sequence[int]],
+    loss_of: Callable[[Sequence[int]], torch.Tensor],
 ) -> list[float]:
     """Train `model` on the examples of each batch in `order`; `loss_of` asks it for a batch's loss."""
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0)
@@ -39,7 +44,9 @@ def losses_of(
 
 
 def groups_with_decay(model: torch.nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Layer-wise decay by transformers' names, for two layers: head 0, layer 1 (the top) 1, layer 0 2, embeddings 3."""
+    """Layer-wise decay by transformers' names, for two layers: head 0, layer 1 (the top) 1, layer 0 2,
+    embeddings 3.
+    """
     groups = []
     for name, parameter in model.named_parameters():
         exponent = 3 if "embeddings" in name else 2 if "layer.0." in name or "layers.0." in name else 0
@@ -52,5 +59,14 @@ def groups_with_decay(model: torch.nn.Module, decay: float) -> list[dict[str, An
 def write_start(folder: Path, start: FineTuned, job: Job, tokenizer: Tokenizer) -> Path:
     """Fresh heads as a folder, for transformers to begin from the same weights."""
     kind, labels, values = job.task.head, job.task.label_names, config_values(job, {})
-    write_model(folder, start.encoder, start.head, kind=kind, labels=labels, tokenizer=tokenizer, card=Card("x", kind), values=values)
+    write_model(
+        folder,
+        start.encoder,
+        start.head,
+        kind=kind,
+        labels=labels,
+        tokenizer=tokenizer,
+        card=Card("x", kind),
+        values=values,
+    )
     return folder

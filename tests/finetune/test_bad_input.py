@@ -12,7 +12,9 @@ from toy_task import BAD, GOOD
 
 from electra.cli.main import main
 
-TABLE = "sentence\tlabel\n" + "".join(f"{word} film\t{label}\n" for label, words in enumerate((BAD, GOOD)) for word in words)
+TABLE = "sentence\tlabel\n" + "".join(
+    f"{word} film\t{label}\n" for label, words in enumerate((BAD, GOOD)) for word in words
+)
 
 
 def case(name: str, files: dict[str, str], message: str, *options: str) -> object:
@@ -32,23 +34,81 @@ CASES = [
     case("no such column", {"train.tsv": TABLE}, NO_TEXT, "--text-column", "Satz"),
     case("no label column", {"train.csv": "text,mark\nx,1\n"}, NO_LABEL),
     case("too few cells", {"train.tsv": TABLE + "fine\n"}, r"train.tsv:8: 1 columns instead of 2"),
-    case("unknown label", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\nx\t7\n"}, r"dev.tsv:2: unknown label '7'. Known: 0, 1"),
-    case("no label", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\nx\t\n"}, r"dev.tsv:2: no answer in column 'label'"),
-    case("one class", {"train.tsv": "sentence\tlabel\nx\t1\ny\t1\n"}, r"train.tsv: every example has the label '1'"),
-    case("one left", {"train.tsv": "sentence\tlabel\nx\t1\ny\t0\n"}, r"train.tsv: what is left to train on has one answer only"),
+    case(
+        "unknown label",
+        {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\nx\t7\n"},
+        r"dev.tsv:2: unknown label '7'. Known: 0, 1",
+    ),
+    case(
+        "no label",
+        {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\nx\t\n"},
+        r"dev.tsv:2: no answer in column 'label'",
+    ),
+    case(
+        "one class",
+        {"train.tsv": "sentence\tlabel\nx\t1\ny\t1\n"},
+        r"train.tsv: every example has the label '1'",
+    ),
+    case(
+        "one left",
+        {"train.tsv": "sentence\tlabel\nx\t1\ny\t0\n"},
+        r"train.tsv: what is left to train on has one answer only",
+    ),
     case("empty file", {"train.tsv": ""}, r"train.tsv: the file is empty"),
     case("only a header", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\n"}, r"dev.tsv: no examples"),
     case("no train file", {"dev.tsv": TABLE, "all.tsv": TABLE}, NO_TRAIN),
-    case("two train files", {"train-a.tsv": TABLE, "train-b.tsv": TABLE}, r"more than one train file \(train-a.tsv, train-b.tsv\)"),
+    case(
+        "two train files",
+        {"train-a.tsv": TABLE, "train-b.tsv": TABLE},
+        r"more than one train file \(train-a.tsv, train-b.tsv\)",
+    ),
     case("too long", {"train.tsv": TABLE}, TOO_LONG, "--max-length", "25"),
-    case("unknown task", {"train.tsv": TABLE}, r"--task: no task named 'sst3'. Did you mean 'sst2'", "--task", "sst3"),
-    case("not a number", {"train.tsv": "text\tscore\nx\tmuch\n"}, r"train.tsv:2: 'much' is not a number", "--task", "regression"),
-    case("one number", {"train.tsv": "text\tscore\nx\t1\ny\t1\n"}, r"train.tsv: every example has the number 1", "--task", "regression"),
-    case("half a pair", {"train.tsv": TABLE}, r"--text-column: a pair has two texts", "--task", "pair", "--text-column", "sentence"),
+    case(
+        "unknown task",
+        {"train.tsv": TABLE},
+        r"--task: no task named 'sst3'. Did you mean 'sst2'",
+        "--task",
+        "sst3",
+    ),
+    case(
+        "not a number",
+        {"train.tsv": "text\tscore\nx\tmuch\n"},
+        r"train.tsv:2: 'much' is not a number",
+        "--task",
+        "regression",
+    ),
+    case(
+        "one number",
+        {"train.tsv": "text\tscore\nx\t1\ny\t1\n"},
+        r"train.tsv: every example has the number 1",
+        "--task",
+        "regression",
+    ),
+    case(
+        "half a pair",
+        {"train.tsv": TABLE},
+        r"--text-column: a pair has two texts",
+        "--task",
+        "pair",
+        "--text-column",
+        "sentence",
+    ),
     case("no epochs", {"train.tsv": TABLE}, r"--epochs: must be above 0, not -1", "--epochs", "-1"),
     case("unknown option", {"train.tsv": TABLE}, r"--epohcs", "--epohcs", "3"),
-    case("a mean that cannot be saved", {"train.tsv": TABLE}, r"--pooling: ElectraForSequenceClassification reads", "--pooling", "mean"),
-    case("a reader's head", {"train.tsv": TABLE}, r"--head: the joint head finds answers in texts", "--head", "joint"),
+    case(
+        "a mean that cannot be saved",
+        {"train.tsv": TABLE},
+        r"--pooling: ElectraForSequenceClassification reads",
+        "--pooling",
+        "mean",
+    ),
+    case(
+        "a reader's head",
+        {"train.tsv": TABLE},
+        r"--head: the joint head finds answers in texts",
+        "--head",
+        "joint",
+    ),
     case(
         "weights of nothing",
         {"train.tsv": TABLE},
@@ -58,8 +118,20 @@ CASES = [
         "--task",
         "regression",
     ),
-    case("numbers for tags", {"train.jsonl": NUMBERED}, r"train.jsonl:1: the tag '1' is neither BIO nor BIOES", "--task", "ner"),
-    case("BILOU", {"train.conll": "Ann\tU-PER\ncame\tO\n"}, r"train.conll:1: the tag 'U-PER' is neither", "--task", "chunking"),
+    case(
+        "numbers for tags",
+        {"train.jsonl": NUMBERED},
+        r"train.jsonl:1: the tag '1' is neither BIO nor BIOES",
+        "--task",
+        "ner",
+    ),
+    case(
+        "BILOU",
+        {"train.conll": "Ann\tU-PER\ncame\tO\n"},
+        r"train.conll:1: the tag 'U-PER' is neither",
+        "--task",
+        "chunking",
+    ),
     case(
         "a test question without an answer",
         {"train.jsonl": ANSWERED, "dev.jsonl": ANSWERED, "test.jsonl": BARE},
@@ -67,9 +139,19 @@ CASES = [
         "--task",
         "qa",
     ),
-    case("no file to score also", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--also", "nowhere.tsv"),
-    case("train twice", {"train.tsv": TABLE}, r"the name 'train' cannot be that of a further file", "--also", "other/train.tsv"),
-    case("no dev file of that name", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--dev", "nowhere.tsv"),
+    case(
+        "no file to score also", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--also", "nowhere.tsv"
+    ),
+    case(
+        "train twice",
+        {"train.tsv": TABLE},
+        r"the name 'train' cannot be that of a further file",
+        "--also",
+        "other/train.tsv",
+    ),
+    case(
+        "no dev file of that name", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--dev", "nowhere.tsv"
+    ),
 ]
 
 
@@ -86,7 +168,13 @@ def refused(electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(("files", "message", "options"), CASES)
-def test_bad_data(files: dict[str, str], message: str, options: tuple[str, ...], refused: Callable[..., None], tmp_path: Path) -> None:
+def test_bad_data(
+    files: dict[str, str],
+    message: str,
+    options: tuple[str, ...],
+    refused: Callable[..., None],
+    tmp_path: Path,
+) -> None:
     (tmp_path / "data").mkdir()
     for name, content in files.items():
         (tmp_path / "data" / name).write_text(content)
@@ -95,26 +183,51 @@ def test_bad_data(files: dict[str, str], message: str, options: tuple[str, ...],
 
 def test_missing_folders(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:
     refused(["--task", "sst2", "--data", str(tmp_path / "gone")], r"gone: no such file or folder")
-    refused(["--task", "sst2", "--data", str(sst2_folder)], r"no-model: no such folder", model=tmp_path / "no-model")
+    refused(
+        ["--task", "sst2", "--data", str(sst2_folder)],
+        r"no-model: no such folder",
+        model=tmp_path / "no-model",
+    )
 
 
-def test_a_model_of_another_architecture(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_model_of_another_architecture(
+    refused: Callable[..., None], sst2_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert", "vocab_size": 9}')
-    refused(["--task", "sst2", "--data", str(sst2_folder)], r"this is a model of type 'bert', not an ELECTRA", model=tmp_path / "bert")
+    refused(
+        ["--task", "sst2", "--data", str(sst2_folder)],
+        r"this is a model of type 'bert', not an ELECTRA",
+        model=tmp_path / "bert",
+    )
 
 
-def test_predict_needs_a_finished_classifier(electra_folder: Path, sst2_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_needs_a_finished_classifier(
+    electra_folder: Path, sst2_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["predict", str(electra_folder), str(sst2_folder / "dev.tsv")]) == 2
     assert "fine-tuned classifier" in capsys.readouterr().err
 
 
-def test_long_texts_are_cut_and_counted(electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_texts_are_cut_and_counted(
+    electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     with open(data / "train.tsv", "a") as file:
         file.write("fine " * 40 + "\t1\n")
     options = ["--task", "sst2", "--epochs", "0.1", "--precision", "fp32", "--device", "cpu"]
-    assert main(["finetune", str(electra_folder), "--data", str(data), "--out", str(tmp_path / "out"), *options]) == 0
-    assert f"train: 1 of 41 examples are longer than {toy_task.POSITIONS} tokens and were cut" in capsys.readouterr().out
-    assert main(["predict", str(tmp_path / "out"), str(data / "dev.tsv"), "--out", str(tmp_path / "p.tsv")]) == 0
-    assert re.fullmatch(r"10 predictions in .*p.tsv: (positive|negative) \d+(, (positive|negative) \d)?\n", capsys.readouterr().out)
+    assert (
+        main(["finetune", str(electra_folder), "--data", str(data), "--out", str(tmp_path / "out"), *options])
+        == 0
+    )
+    assert (
+        f"train: 1 of 41 examples are longer than {toy_task.POSITIONS} tokens and were cut"
+        in capsys.readouterr().out
+    )
+    assert (
+        main(["predict", str(tmp_path / "out"), str(data / "dev.tsv"), "--out", str(tmp_path / "p.tsv")]) == 0
+    )
+    assert re.fullmatch(
+        r"10 predictions in .*p.tsv: (positive|negative) \d+(, (positive|negative) \d)?\n",
+        capsys.readouterr().out,
+    )

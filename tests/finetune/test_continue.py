@@ -1,4 +1,6 @@
-"""Killed and started again: the same command ends in the same bits. And folders that are not ours to continue."""
+"""Killed and started again: the same command ends in the same bits. And folders that are not ours to
+continue.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,29 @@ from electra.interop.huggingface import digest
 
 
 def command(model: Path, data: Path, out: Path) -> list[str]:
-    options = "--task sst2 --seeds 2 --epochs 4 --batch-size 16 --learning-rate 2e-3 --checkpoint-every 5 --precision fp32 --device cpu"
-    return [sys.executable, "-m", "electra", "finetune", str(model), "--data", str(data), "--out", str(out), *options.split()]
+    options = (
+        "--task sst2 --seeds 2 --epochs 4 --batch-size 16 --learning-rate 2e-3 --checkpoint-every 5"
+        " --precision fp32 --device cpu"
+    )
+    return [
+        sys.executable,
+        "-m",
+        "electra",
+        "finetune",
+        str(model),
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+        *options.split(),
+    ]
 
 
 def start(arguments: list[str]) -> subprocess.Popen[str]:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
 
 
 def stop_at(process: subprocess.Popen[str], wanted: str, number: signal.Signals) -> str:
@@ -48,7 +66,9 @@ def model_digest(out: Path) -> str:
     return digest(load_file(out / "model" / "model.safetensors"))
 
 
-def test_killed_and_continued_is_never_killed(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_killed_and_continued_is_never_killed(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     process = start(command(electra_folder, sst2_folder, broken))
     stop_at(process, "seed 0  epoch 1.05  step 20/76", signal.SIGKILL)
@@ -58,17 +78,30 @@ def test_killed_and_continued_is_never_killed(electra_folder: Path, sst2_folder:
     process = start(command(electra_folder, sst2_folder, broken))
     output = stop_at(process, "seed 1  epoch 1.58  step 30/76", signal.SIGTERM)
     assert "continuing from step" in output and "stopped; the same command continues from here" in output
-    assert process.returncode == 143 and (broken / "seeds" / "seed-0").exists() and not (broken / "all_results.json").exists()
+    assert (
+        process.returncode == 143
+        and (broken / "seeds" / "seed-0").exists()
+        and not (broken / "all_results.json").exists()
+    )
 
-    settings = toy_task.settings(whole, sst2_folder, seeds=2, epochs=4.0, layer_decay=None, checkpoint_every=1000)
+    settings = toy_task.settings(
+        whole, sst2_folder, seeds=2, epochs=4.0, layer_decay=None, checkpoint_every=1000
+    )
     finetune(str(electra_folder), settings, lambda line: None)
     lines: list[str] = []
     finetune(str(electra_folder), replace(settings, out=broken), lines.append)
-    assert any("continuing from step" in line for line in lines) and not any("seed 0  epoch" in line for line in lines)
+    assert any("continuing from step" in line for line in lines) and not any(
+        "seed 0  epoch" in line for line in lines
+    )
     for seed in ("seed-0", "seed-1"):
         for name in ("dev.tsv", "test.tsv", "model.safetensors"):
-            assert durable.sha256(whole / "seeds" / seed / name) == durable.sha256(broken / "seeds" / seed / name), (seed, name)
-        losses = [json.loads((out / "seeds" / seed / "results.json").read_text())["losses"] for out in (whole, broken)]
+            assert durable.sha256(whole / "seeds" / seed / name) == durable.sha256(
+                broken / "seeds" / seed / name
+            ), (seed, name)
+        losses = [
+            json.loads((out / "seeds" / seed / "results.json").read_text())["losses"]
+            for out in (whole, broken)
+        ]
         assert losses[0] == losses[1]  # stops and checkpoints do not change what the loss is averaged over
     assert model_digest(whole) == model_digest(broken)
     assert not list((broken / "checkpoints").glob("seed-*"))
@@ -88,14 +121,26 @@ def test_more_seeds_are_added_to_a_finished_folder_and_a_damaged_one_is_done_aga
     assert (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes() == before
     assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
     third = finetune(str(electra_folder), replace(settings, ensemble=True, seeds=2), lines.append)
-    fewer = finetune(str(electra_folder), settings, lines.append)  # what is finished stays in the summary and in the ensemble
-    assert third is not None and fewer == third and "ensemble_eval_accuracy" in fewer and fewer["seeds"] == [0, 1]
+    fewer = finetune(
+        str(electra_folder), settings, lines.append
+    )  # what is finished stays in the summary and in the ensemble
+    assert (
+        third is not None
+        and fewer == third
+        and "ensemble_eval_accuracy" in fewer
+        and fewer["seeds"] == [0, 1]
+    )
 
 
-def test_another_fine_tuning_is_refused_naming_what_differs(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_another_fine_tuning_is_refused_naming_what_differs(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.2)
     finetune(str(electra_folder), settings, lambda line: None)
-    with pytest.raises(RunFolderError, match=r"holds another fine-tuning: learning_rate was 0.002, now 0.1; data.dev was .*, now "):
+    with pytest.raises(
+        RunFolderError,
+        match=r"holds another fine-tuning: learning_rate was 0.002, now 0.1; data.dev was .*, now ",
+    ):
         other = toy_task.write_classification(tmp_path / "other", dev=30, test=20)
         finetune(str(electra_folder), replace(settings, learning_rate=0.1, data=other), lambda line: None)
     (tmp_path / "full").mkdir()
@@ -106,5 +151,8 @@ def test_another_fine_tuning_is_refused_naming_what_differs(electra_folder: Path
 
 
 def test_a_folder_in_use_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    with durable.lock(tmp_path / "out"), pytest.raises(RunFolderError, match=f"in use by process {os.getpid()}"):
+    with (
+        durable.lock(tmp_path / "out"),
+        pytest.raises(RunFolderError, match=f"in use by process {os.getpid()}"),
+    ):
         finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder), lambda line: None)

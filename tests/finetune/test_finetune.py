@@ -1,4 +1,6 @@
-"""Fine-tuning end to end on toy tasks: it learns, its numbers are transformers' numbers, and what it writes is what it says."""
+"""Fine-tuning end to end on toy tasks: it learns, its numbers are transformers' numbers, and what it writes
+is what it says.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,20 @@ def transformers_logits(folder: Path, texts: list[tuple[str, ...]]) -> torch.Ten
     """One text at a time: nothing can depend on padding."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModelForSequenceClassification.from_pretrained(folder).eval(),
+    )
     with torch.no_grad():
-        return torch.cat([model(**tokenizer(*text, return_tensors="pt", truncation=True)).logits for text in texts])
+        return torch.cat(
+            [model(**tokenizer(*text, return_tensors="pt", truncation=True)).logits for text in texts]
+        )
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path) -> None:
+def test_it_learns_and_saves_what_it_learned(
+    architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
+) -> None:
     model, out = request.getfixturevalue(f"{architecture}_folder"), tmp_path / "out"
     lines: list[str] = []
     chosen = toy_task.settings(out, sst2_folder, seeds=2, epochs=4, evaluate_every_epoch=True)
@@ -58,17 +67,24 @@ def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.
     assert results == json.loads((out / "all_results.json").read_text())
     assert results["eval_accuracy"] > 0.95
     by_seed = results["eval_accuracy_by_seed"]
-    assert results["eval_accuracy"] == pytest.approx(np.mean(by_seed)) and results["eval_accuracy_median"] == pytest.approx(
-        np.median(by_seed)
-    )
+    assert results["eval_accuracy"] == pytest.approx(np.mean(by_seed)) and results[
+        "eval_accuracy_median"
+    ] == pytest.approx(np.median(by_seed))
     assert results["eval_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
-    assert (results["train_samples"], results["eval_samples"], results["test_samples"], results["seeds"]) == (300, 60, 20, [0, 1])
+    assert (results["train_samples"], results["eval_samples"], results["test_samples"], results["seeds"]) == (
+        300,
+        60,
+        20,
+        [0, 1],
+    )
     assert results["kept_seed"] == int(np.argmax(by_seed))
 
     kept = out / "seeds" / f"seed-{results['kept_seed']}"
     dev = read_tsv(kept / "dev.tsv")
     gold = [row["label"] for row in read_tsv(sst2_folder / "dev.tsv")]
-    correct = [row["label"] == ("negative", "positive")[int(label)] for row, label in zip(dev, gold, strict=True)]
+    correct = [
+        row["label"] == ("negative", "positive")[int(label)] for row, label in zip(dev, gold, strict=True)
+    ]
     assert np.mean(correct) == pytest.approx(by_seed[results["kept_seed"]])
     assert [row["id"] for row in read_tsv(kept / "test.tsv")] == [str(100 + i) for i in range(20)]
 
@@ -81,7 +97,10 @@ def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.
     torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=0)
 
     for name in (str(out), str(out / "model")):
-        assert predict(name, sst2_folder / "dev.tsv").rows() == [tuple(dev[0]), *(tuple(row.values()) for row in dev)]
+        assert predict(name, sst2_folder / "dev.tsv").rows() == [
+            tuple(dev[0]),
+            *(tuple(row.values()) for row in dev),
+        ]
     assert any("after epoch 1: accuracy" in line for line in lines) and lines == lines_of(out)
 
 
@@ -89,9 +108,13 @@ def lines_of(out: Path) -> list[str]:
     return [line[20:] for line in (out / "log.txt").read_text().splitlines()]
 
 
-def test_a_pair_regression_answers_in_its_own_unit(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
+def test_a_pair_regression_answers_in_its_own_unit(
+    electra_folder: Path, regression_folder: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    results = finetune(str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=6), silent)
+    results = finetune(
+        str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=6), silent
+    )
     assert results is not None and results["eval_pearson"] > 0.9
     predictions = predict(str(out), regression_folder / "dev.csv")
     texts = [example.texts for example in predictions.examples]
@@ -104,7 +127,9 @@ def test_a_pair_regression_answers_in_its_own_unit(electra_folder: Path, regress
     np.testing.assert_allclose([float(row["score"]) for row in dev], theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize(("architecture", "pooling"), [("electra", "cls"), ("modern", "cls"), ("modern", "mean")])
+@pytest.mark.parametrize(
+    ("architecture", "pooling"), [("electra", "cls"), ("modern", "cls"), ("modern", "mean")]
+)
 @pytest.mark.usefixtures("every_step_logged")
 def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     architecture: str,
@@ -113,12 +138,16 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     regression_folder: Path,
     tmp_path: Path,
 ) -> None:
-    """Same weights, same order, no dropout: the loop below shares nothing with ours but the order of the examples."""
+    """Same weights, same order, no dropout: the loop below shares nothing with ours but the order of the
+    examples.
+    """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     model = request.getfixturevalue(f"{architecture}_folder")
     exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / 19, "pooling": pooling}
-    job = job_for(model, toy_task.settings(tmp_path / "out", regression_folder, "pair", label_column="score", **exact))
+    job = job_for(
+        model, toy_task.settings(tmp_path / "out", regression_folder, "pair", label_column="score", **exact)
+    )
     start = build_model(job, seed=5)
     loaded = load(model, "encoder")
     write_start(tmp_path / "start", start, job, loaded.tokenizer)
@@ -135,17 +164,32 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         rows = [data[i] for i in batch]
-        inputs = tokenizer([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], padding=True, return_tensors="pt")
+        inputs = tokenizer(
+            [row["sentence1"] for row in rows],
+            [row["sentence2"] for row in rows],
+            padding=True,
+            return_tensors="pt",
+        )
         return theirs(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss  # type: ignore[no-any-return]
 
-    np.testing.assert_allclose(ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4)
+    np.testing.assert_allclose(
+        ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4
+    )
     assert np.ptp(ours) > 0.01
 
 
-def test_layers_learn_slower_from_the_top_down(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_layers_learn_slower_from_the_top_down(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     model = build_model(job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
-    peaks = {id(p): group["peak"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]}
-    decays = {id(p): group["weight_decay"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]}
+    peaks = {
+        id(p): group["peak"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]
+    }
+    decays = {
+        id(p): group["weight_decay"]
+        for group in parameter_groups(model, 1.0, 0.5, 0.1)
+        for p in group["params"]
+    }
     named = dict(model.named_parameters())
     assert len(peaks) == len(named)
     expected = {
@@ -156,7 +200,10 @@ def test_layers_learn_slower_from_the_top_down(electra_folder: Path, sst2_folder
         "encoder.embeddings.words.weight": 0.125,
     }
     assert {name: peaks[id(named[name])] for name in expected} == expected
-    assert decays[id(named["encoder.layers.1.qkv.weight"])] == 0.1 and decays[id(named["encoder.layers.1.qkv.bias"])] == 0.0
+    assert (
+        decays[id(named["encoder.layers.1.qkv.weight"])] == 0.1
+        and decays[id(named["encoder.layers.1.qkv.bias"])] == 0.0
+    )
 
 
 def test_the_mean_is_the_default_where_it_can_be_saved(
@@ -183,7 +230,9 @@ def test_the_mean_is_the_default_where_it_can_be_saved(
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_nothing_depends_on_the_padding(architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path) -> None:
+def test_nothing_depends_on_the_padding(
+    architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
+) -> None:
     job = job_for(request.getfixturevalue(f"{architecture}_folder"), toy_task.settings(tmp_path, sst2_folder))
     model = build_model(job, 0).eval()
     alone = torch.cat([model(collate(job.dev, np.array([i]), job.pad)) for i in range(8)])
@@ -208,7 +257,10 @@ def test_an_epoch_shows_every_example_once_in_batches_of_similar_length() -> Non
 def test_cutting_is_that_of_transformers(electra_folder: Path) -> None:
     from transformers import AutoTokenizer
 
-    theirs, tokens = AutoTokenizer.from_pretrained(electra_folder), Tokens(load(electra_folder, "encoder").tokenizer)
+    theirs, tokens = (
+        AutoTokenizer.from_pretrained(electra_folder),
+        Tokens(load(electra_folder, "encoder").tokenizer),
+    )
     words = list(toy_task.OTHER)
     for first in (0, 1, 4, 9, 15):
         for second in (None, 0, 1, 4, 9, 15):
@@ -220,13 +272,17 @@ def test_cutting_is_that_of_transformers(electra_folder: Path) -> None:
     assert join(np.arange(3), None, cls=7, sep=8, max_length=10)[0].tolist() == [7, 0, 1, 2, 8]
 
 
-def test_both_orders_are_shown_in_training_only(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
+def test_both_orders_are_shown_in_training_only(
+    electra_folder: Path, regression_folder: Path, tmp_path: Path
+) -> None:
     job = job_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb"))
     assert (len(job.train), len(job.dev)) == (600, 60)
     sep = 3
     first, swapped = job.train.input_ids[0].tolist(), job.train.input_ids[300].tolist()
     cut = first.index(sep)
-    assert swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep] and job.train.example[300] == 0
+    assert (
+        swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep] and job.train.example[300] == 0
+    )
     off = job_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb", both_orders=False))
     assert len(off.train) == 300
 
@@ -240,20 +296,32 @@ def test_seeds_differ_and_repeat(electra_folder: Path, sst2_folder: Path, tmp_pa
     assert read("a/seeds/seed-1") == read("b/seeds/seed-1")
 
 
-def test_a_random_twin_has_other_weights_for_each_seed(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_random_twin_has_other_weights_for_each_seed(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
     name = "encoder.layers.0.qkv.weight"
     first, second = build_model(job, 0).state_dict()[name], build_model(job, 1).state_dict()[name]
-    given = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).encoder_weights["layers.0.qkv.weight"]
+    given = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).encoder_weights[
+        "layers.0.qkv.weight"
+    ]
     assert not torch.equal(first, second) and not torch.equal(first, given)
     assert torch.equal(first, build_model(job, 0).state_dict()[name])
 
 
-def test_without_dev_a_tenth_is_set_aside_and_said(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_without_dev_a_tenth_is_set_aside_and_said(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     chosen = toy_task.settings(tmp_path / "out", sst2_folder / "train.tsv", epochs=0.2, limit_train=50)
     results = finetune(str(electra_folder), chosen, silent)
-    assert results is not None and results["eval_samples"] == pytest.approx(30, abs=3) and results["train_samples"] == 50
-    assert any("no dev file" in note for note in results["notes"]) and any("50 of" in note for note in results["notes"])
+    assert (
+        results is not None
+        and results["eval_samples"] == pytest.approx(30, abs=3)
+        and results["train_samples"] == 50
+    )
+    assert any("no dev file" in note for note in results["notes"]) and any(
+        "50 of" in note for note in results["notes"]
+    )
 
 
 def test_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> None:
@@ -261,40 +329,68 @@ def test_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> No
     toy_task.write_classification(data)
     for split in ("train", "dev"):
         rows = read_tsv(data / f"{split}.tsv")
-        text = "".join(json.dumps({"Satz": row["sentence"], "Urteil": ("schlecht", "gut")[int(row["label"])]}) + "\n" for row in rows)
+        text = "".join(
+            json.dumps({"Satz": row["sentence"], "Urteil": ("schlecht", "gut")[int(row["label"])]}) + "\n"
+            for row in rows
+        )
         (data / f"{split}.jsonl").write_text(text)
         (data / f"{split}.tsv").unlink()
-    chosen = toy_task.settings(tmp_path / "out", data, "classification", text_column=("Satz",), label_column="Urteil", epochs=3)
+    chosen = toy_task.settings(
+        tmp_path / "out", data, "classification", text_column=("Satz",), label_column="Urteil", epochs=3
+    )
     results = finetune(str(electra_folder), chosen, silent)
     assert results is not None and results["eval_accuracy"] > 0.9
     predictions = predict(str(tmp_path / "out"), data / "dev.jsonl")
     assert predictions.task.label_names == ("gut", "schlecht")
 
 
-def test_an_undefined_metric_is_null_with_a_reason(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_an_undefined_metric_is_null_with_a_reason(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     dev = tmp_path / "one-class.tsv"
     dev.write_text("sentence\tlabel\nfine\t1\nbright\t1\n")
     chosen = toy_task.settings(tmp_path / "out", sst2_folder, "cola", dev=dev, epochs=0.1, seeds=2)
     results = finetune(str(electra_folder), chosen, silent)
     assert results is not None and results["eval_matthews_correlation"] is None
-    assert results["eval_matthews_correlation_reason"] == "only one label in the data" and results["eval_accuracy"] is not None
+    assert (
+        results["eval_matthews_correlation_reason"] == "only one label in the data"
+        and results["eval_accuracy"] is not None
+    )
 
 
-def test_a_linear_head_is_kept_beside_the_saved_encoder(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_linear_head_is_kept_beside_the_saved_encoder(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     lines: list[str] = []
-    finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, head="linear", epochs=0.2), lines.append)
+    finetune(
+        str(electra_folder),
+        toy_task.settings(tmp_path / "out", sst2_folder, head="linear", epochs=0.2),
+        lines.append,
+    )
     assert any("transformers has no class with a linear head" in line for line in lines)
     dev = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
-    assert predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").rows()[1:] == [tuple(row.values()) for row in dev]
+    assert predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").rows()[1:] == [
+        tuple(row.values()) for row in dev
+    ]
 
 
-def test_a_loss_that_is_not_a_number_stops_the_run(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_a_number_stops_the_run(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(RunFailed, match=r"seed 0, step .*: the training loss is not a number"):
-        finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30, epochs=2), silent)
+        finetune(
+            str(electra_folder),
+            toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30, epochs=2),
+            silent,
+        )
 
 
 def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    results = finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep="median"), silent)
+    results = finetune(
+        str(electra_folder),
+        toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep="median"),
+        silent,
+    )
     assert results is not None
     kept = results["eval_accuracy_by_seed"][results["kept_seed"]]
     assert kept == results["eval_accuracy_median"] and not math.isnan(kept)
@@ -303,7 +399,10 @@ def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tm
 def test_bf16_training_ends_near_fp32(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     losses = {}
     for precision in ("fp32", "bf16"):
-        job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, precision=precision, dropout=0.0, epochs=1))
+        job = job_for(
+            electra_folder,
+            toy_task.settings(tmp_path, sst2_folder, precision=precision, dropout=0.0, epochs=1),
+        )
         model, _ = train_seed(job, 0, tmp_path / precision)
         assert isinstance(model, FineTuned)
         losses[precision] = evaluate(job, model, job.dev, job.dev_examples).loss

@@ -1,4 +1,6 @@
-"""Own tables in every format, several labels, class weights; GLUE's files in and out; ensembles and best epochs."""
+"""Own tables in every format, several labels, class weights; GLUE's files in and out; ensembles and best
+epochs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from electra.finetune.tasks import Example, load_task
 
 
 def write_multi_label(folder: Path, count: int = 120) -> Path:
-    """Topics of a sentence: "praise" with a good word, "blame" with a bad one, "film" with that word; none, or several."""
+    """Topics of a sentence: "praise" with a good word, "blame" with a bad one, "film" with that word; none,
+    or several.
+    """
     folder.mkdir()
     for split, size in (("train", count), ("dev", 40)):
         draw = np.random.default_rng(size)
@@ -41,24 +45,39 @@ def write_multi_label(folder: Path, count: int = 120) -> Path:
 
 def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None:
     data, out = write_multi_label(tmp_path / "data"), tmp_path / "out"
-    chosen = toy_task.settings(out, data, "classification", multi_label=True, label_column="labels", epochs=6, learning_rate=5e-3)
+    chosen = toy_task.settings(
+        out, data, "classification", multi_label=True, label_column="labels", epochs=6, learning_rate=5e-3
+    )
     results = finetune(str(modern_folder), chosen, silent)
     assert results is not None and results["eval_f1_micro"] > 0.9 and results["primary_metric"] == "f1_micro"
     config = json.loads((out / "model" / "config.json").read_text())
-    assert config["problem_type"] == "multi_label_classification" and list(config["id2label"].values()) == ["blame", "film", "praise"]
+    assert config["problem_type"] == "multi_label_classification" and list(config["id2label"].values()) == [
+        "blame",
+        "film",
+        "praise",
+    ]
     predictions = predict(str(out), data / "dev.jsonl")
     theirs = transformers_logits(out / "model", [example.texts for example in predictions.examples]).sigmoid()
     np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-5)
     first = [label for label, p in zip(predictions.task.label_names, theirs[0], strict=True) if p > 0.5]
-    assert predictions.rows()[1][1] == "|".join(first) and predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
+    assert (
+        predictions.rows()[1][1] == "|".join(first)
+        and predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
+    )
     dataset = read_dataset(chosen, choose_task(chosen))
-    gold = np.array([[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.dev], np.float32)
+    gold = np.array(
+        [[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.dev], np.float32
+    )
     logits = torch.randn(40, 3)
     loss, count = dataset.task.loss(logits, torch.from_numpy(gold))
-    assert float(loss) / count == pytest.approx(float(torch.nn.BCEWithLogitsLoss()(logits, torch.from_numpy(gold))))
+    assert float(loss) / count == pytest.approx(
+        float(torch.nn.BCEWithLogitsLoss()(logits, torch.from_numpy(gold)))
+    )
     balanced = replace(chosen, class_weights="balanced")
     weights = read_dataset(balanced, choose_task(balanced)).task.weights
-    counts = np.array([[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.train]).sum(0)
+    counts = np.array([[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.train]).sum(
+        0
+    )
     assert weights == pytest.approx((120 - counts) / counts)
 
 
@@ -69,7 +88,9 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
     assert [e.gold for e in own.read(path).examples] == [("a", "b"), (), ("b", "c")]
     path.write_text("text,label\nx,\"['a', 'b']\"\ny,[]\n")  # as pandas writes lists
     assert [e.gold for e in own.read(path).examples] == [("a", "b"), ()]
-    one_sided = replace(own, balanced=True).fit([Example("0", "f:1", ("x",), ("a", "b")), Example("1", "f:2", ("y",), ("a",))])
+    one_sided = replace(own, balanced=True).fit(
+        [Example("0", "f:1", ("x",), ("a", "b")), Example("1", "f:2", ("y",), ("a",))]
+    )
     assert one_sided.weights == (1.0, 1.0)  # every example has "a": a weight of 0 would leave it unlearned
     path.write_text("text,label\nx,a\ny,a\n")
     with pytest.raises(TaskError, match=r"a\.csv: fewer than two labels"):
@@ -82,13 +103,17 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
 
 def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) -> None:
     own, path = load_task("classification"), tmp_path / "a.jsonl"
-    path.write_text('{"text": "x"}\n{"text": "y", "label": "good"}\n{"text": "z", "label": NaN}\n')  # not every row has every field
+    path.write_text(
+        '{"text": "x"}\n{"text": "y", "label": "good"}\n{"text": "z", "label": NaN}\n'
+    )  # not every row has every field
     assert [e.gold for e in own.read(path, labelled=False).examples] == [None, "good", None]
     path.write_text('{"text": "x", "label": ["a", "b"]}\n')
     with pytest.raises(TaskError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use --multi-label"):
         own.read(path)
     named = [Example("0", "f:1", ("x",), "good"), Example("1", "f:2", ("x",), "bad")]
-    with pytest.raises(TaskError, match="f:3: unknown label '0'"):  # an order of ours gives classes no numbers
+    with pytest.raises(
+        TaskError, match="f:3: unknown label '0'"
+    ):  # an order of ours gives classes no numbers
         own.fit(named).fit(named).gold_class(Example("2", "f:3", ("y",), "0"))
     glue = load_task("sst2")
     assert isinstance(glue, SequenceTask) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
@@ -111,15 +136,27 @@ def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path:
             read_dataset(chosen, choose_task(chosen))
 
 
-def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(electra_folder: Path, tmp_path: Path) -> None:
+def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
+    electra_folder: Path, tmp_path: Path
+) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
-    assert finetune(str(electra_folder), toy_task.settings(tmp_path / "out", data, "sst2", epochs=0.5), silent) is not None
+    assert (
+        finetune(str(electra_folder), toy_task.settings(tmp_path / "out", data, "sst2", epochs=0.5), silent)
+        is not None
+    )
     (tmp_path / "odd.tsv").write_text("sentence\nthe [SEP] film [MASK] new\n")
     predictions = predict(str(tmp_path / "out"), tmp_path / "odd.tsv")
-    theirs = transformers_logits(tmp_path / "out" / "model", [example.texts for example in predictions.examples]).softmax(-1)
+    theirs = transformers_logits(
+        tmp_path / "out" / "model", [example.texts for example in predictions.examples]
+    ).softmax(-1)
     np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-6)
     assert isinstance(json.loads(predictions.to_json())[0]["p(positive)"], float)
-    assert main(["predict", str(tmp_path / "out"), str(tmp_path / "odd.tsv"), "--out", str(tmp_path / "said.csv")]) == 0
+    assert (
+        main(
+            ["predict", str(tmp_path / "out"), str(tmp_path / "odd.tsv"), "--out", str(tmp_path / "said.csv")]
+        )
+        == 0
+    )
     with open(tmp_path / "said.csv", newline="") as file:
         assert list(csv.DictReader(file)) == [dict(zip(*predictions.rows(), strict=True))]
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
@@ -127,13 +164,22 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(electra_folde
     with pytest.raises(ConfigError, match="--text-column: 2 columns, and this model reads 1"):
         predict(str(tmp_path / "out"), tmp_path / "odd.tsv", ("a", "b"))
     with pytest.raises(ConfigError, match="--max-length: 2 tokens leave no room"):
-        finetune(str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent)
+        finetune(
+            str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent
+        )
 
 
 def test_parquet_and_semicolons(tmp_path: Path) -> None:
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.table({"text": ["one", "two"], "words": [["a", "b"], ["c"]], "label": [0, 1]}), tmp_path / "a.parquet")
-    assert [dict(row) for _, row in open_table(tmp_path / "a.parquet").rows][1] == {"text": "two", "words": ["c"], "label": 1}
+    parquet.write_table(
+        pyarrow.table({"text": ["one", "two"], "words": [["a", "b"], ["c"]], "label": [0, 1]}),
+        tmp_path / "a.parquet",
+    )
+    assert [dict(row) for _, row in open_table(tmp_path / "a.parquet").rows][1] == {
+        "text": "two",
+        "words": ["c"],
+        "label": 1,
+    }
     joined = replace(load_task("classification"), texts=(("words",),)).read(tmp_path / "a.parquet")
     assert [(e.texts, e.gold) for e in joined.examples] == [(("a b",), "0"), (("c",), "1")]
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
@@ -141,28 +187,44 @@ def test_parquet_and_semicolons(tmp_path: Path) -> None:
         open_table(tmp_path / "b.parquet")
     (tmp_path / "b.csv").write_text('"a; b; c",1\n')  # without a header: what is quoted separates nothing
     assert open_table(tmp_path / "b.csv", header=("text", "score")).columns == ("text", "score")
-    assert [dict(row) for _, row in open_table(tmp_path / "b.csv", header=("text", "score")).rows] == [{"text": "a; b; c", "score": "1"}]
+    assert [dict(row) for _, row in open_table(tmp_path / "b.csv", header=("text", "score")).rows] == [
+        {"text": "a; b; c", "score": "1"}
+    ]
     (tmp_path / "a.csv").write_text('text;score\n"one; two, three";1,5\n')
-    assert [dict(row) for _, row in open_table(tmp_path / "a.csv").rows] == [{"text": "one; two, three", "score": "1,5"}]
+    assert [dict(row) for _, row in open_table(tmp_path / "a.csv").rows] == [
+        {"text": "one; two, three", "score": "1,5"}
+    ]
 
 
 def test_balanced_class_weights_are_those_of_torch(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     with open(data / "train.tsv", "a") as file:
         file.write("fine film\t1\n" * 20)
-    task = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "classification", class_weights="balanced")).task
+    task = job_for(
+        electra_folder, toy_task.settings(tmp_path / "out", data, "classification", class_weights="balanced")
+    ).task
     assert task.weights == pytest.approx((60 / 40, 60 / 80))
     logits, targets = torch.randn(8, 2), torch.tensor([0, 1, 1, 1, 1, 0, 1, 1])
     loss, count = task.loss(logits, targets)
-    assert float(loss / count) == pytest.approx(float(torch.nn.CrossEntropyLoss(torch.tensor(task.weights))(logits, targets)))
+    assert float(loss / count) == pytest.approx(
+        float(torch.nn.CrossEntropyLoss(torch.tensor(task.weights))(logits, targets))
+    )
 
 
 @pytest.fixture(scope="module")
 def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MNLI's layout in small: good words entail, bad ones contradict; the test files have placeholders and no answers."""
+    """MNLI's layout in small: good words entail, bad ones contradict; the test files have placeholders and no
+    answers.
+    """
     folder = tmp_path_factory.mktemp("mnli")
     answers = ("entailment", "contradiction", "neutral")
-    for name, count in (("train", 60), ("dev_matched", 12), ("dev_mismatched", 9), ("test_matched", 6), ("test_mismatched", 6)):
+    for name, count in (
+        ("train", 60),
+        ("dev_matched", 12),
+        ("dev_mismatched", 9),
+        ("test_matched", 6),
+        ("test_mismatched", 6),
+    ):
         label = {"test_matched": "\tgold_label", "test_mismatched": ""}.get(name, "\tgold_label")
         rows = [f"index\tsentence1\tsentence2{label}"]
         for i in range(count):
@@ -178,7 +240,12 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
 ) -> None:
     out = tmp_path / "mnli"
     options = "--task mnli --epochs 2 --learning-rate 5e-3 --precision fp32 --device cpu --seeds 2 --ensemble"
-    assert main(["finetune", str(modern_folder), "--data", str(mnli_folder), "--out", str(out), *options.split()]) == 0
+    assert (
+        main(
+            ["finetune", str(modern_folder), "--data", str(mnli_folder), "--out", str(out), *options.split()]
+        )
+        == 0
+    )
     output = capsys.readouterr().out
     results = json.loads((out / "all_results.json").read_text())
     assert (results["eval_samples"], results["dev_mismatched_samples"], results["test_samples"]) == (12, 9, 6)
@@ -186,10 +253,14 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     assert "test: every answer is 'hidden', which is none of the task's: taken as no answer" in output
     for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
         rows = read_tsv(out / "seeds/seed-0" / name)
-        assert list(rows[0]) == ["index", "prediction"] and [row["index"] for row in rows] == [str(i) for i in range(6)]
+        assert list(rows[0]) == ["index", "prediction"] and [row["index"] for row in rows] == [
+            str(i) for i in range(6)
+        ]
         assert {row["prediction"] for row in rows} <= {"entailment", "contradiction", "neutral"}
 
-    seeds = [[list(row.values())[2:] for row in read_tsv(out / f"seeds/seed-{seed}/dev.tsv")] for seed in (0, 1)]
+    seeds = [
+        [list(row.values())[2:] for row in read_tsv(out / f"seeds/seed-{seed}/dev.tsv")] for seed in (0, 1)
+    ]
     together = [list(row.values())[2:] for row in read_tsv(out / "ensemble/dev.tsv")]
     np.testing.assert_allclose(np.mean(np.array(seeds, float), axis=0), np.array(together, float), atol=1e-7)
     assert f"ensemble of 2 seeds  dev: accuracy {results['ensemble_eval_accuracy']:.4f}" in output
@@ -197,7 +268,10 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     rte = tmp_path / "rte.tsv"
     rte.write_text(
         "index\tsentence1\tsentence2\tlabel\n"
-        + "".join(f"{i}\tthe film\tnew {w}\t{a}\n" for i, (w, a) in enumerate([("fine", "entailment"), ("grim", "not_entailment")] * 20))
+        + "".join(
+            f"{i}\tthe film\tnew {w}\t{a}\n"
+            for i, (w, a) in enumerate([("fine", "entailment"), ("grim", "not_entailment")] * 20)
+        )
     )
     chosen = toy_task.settings(tmp_path / "rte", rte, "rte", epochs=0.5, dev=rte)
     job = job_for(out / "model", chosen)
@@ -206,7 +280,10 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     from electra.interop.huggingface import digest, weights_of
     from electra.interop.load import load
 
-    assert identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None)) and job.task.num_outputs == 2
+    assert (
+        identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None))
+        and job.task.num_outputs == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +299,9 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
         ("qqp", "id\tquestion1\tquestion2", "7\tx\ty", ("QQP.tsv", "1")),
     ],
 )
-def test_submissions_have_glues_names_and_answers(task: str, header: str, row: str, expected: tuple[str, str], tmp_path: Path) -> None:
+def test_submissions_have_glues_names_and_answers(
+    task: str, header: str, row: str, expected: tuple[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "test.tsv").write_text(f"{header}\n{row}\n")
     made = load_task(task)
     examples = made.read(tmp_path / "test.tsv", labelled=False).examples
@@ -232,9 +311,15 @@ def test_submissions_have_glues_names_and_answers(task: str, header: str, row: s
     assert set(made.files("dev", [prediction], examples)) == {"dev.tsv"}
 
 
-def test_the_best_epoch_is_kept_also_over_a_stop(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    """Settings with which the second epoch was the best (where this was written): a last epoch that is worse must not be kept."""
-    chosen = toy_task.settings(tmp_path / "whole", sst2_folder, epochs=4, dropout=0.3, keep_epoch="best", limit_train=160)
+def test_the_best_epoch_is_kept_also_over_a_stop(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    """Settings with which the second epoch was the best (where this was written): a last epoch that is worse
+    must not be kept.
+    """
+    chosen = toy_task.settings(
+        tmp_path / "whole", sst2_folder, epochs=4, dropout=0.3, keep_epoch="best", limit_train=160
+    )
     results = finetune(str(electra_folder), chosen, silent)
     assert results is not None
     epochs = json.loads((tmp_path / "whole/seeds/seed-0/results.json").read_text())["epochs"]
@@ -243,20 +328,32 @@ def test_the_best_epoch_is_kept_also_over_a_stop(electra_folder: Path, sst2_fold
     finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent, lambda: next(steps) == 23)
     finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent)
     for name in ("model.safetensors", "dev.tsv"):
-        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (tmp_path / "broken/seeds/seed-0" / name).read_bytes()
+        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (
+            tmp_path / "broken/seeds/seed-0" / name
+        ).read_bytes()
 
 
 def test_without_a_score_the_last_epoch_is_kept(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     lines = (data / "dev.tsv").read_text().splitlines(keepends=True)
-    (data / "dev.tsv").write_text("".join([lines[0], *(line for line in lines if line.rstrip().endswith("1"))]))  # CoLA's metric needs both
+    (data / "dev.tsv").write_text(
+        "".join([lines[0], *(line for line in lines if line.rstrip().endswith("1"))])
+    )  # CoLA's metric needs both
     for keep in ("best", "last"):
-        finetune(str(electra_folder), toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep), silent)
-    one, other = ((tmp_path / keep / "seeds/seed-0/model.safetensors").read_bytes() for keep in ("best", "last"))
+        finetune(
+            str(electra_folder),
+            toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep),
+            silent,
+        )
+    one, other = (
+        (tmp_path / keep / "seeds/seed-0/model.safetensors").read_bytes() for keep in ("best", "last")
+    )
     assert one == other
 
 
-def test_labels_that_are_not_learned_and_answers_that_are_missing_are_told(electra_folder: Path, tmp_path: Path) -> None:
+def test_labels_that_are_not_learned_and_answers_that_are_missing_are_told(
+    electra_folder: Path, tmp_path: Path
+) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     (data / "dev.tsv").unlink()
     rows = [f"the film {i}\t{('dull', 'fine')[i % 2]}" for i in range(40)]
@@ -272,8 +369,14 @@ def test_labels_that_are_not_learned_and_answers_that_are_missing_are_told(elect
     assert dataset.task.weights[:2] == pytest.approx([len(dataset.train) / (3 * count) for count in counts])
 
 
-def test_a_regression_says_so_in_its_configuration(electra_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
-    finetune(str(electra_folder), toy_task.settings(tmp_path / "out", regression_folder, "regression", epochs=0.1), silent)
+def test_a_regression_says_so_in_its_configuration(
+    electra_folder: Path, regression_folder: Path, tmp_path: Path
+) -> None:
+    finetune(
+        str(electra_folder),
+        toy_task.settings(tmp_path / "out", regression_folder, "regression", epochs=0.1),
+        silent,
+    )
     assert json.loads((tmp_path / "out/model/config.json").read_text())["problem_type"] == "regression"
     with open(regression_folder / "dev.csv", newline="") as file:
         pairs = [(row["sentence1"], row["sentence2"]) for row in csv.DictReader(file)]
@@ -282,7 +385,9 @@ def test_a_regression_says_so_in_its_configuration(electra_folder: Path, regress
     assert [float(row["score"]) for row in rows[:5]] == pytest.approx(theirs, abs=1e-4)
 
 
-def test_default_learning_rates_follow_the_width(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_default_learning_rates_follow_the_width(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     from electra.finetune.settings import default_learning_rate
 
     assert [default_learning_rate(width) for width in (128, 256, 768, 1024)] == [1e-3, 3e-4, 1e-4, 5e-5]

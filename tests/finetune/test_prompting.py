@@ -55,7 +55,14 @@ def examples_in(folder: Path, split: str = "dev") -> tuple[Example, ...]:
 
 
 def chosen(folder: Path, out: Path, **changes: object) -> PromptSettings:
-    options: dict[str, object] = {"task": "sst2", "data": folder, "out": out, "template": TEMPLATE, "words": WORDS, "device": "cpu"}
+    options: dict[str, object] = {
+        "task": "sst2",
+        "data": folder,
+        "out": out,
+        "template": TEMPLATE,
+        "words": WORDS,
+        "device": "cpu",
+    }
     return PromptSettings(**(options | changes))  # type: ignore[arg-type]
 
 
@@ -76,13 +83,20 @@ def test_a_discriminator_that_knows_which_words_go_together_is_always_right(
     words: tuple[str, str], sst2_folder: Path, tmp_path: Path
 ) -> None:
     tokenizer, examples = toy_task.tokenizer(tmp_path), examples_in(sst2_folder)
-    windows, cut = candidates(examples, sst2(), Prompt(TEMPLATE, dict(zip(sst2().labels, words, strict=True))), tokenizer, 40)
-    groups = [[index for word in group if (index := tokenizer.token_to_id(word)) is not None] for group in (toy_task.GOOD, toy_task.BAD)]
+    windows, cut = candidates(
+        examples, sst2(), Prompt(TEMPLATE, dict(zip(sst2().labels, words, strict=True))), tokenizer, 40
+    )
+    groups = [
+        [index for word in group if (index := tokenizer.token_to_id(word)) is not None]
+        for group in (toy_task.GOOD, toy_task.BAD)
+    ]
     gold = np.array([sst2().gold_class(example) for example in examples])
     scores = judge_candidates(Consistent(*groups), windows, 2, tokenizer.specials.pad, CPU)
     assert cut == 0 and expected_accuracy(scores, gold) == 1.0 and ties(scores) == 0.0
     contrary = judge_candidates(Consistent(groups[0][:0], groups[1]), windows, 2, tokenizer.specials.pad, CPU)
-    assert expected_accuracy(contrary, gold) == 0.5 and ties(contrary) == 1.0  # it never objects: all candidates tie
+    assert (
+        expected_accuracy(contrary, gold) == 0.5 and ties(contrary) == 1.0
+    )  # it never objects: all candidates tie
 
 
 def test_several_pieces_count_by_the_mean_of_their_logits(electra_folder: Path, sst2_folder: Path) -> None:
@@ -100,11 +114,16 @@ def test_several_pieces_count_by_the_mean_of_their_logits(electra_folder: Path, 
 
 def test_targets_stand_at_the_candidates_only(sst2_folder: Path, tmp_path: Path) -> None:
     tokenizer, examples = toy_task.tokenizer(tmp_path), examples_in(sst2_folder)[:4]
-    windows, _ = candidates(examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), tokenizer, 40)
+    windows, _ = candidates(
+        examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), tokenizer, 40
+    )
     assert windows.targets is not None and list(windows.example) == [0, 0, 1, 1, 2, 2, 3, 3]
     for number, (ids, target) in enumerate(zip(windows.input_ids, windows.targets, strict=True)):
         (place,) = np.flatnonzero(target != NO_TARGET)
-        assert tokenizer.id_to_token(ids[place]) == ("dull", "bright")[number % 2] and tokenizer.id_to_token(ids[place + 1]) == "."
+        assert (
+            tokenizer.id_to_token(ids[place]) == ("dull", "bright")[number % 2]
+            and tokenizer.id_to_token(ids[place + 1]) == "."
+        )
         gold = sst2().gold_class(examples[number // 2])
         assert target[place] == (ORIGINAL if gold == number % 2 else REPLACED)
     batch = collate(windows, np.arange(8), tokenizer.specials.pad)
@@ -114,12 +133,16 @@ def test_targets_stand_at_the_candidates_only(sst2_folder: Path, tmp_path: Path)
 def test_sentences_of_the_published_prompts() -> None:
     assert PROMPTS["sst-2"].fill(("a fine film .",), "great").sentence == "a fine film . It was great."
     filled = PROMPTS["mnli"].fill(("He left.", "He is gone."), "Maybe")
-    assert filled.sentence == "He left? Maybe, He is gone." and filled.sentence[slice(*filled.label)] == "Maybe"
+    assert (
+        filled.sentence == "He left? Maybe, He is gone." and filled.sentence[slice(*filled.label)] == "Maybe"
+    )
     assert [filled.sentence[slice(*span)] for span in filled.texts] == ["He left", "He is gone."]
     assert PROMPTS["mnli"].fill(("", ""), "Yes").sentence == "? Yes, "
     for name, known in PROMPTS.items():
         task = load_task(name)
-        assert choose_prompt(name, task.label_names, len(task.texts[0]), None, ()) == known and list(known.words) == list(task.label_names)
+        assert choose_prompt(name, task.label_names, len(task.texts[0]), None, ()) == known and list(
+            known.words
+        ) == list(task.label_names)
 
 
 def test_what_is_too_long_is_cut_off_the_longer_text(tmp_path: Path) -> None:
@@ -127,10 +150,25 @@ def test_what_is_too_long_is_cut_off_the_longer_text(tmp_path: Path) -> None:
     filled = Prompt("{text}. {label}, {text2}", {}).fill(("red old red old red", "slow town"), "fine")
     ids, places, whole = encode(tokenizer, filled, 10)
     kept = [tokenizer.id_to_token(i) for i in ids]
-    assert kept == ["[CLS]", "red", "old", "red", ".", "fine", "[UNK]", "slow", "town", "[SEP]"] and list(places) == [5] and not whole
+    assert (
+        kept == ["[CLS]", "red", "old", "red", ".", "fine", "[UNK]", "slow", "town", "[SEP]"]
+        and list(places) == [5]
+        and not whole
+    )
     filled = Prompt("{text}. {label}, {text2}", {}).fill(("red old", "slow town new music my"), "fine")
     kept = [tokenizer.id_to_token(i) for i in encode(tokenizer, filled, 10)[0]]
-    assert kept == ["[CLS]", "red", "old", ".", "fine", "[UNK]", "slow", "town", "new", "[SEP]"]  # from the end of the second one
+    assert kept == [
+        "[CLS]",
+        "red",
+        "old",
+        ".",
+        "fine",
+        "[UNK]",
+        "slow",
+        "town",
+        "new",
+        "[SEP]",
+    ]  # from the end of the second one
     with pytest.raises(ElectraError, match="the template alone has more than 4 tokens"):
         encode(tokenizer, filled, 4)
 
@@ -139,7 +177,10 @@ def test_shots_are_so_many_of_each_label_and_others_for_each_seed(sst2_folder: P
     train = examples_in(sst2_folder, "train")
     draws = [draw_shots(train, sst2(), 8, seed) for seed in (0, 1, 0)]
     for draw in draws:
-        assert sorted(str(example.gold) for example in draw) == ["0"] * 8 + ["1"] * 8 and len({example.id for example in draw}) == 16
+        assert (
+            sorted(str(example.gold) for example in draw) == ["0"] * 8 + ["1"] * 8
+            and len({example.id for example in draw}) == 16
+        )
     assert draws[0] == draws[2] != draws[1]
 
 
@@ -148,7 +189,9 @@ def test_few_shots_teach_the_discriminators_own_head(
     architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
 ) -> None:
     model, lines = request.getfixturevalue(f"{architecture}_folder"), list[str]()
-    settings = chosen(sst2_folder, tmp_path / "out", shots=32, seeds=2, steps=100, learning_rate=3e-3, dropout=0.0)
+    settings = chosen(
+        sst2_folder, tmp_path / "out", shots=32, seeds=2, steps=100, learning_rate=3e-3, dropout=0.0
+    )
     results = prompt(str(model), settings, lines.append)
     assert results == json.loads((tmp_path / "out" / "prompt.json").read_text())
     by_seed = results["few_shot_accuracy_by_seed"]
@@ -158,9 +201,13 @@ def test_few_shots_teach_the_discriminators_own_head(
     assert results["few_shot_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
     rows = [line.split("\t") for line in (tmp_path / "out" / "dev-seed-0.tsv").read_text().splitlines()]
     gold = [("negative", "positive")[int(str(example.gold))] for example in examples_in(sst2_folder)]
-    assert np.mean([row[1] == label for row, label in zip(rows[1:], gold, strict=True)]) == pytest.approx(by_seed[0])
+    assert np.mean([row[1] == label for row, label in zip(rows[1:], gold, strict=True)]) == pytest.approx(
+        by_seed[0]
+    )
     second = (tmp_path / "out" / "dev-seed-1.tsv").read_text()
-    again = prompt(str(model), replace(settings, seed=1, seeds=1), silent)  # the folder of an earlier prompting is replaced
+    again = prompt(
+        str(model), replace(settings, seed=1, seeds=1), silent
+    )  # the folder of an earlier prompting is replaced
     assert again["few_shot_accuracy_sd"] is None and not (tmp_path / "out" / "dev-seed-0.tsv").exists()
     assert (tmp_path / "out" / "dev-seed-1.tsv").read_text() == second  # a draw is a function of its seed
     assert any("seed 1: accuracy" in line for line in lines)
@@ -169,36 +216,57 @@ def test_few_shots_teach_the_discriminators_own_head(
 def test_each_step_has_its_own_dropout_and_its_gradient_is_clipped(
     electra_folder: Path, sst2_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, settings = load(electra_folder), chosen(sst2_folder, Path("unused"), shots=4, steps=6, batch_size=4)
+    loaded, settings = (
+        load(electra_folder),
+        chosen(sst2_folder, Path("unused"), shots=4, steps=6, batch_size=4),
+    )
     shots = draw_shots(examples_in(sst2_folder, "train"), sst2(), 4, 0)
-    windows, _ = candidates(shots, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24)
+    windows, _ = candidates(
+        shots, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24
+    )
     keys, norms, batches = list[int](), list[float](), list[tuple[int, ...]]()
     monkeypatch.setattr(torch, "manual_seed", keys.append)
     monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda parameters, norm: norms.append(norm))
-    monkeypatch.setattr(prompting, "collate", lambda w, index, *rest: (batches.append(tuple(index)), collate(w, index, *rest))[1])
+    monkeypatch.setattr(
+        prompting,
+        "collate",
+        lambda w, index, *rest: (batches.append(tuple(index)), collate(w, index, *rest))[1],
+    )
     for seed in (0, 1):
         prompting.train(Judge(loaded, 0.1), windows, 2, settings, 1e-3, seed, loaded.tokenizer.specials.pad)
     assert len(set(keys)) == 12 and norms == [1.0] * 12
-    assert batches[:6] != batches[6:] and all(index[::2] == tuple(i - 1 for i in index[1::2]) for index in batches)
-    assert sorted(i for index in batches[:2] for i in index) == list(range(16))  # an epoch shows every shot once
+    assert batches[:6] != batches[6:] and all(
+        index[::2] == tuple(i - 1 for i in index[1::2]) for index in batches
+    )
+    assert sorted(i for index in batches[:2] for i in index) == list(
+        range(16)
+    )  # an epoch shows every shot once
     assert torch.equal(Judge(loaded, 0.1).head.prediction.weight, loaded.head.prediction.weight)  # type: ignore[union-attr]
 
 
-def test_a_model_that_cannot_tell_scores_chance_and_says_that_all_tie(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_tell_scores_chance_and_says_that_all_tie(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     loaded = load(electra_folder)
     judge = Judge(loaded, 0.0)
     for parameter in judge.head.parameters():  # type: ignore[union-attr]
         nn.init.zeros_(parameter)
     examples = examples_in(sst2_folder)[:31]
-    windows, _ = candidates(examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24)
+    windows, _ = candidates(
+        examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24
+    )
     scores = judge_candidates(judge, windows, 2, loaded.tokenizer.specials.pad, CPU)
     gold = np.array([sst2().gold_class(example) for example in examples])
     assert expected_accuracy(scores, gold) == 0.5 and ties(scores) == 1.0
     three = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 0.0]])
-    assert expected_accuracy(three, np.array([1, 0, 0])) == pytest.approx((1 / 2 + 1 / 3 + 0) / 3) and ties(three) == pytest.approx(2 / 3)
+    assert expected_accuracy(three, np.array([1, 0, 0])) == pytest.approx((1 / 2 + 1 / 3 + 0) / 3) and ties(
+        three
+    ) == pytest.approx(2 / 3)
 
 
-def test_calibration_takes_off_what_a_candidate_scores_without_a_text(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_calibration_takes_off_what_a_candidate_scores_without_a_text(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     results = prompt(str(electra_folder), chosen(sst2_folder, tmp_path / "out"), silent)
     rows = [line.split("\t") for line in (tmp_path / "out" / "dev.tsv").read_text().splitlines()[1:]]
     scores = np.array([[float(cell) for cell in row[2:]] for row in rows])
@@ -206,10 +274,14 @@ def test_calibration_takes_off_what_a_candidate_scores_without_a_text(electra_fo
     empty = []
     for word in ("dull", "bright"):
         ids = loaded.tokenizer.encode(f" was {word}.").ids
-        empty.append(-loaded.logits(torch.tensor([ids]))[0, ids.index(loaded.tokenizer.token_to_id(word))].item())
+        empty.append(
+            -loaded.logits(torch.tensor([ids]))[0, ids.index(loaded.tokenizer.token_to_id(word))].item()
+        )
     gold = np.array([sst2().gold_class(example) for example in examples_in(sst2_folder)])
     assert results["zero_shot_accuracy"] == pytest.approx((scores.argmax(1) == gold).mean())
-    assert results["zero_shot_accuracy_calibrated"] == pytest.approx(((scores - empty).argmax(1) == gold).mean())
+    assert results["zero_shot_accuracy_calibrated"] == pytest.approx(
+        ((scores - empty).argmax(1) == gold).mean()
+    )
     assert "few_shot_accuracy" not in results and results["chance"] == 0.5 and results["majority"] == 0.5
 
 
@@ -245,7 +317,9 @@ def wnli(tmp_path: Path) -> Path:
     return tmp_path / "wnli"
 
 
-def test_a_folder_of_other_things_is_not_replaced(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_folder_of_other_things_is_not_replaced(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ElectraError, match="holds no prompting"):
         prompt(str(electra_folder), chosen(sst2_folder, tmp_path), silent)
@@ -257,17 +331,56 @@ def test_a_folder_of_other_things_is_not_replaced(electra_folder: Path, sst2_fol
     assert (tmp_path / "mine.txt").read_text() == (out / "mine.txt").read_text() == "mine"
 
 
-def test_from_the_command_line(electra_folder: Path, sst2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["prompt", str(electra_folder), "--task", "sst2", "--data", str(sst2_folder / "dev.tsv"), "--out", str(tmp_path / "out")]
-    assert main([*arguments, "--template", TEMPLATE, "--words", WORDS[0], "--words", WORDS[1], "--limit", "20", "--device", "cpu"]) == 0
+def test_from_the_command_line(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "prompt",
+        str(electra_folder),
+        "--task",
+        "sst2",
+        "--data",
+        str(sst2_folder / "dev.tsv"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert (
+        main(
+            [
+                *arguments,
+                "--template",
+                TEMPLATE,
+                "--words",
+                WORDS[0],
+                "--words",
+                WORDS[1],
+                "--limit",
+                "20",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 0
+    )
     told = capsys.readouterr().out
     assert "sst-2, 20 examples: accuracy" in told and "chance 0.5000" in told
-    assert json.loads((tmp_path / "out" / "prompt.json").read_text())["words"] == {"negative": "dull", "positive": "bright"}
+    assert json.loads((tmp_path / "out" / "prompt.json").read_text())["words"] == {
+        "negative": "dull",
+        "positive": "bright",
+    }
     judged = [line.split("\t")[0] for line in (tmp_path / "out" / "dev.tsv").read_text().splitlines()[1:]]
-    assert judged == [example.id for example in limit_by_hash(examples_in(sst2_folder), 20)] != [str(i) for i in range(20)]
+    assert (
+        judged
+        == [example.id for example in limit_by_hash(examples_in(sst2_folder), 20)]
+        != [str(i) for i in range(20)]
+    )
     assert main([*arguments, "--shots", "-1"]) == 2
 
 
-def test_few_shots_learn_at_a_fifth_of_the_rate_of_fine_tuning(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    results = prompt(str(electra_folder), chosen(sst2_folder, tmp_path / "out", shots=2, seeds=1, steps=1, limit=4), silent)
+def test_few_shots_learn_at_a_fifth_of_the_rate_of_fine_tuning(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    results = prompt(
+        str(electra_folder), chosen(sst2_folder, tmp_path / "out", shots=2, seeds=1, steps=1, limit=4), silent
+    )
     assert results["learning_rate"] == pytest.approx(default_learning_rate(32) / 5)

@@ -1,4 +1,6 @@
-"""The fine-tuning settings of the paper and of its published code, task by task: what a default silently changed would spoil."""
+"""The fine-tuning settings of the paper and of its published code, task by task: what a default silently
+changed would spoil.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,28 @@ from electra.finetune.tasks import load_task, task_names
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:
-    assert {name for name in task_names() if getattr(load_task(name), "both_orders", False)} == {"mrpc", "stsb"}
+    assert {name for name in task_names() if getattr(load_task(name), "both_orders", False)} == {
+        "mrpc",
+        "stsb",
+    }
 
 
 def test_epochs_of_the_paper() -> None:
-    published = {"rte": 10, "stsb": 10, "squad": 2, "squad2": 2} | dict.fromkeys(("cola", "sst2", "mrpc", "qqp", "mnli", "qnli"), 3)
+    published = {"rte": 10, "stsb": 10, "squad": 2, "squad2": 2} | dict.fromkeys(
+        ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli"), 3
+    )
     assert {name: load_task(name).epochs for name in published} == published
 
 
 def test_rates_decays_and_warmup_of_the_paper() -> None:
     settings = Settings(task="cola", data=Path(), out=Path())
-    assert (settings.batch_size, settings.warmup, settings.weight_decay, settings.dropout, settings.clip) == (32, 0.1, 0.0, 0.1, 1.0)
+    assert (settings.batch_size, settings.warmup, settings.weight_decay, settings.dropout, settings.clip) == (
+        32,
+        0.1,
+        0.0,
+        0.1,
+        1.0,
+    )
     assert [(default_learning_rate(width), default_layer_decay(width)) for width in (256, 768, 1024)] == [
         (3e-4, 0.8),
         (1e-4, 0.8),
@@ -40,4 +53,10 @@ def test_thresholds_and_lengths_of_questions() -> None:
     plain, joint = (load_task("squad2").configured({"head": head}) for head in ("transformers", "joint"))
     assert isinstance(plain, QuestionAnswering) and isinstance(joint, QuestionAnswering)
     assert (plain.threshold, joint.threshold) == (0.0, -2.75)
-    assert (joint.max_length, joint.stride, joint.max_question, joint.max_answer, joint.n_best) == (512, 128, 64, 30, 20)
+    assert (joint.max_length, joint.stride, joint.max_question, joint.max_answer, joint.n_best) == (
+        512,
+        128,
+        64,
+        30,
+        20,
+    )

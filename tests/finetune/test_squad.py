@@ -1,4 +1,6 @@
-"""Question answering end to end: files, windows, exact characters, both readers, and transformers' losses and predictions."""
+"""Question answering end to end: files, windows, exact characters, both readers, and transformers' losses and
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,17 @@ from electra.finetune.context_windows import Arrangement, Context, best_window, 
 from electra.finetune.dataset import choose_task, read_dataset
 from electra.finetune.features import NO_TARGET, Batch, Tokens, collate, epoch_order
 from electra.finetune.predict import predict
-from electra.finetune.question_answering import BEAM, END, IMPOSSIBLE, START, Prediction, QuestionAnswering, Span, beam_spans, plain_spans
+from electra.finetune.question_answering import (
+    BEAM,
+    END,
+    IMPOSSIBLE,
+    START,
+    Prediction,
+    QuestionAnswering,
+    Span,
+    beam_spans,
+    plain_spans,
+)
 from electra.finetune.readers import JointReader
 from electra.finetune.runner import finetune, prepare, resolve
 from electra.finetune.settings import Settings
@@ -69,9 +81,18 @@ def task_named(name: str) -> QuestionAnswering:
 
 def test_squads_json_and_jsonl_are_read_alike(tmp_path: Path) -> None:
     context = "Émile went to 東京 in 1887."
-    good = {"id": "7", "question": "Where?", "answers": [{"text": "東京", "answer_start": 14}, {"text": "in 1887", "answer_start": 17}]}
+    good = {
+        "id": "7",
+        "question": "Where?",
+        "answers": [{"text": "東京", "answer_start": 14}, {"text": "in 1887", "answer_start": 17}],
+    }
     (tmp_path / "train.json.gz").write_bytes(gzip.compress(squad(good, context=context).encode()))
-    hub = {"id": "7", "question": "Where?", "context": context, "answers": {"text": ["東京", "in 1887"], "answer_start": [14, 17]}}
+    hub = {
+        "id": "7",
+        "question": "Where?",
+        "context": context,
+        "answers": {"text": ["東京", "in 1887"], "answer_start": [14, 17]},
+    }
     (tmp_path / "train.jsonl").write_text(json.dumps(hub) + "\n")
     looked_up = {"q": "Where?", "c": context, "a": ["東京", "in 1887"], "id": 7}
     (tmp_path / "own.jsonl").write_text(json.dumps(looked_up) + "\n")
@@ -79,7 +100,11 @@ def test_squads_json_and_jsonl_are_read_alike(tmp_path: Path) -> None:
     first = task.read(tmp_path / "train.json.gz").examples[0]
     second = task.read(tmp_path / "train.jsonl").examples[0]
     third = replace(task, texts=(("q", "c"),), label=("a",)).read(tmp_path / "own.jsonl").examples[0]
-    assert first.texts == ("Where?", context) and first.where.endswith("question 7") and second.where.endswith("train.jsonl:1")
+    assert (
+        first.texts == ("Where?", context)
+        and first.where.endswith("question 7")
+        and second.where.endswith("train.jsonl:1")
+    )
     assert first.id == second.id == third.id == "7" and first.gold == second.gold == third.gold
     assert [context[a.start : a.start + len(a.text)] for a in first.gold] == ["東京", "in 1887"]
 
@@ -89,19 +114,31 @@ def test_an_answer_out_of_place_is_moved_or_counted(electra_folder: Path, tmp_pa
     data.mkdir()
     context = "red film red town"
     questions: list[dict[str, Any]] = [
-        {"id": "a", "question": "my", "answers": [{"text": "red", "answer_start": 10}]},  # one off: the second place is nearer
+        {
+            "id": "a",
+            "question": "my",
+            "answers": [{"text": "red", "answer_start": 10}],
+        },  # one off: the second place is nearer
         {"id": "b", "question": "my", "answers": [{"text": "night", "answer_start": 2}]},  # nowhere
         {"id": "c", "question": "my", "answers": [{"text": "town", "answer_start": 13}]},
     ]
     for split in ("train", "dev"):
         (data / f"{split}.json").write_text(squad(*questions, context=context))
-    assert [example.gold[0].start for example in task_named("squad").read(data / "train.json").examples] == [9, None, 13]
+    assert [example.gold[0].start for example in task_named("squad").read(data / "train.json").examples] == [
+        9,
+        None,
+        13,
+    ]
     job, notes = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "squad"))
     assert any("train: 1 questions whose answer stands nowhere" in note for note in notes)
     assert any("train: 1 answers that stand elsewhere" in note for note in notes)
     assert list(job.train.example) == [0, 2] and list(job.dev.example) == [0, 1, 2]
-    assert job.dev.targets is not None and not job.dev.targets[1].any()  # no loss, but a prediction and a score
-    results = finetune(str(electra_folder), toy_task.settings(tmp_path / "out", data, "squad", epochs=1), silent)
+    assert (
+        job.dev.targets is not None and not job.dev.targets[1].any()
+    )  # no loss, but a prediction and a score
+    results = finetune(
+        str(electra_folder), toy_task.settings(tmp_path / "out", data, "squad", epochs=1), silent
+    )
     assert results is not None and results["eval_samples"] == 3 and results["eval_loss"] is not None
 
 
@@ -113,16 +150,36 @@ BAD: list[tuple[str, str, str, str]] = [
         squad({**one, "answers": [{"text": "town", "answer_start": 400}]}, context="red town"),
         "answer_start 400 .*outside",
     ),
-    ("squad", ".json", squad({**one, "answers": [{"text": "town", "answer_start": -1}]}, context="red town"), "answer_start -1"),
-    ("squad", ".json", squad({**one, "answers": [{"text": "town", "answer_start": 6}]}, context="red town"), "answer_start 6 .*has 8"),
+    (
+        "squad",
+        ".json",
+        squad({**one, "answers": [{"text": "town", "answer_start": -1}]}, context="red town"),
+        "answer_start -1",
+    ),
+    (
+        "squad",
+        ".json",
+        squad({**one, "answers": [{"text": "town", "answer_start": 6}]}, context="red town"),
+        "answer_start 6 .*has 8",
+    ),
     (
         "squad",
         ".json",
         squad({**one, "answers": [{"text": "night", "answer_start": 0}]}, context="red town"),
         "no answer stands in its context",
     ),
-    ("squad", ".json", squad({**one, "answers": []}, context="red town"), "question a: a question without an answer. Use --task squad2"),
-    ("squad2", ".json", squad({**one, "is_impossible": True}, context="red town"), "has answers, and is_impossible"),
+    (
+        "squad",
+        ".json",
+        squad({**one, "answers": []}, context="red town"),
+        "question a: a question without an answer. Use --task squad2",
+    ),
+    (
+        "squad2",
+        ".json",
+        squad({**one, "is_impossible": True}, context="red town"),
+        "has answers, and is_impossible",
+    ),
     ("squad", ".json", squad(one, one, context="red town"), "the id 'a' is also that of"),
     ("squad", ".json", squad({"id": "a", "question": 3}, context="x"), "'question' holds 3, not a text"),
     ("squad", ".json", squad({"id": "a", "question": "x"}, context="x"), "no 'answers'"),
@@ -133,12 +190,19 @@ BAD: list[tuple[str, str, str, str]] = [
     ("qa", ".jsonl", '{"question": "x"}\n', r"train.jsonl:1: no 'context'"),
     ("qa", ".jsonl", '{"question": "x", "context": "y", "answers": [7]}\n', "7 is not an answer"),
     ("qa", ".jsonl", "", "no questions in the file"),
-    ("squad2", ".json", squad({**one, "answers": [], "is_impossible": True}, context="red"), "no question has an answer"),
+    (
+        "squad2",
+        ".json",
+        squad({**one, "answers": [], "is_impossible": True}, context="red"),
+        "no question has an answer",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("task", "ending", "content", "says"), BAD, ids=[row[3][:30] for row in BAD])
-def test_bad_files_are_told_in_one_line(task: str, ending: str, content: str, says: str, tmp_path: Path) -> None:
+def test_bad_files_are_told_in_one_line(
+    task: str, ending: str, content: str, says: str, tmp_path: Path
+) -> None:
     for split in ("train", "dev"):
         (tmp_path / f"{split}{ending}").write_text(content)
     chosen = toy_task.settings(tmp_path / "out", tmp_path, task)
@@ -161,17 +225,25 @@ def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_pa
 
 @given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 30), st.integers(0, 5))
 @settings(max_examples=100, deadline=None, database=None, derandomize=True)
-def test_windows_hold_every_token_and_each_is_judged_once(length: int, room: int, stride: int, asked: int) -> None:
+def test_windows_hold_every_token_and_each_is_judged_once(
+    length: int, room: int, stride: int, asked: int
+) -> None:
     arrangement = Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
     context = Context(
-        np.arange(100, 100 + length), np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2), np.zeros(length, bool)
+        np.arange(100, 100 + length),
+        np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2),
+        np.zeros(length, bool),
     )
     windows = cut(np.full(asked, 7), context, arrangement, asked + 3 + room, stride)
     judged = [int(offset) for window in windows for offset in window.offsets[window.judged][:, 0]]
     assert sorted(judged) == list(range(length))
     for window in windows:
         assert len(window.ids) == len(window.types) <= asked + 3 + room
-        assert list(window.ids[: asked + 2]) == [1, *[7] * asked, 2] and window.ids[-1] == 2 and window.first == asked + 2
+        assert (
+            list(window.ids[: asked + 2]) == [1, *[7] * asked, 2]
+            and window.ids[-1] == 2
+            and window.first == asked + 2
+        )
         assert list(window.ids[window.first : -1]) == [100 + start for start, _ in window.offsets]
         assert list(window.types) == [0] * (asked + 2) + [1] * (len(window.offsets) + 1)
     assert all(b.start - a.start == min(stride, room) for a, b in pairwise(windows))
@@ -185,7 +257,9 @@ def test_a_token_is_judged_where_its_poorer_side_has_most_context() -> None:
 def test_a_pair_is_arranged_as_the_tokenizer_arranges_it(tmp_path: Path) -> None:
     tokenizer = toy_task.tokenizer(tmp_path)
     whole = tokenizer.encode("my town", "red film and music")
-    ids, types = Arrangement.of(tokenizer).join(*(np.array(part) for part in tokenizer.encode_corpus(["my town", "red film and music"])))
+    ids, types = Arrangement.of(tokenizer).join(
+        *(np.array(part) for part in tokenizer.encode_corpus(["my town", "red film and music"]))
+    )
     assert (ids.tolist(), types.tolist()) == (whole.ids, whole.segments)
 
 
@@ -269,7 +343,9 @@ def test_an_answer_takes_in_no_neighbour_and_the_whole_of_a_word() -> None:
     assert {span: context.tokens_of(*span) for span in spans} == spans
 
 
-def test_targets_point_at_the_answer_at_cls_or_nowhere(squad2_folder: Path, electra_folder: Path, tmp_path: Path) -> None:
+def test_targets_point_at_the_answer_at_cls_or_nowhere(
+    squad2_folder: Path, electra_folder: Path, tmp_path: Path
+) -> None:
     chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", max_length=9, stride=2)
     job, notes = job_for(electra_folder, chosen)
     assert len(job.dev) > 60 and any(f"dev: 60 questions in {len(job.dev)} windows" in note for note in notes)
@@ -282,8 +358,13 @@ def test_targets_point_at_the_answer_at_cls_or_nowhere(squad2_folder: Path, elec
         elif bits[0]:
             assert bits[0] == START | END and not bits[1:].any()  # the answer is not wholly in this window
         else:
-            first, last = np.flatnonzero(bits & START).item() - window.first, np.flatnonzero(bits & END).item() - window.first
-            assert example.texts[1][window.offsets[first, 0] : window.offsets[last, 1]] == example.gold[0].text
+            first, last = (
+                np.flatnonzero(bits & START).item() - window.first,
+                np.flatnonzero(bits & END).item() - window.first,
+            )
+            assert (
+                example.texts[1][window.offsets[first, 0] : window.offsets[last, 1]] == example.gold[0].text
+            )
         seen.add(bits[0])
     assert seen == {0, START | END, START | END | IMPOSSIBLE}
 
@@ -301,7 +382,12 @@ def test_the_best_spans_are_those_of_looking_at_all() -> None:
     window = replace(window, judged=draw.random(12) < 0.8)
     logits = draw.normal(size=(len(window.ids), 2))
     inner = logits[window.first : window.first + 12]
-    every = [(inner[i, 0] + inner[j, 1], i, j) for i in range(12) for j in range(i, min(12, i + 4)) if window.judged[i]]
+    every = [
+        (inner[i, 0] + inner[j, 1], i, j)
+        for i in range(12)
+        for j in range(i, min(12, i + 4))
+        if window.judged[i]
+    ]
     found = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
     assert found == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
 
@@ -309,7 +395,13 @@ def test_the_best_spans_are_those_of_looking_at_all() -> None:
 def test_white_space_is_no_answer() -> None:
     """Byte-level tokenizers make tokens of double spaces: the stripped answer would be the empty one."""
     context = Context(np.arange(3), np.array([[0, 2], [2, 4], [4, 7]]), np.array([False, True, False]))
-    window = cut(np.array([5]), context, Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)), 40, 9)[0]
+    window = cut(
+        np.array([5]),
+        context,
+        Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)),
+        40,
+        9,
+    )[0]
     assert {start for start, *_ in plain_spans(window, np.zeros((len(window.ids), 2)), 4, 9)} == {0, 2}
 
 
@@ -320,7 +412,10 @@ def test_of_the_beam_only_judged_beginnings_and_ends_within_reach_are_answers() 
     window = replace(window, judged=np.array([True, True, False, True, True, True]))
     places, ends = np.zeros(BEAM), np.zeros((BEAM, BEAM))  # [CLS], which is no part of the context
     logits, end_logits = np.full(BEAM, -9.0), np.full((BEAM, BEAM), -9.0)
-    logits[:3], places[:3] = (-1.0, -2.0, -3.0), window.first + np.array([1, 2, 4])  # the second is judged elsewhere
+    logits[:3], places[:3] = (
+        (-1.0, -2.0, -3.0),
+        window.first + np.array([1, 2, 4]),
+    )  # the second is judged elsewhere
     end_logits[:3, :4] = (-0.5, -1.0, -1.5, -2.0)
     ends[0, :4] = window.first + np.array([2, 1, 4, 0])  # two tokens, one, four, one before the beginning
     ends[1, :4] = window.first + np.array([2, 3, 4, 5])
@@ -352,11 +447,15 @@ def test_the_lowest_belief_in_no_answer_of_all_windows_counts() -> None:
 def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     architecture: str, request: pytest.FixtureRequest, squad_folder: Path, tmp_path: Path
 ) -> None:
-    """Same weights, same order, no dropout. Their loss runs over padding too, so it is given a mask that ours has by itself."""
+    """Same weights, same order, no dropout. Their loss runs over padding too, so it is given a mask that ours
+    has by itself.
+    """
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
     model = request.getfixturevalue(f"{architecture}_folder")
-    chosen = toy_task.settings(tmp_path / "out", squad_folder, "squad", dropout=0.0, warmup=0.1, epochs=20 / 15)
+    chosen = toy_task.settings(
+        tmp_path / "out", squad_folder, "squad", dropout=0.0, warmup=0.1, epochs=20 / 15
+    )
     job, _ = job_for(model, chosen)
     start, loaded = build_model(job, seed=5), load(model, "encoder")
     write_start(tmp_path / "start", start, job, loaded.tokenizer)
@@ -367,20 +466,40 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").train()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
     document = json.loads((squad_folder / "train-v1.json").read_text())
-    data = [(q["question"], p["context"], q["answers"][0]) for p in document["data"][0]["paragraphs"] for q in p["qas"]]
+    data = [
+        (q["question"], p["context"], q["answers"][0])
+        for p in document["data"][0]["paragraphs"]
+        for q in p["qas"]
+    ]
     order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         rows = [data[i] for i in batch]
-        inputs = tokenizer([row[0] for row in rows], [row[1] for row in rows], padding=True, return_tensors="pt")
+        inputs = tokenizer(
+            [row[0] for row in rows], [row[1] for row in rows], padding=True, return_tensors="pt"
+        )
         starts = [inputs.char_to_token(i, row[2]["answer_start"], 1) for i, row in enumerate(rows)]
-        ends = [inputs.char_to_token(i, row[2]["answer_start"] + len(row[2]["text"]) - 1, 1) for i, row in enumerate(rows)]
+        ends = [
+            inputs.char_to_token(i, row[2]["answer_start"] + len(row[2]["text"]) - 1, 1)
+            for i, row in enumerate(rows)
+        ]
         outputs = theirs(**inputs)
         padding = inputs["attention_mask"] == 0
-        both = [outputs.start_logits.masked_fill(padding, -1e9), outputs.end_logits.masked_fill(padding, -1e9)]
-        loss = sum(torch.nn.functional.cross_entropy(*pair) for pair in zip(both, map(torch.tensor, (starts, ends)), strict=True)) / 2
+        both = [
+            outputs.start_logits.masked_fill(padding, -1e9),
+            outputs.end_logits.masked_fill(padding, -1e9),
+        ]
+        loss = (
+            sum(
+                torch.nn.functional.cross_entropy(*pair)
+                for pair in zip(both, map(torch.tensor, (starts, ends)), strict=True)
+            )
+            / 2
+        )
         if not padding.any():
-            plain = theirs(**inputs, start_positions=torch.tensor(starts), end_positions=torch.tensor(ends)).loss
+            plain = theirs(
+                **inputs, start_positions=torch.tensor(starts), end_positions=torch.tensor(ends)
+            ).loss
             torch.testing.assert_close(loss, plain)
         return loss  # type: ignore[return-value]
 
@@ -388,7 +507,9 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     assert np.ptp(ours) > 0.1
 
 
-def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
+def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
+    electra_folder: Path, squad_folder: Path, tmp_path: Path
+) -> None:
     from transformers import AutoModelForQuestionAnswering
 
     job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad"))
@@ -401,7 +522,12 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(electr
     loss, count = job.task.loss(model(batch), batch.targets)
     starts, ends = ((batch.targets & bit).argmax(1) for bit in (START, END))
     with torch.no_grad():
-        expected = theirs(input_ids=batch.input_ids, token_type_ids=batch.token_type_ids, start_positions=starts, end_positions=ends).loss
+        expected = theirs(
+            input_ids=batch.input_ids,
+            token_type_ids=batch.token_type_ids,
+            start_positions=starts,
+            end_positions=ends,
+        ).loss
     assert count == len(batch.index) > 3
     torch.testing.assert_close(loss.detach() / count, expected)
 
@@ -412,13 +538,20 @@ def test_it_learns_and_transformers_gives_the_same_answers(
 ) -> None:
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-    model, data, out = request.getfixturevalue(f"{architecture}_folder"), request.getfixturevalue(f"{name}_folder"), tmp_path / "out"
+    model, data, out = (
+        request.getfixturevalue(f"{architecture}_folder"),
+        request.getfixturevalue(f"{name}_folder"),
+        tmp_path / "out",
+    )
     results = finetune(str(model), toy_task.settings(out, data, name, epochs=5), silent)
     assert results is not None and results["eval_f1"] > 0.8
     files = {path.name: path for path in (out / "seeds" / "seed-0").iterdir()}
     said, lists = (json.loads(files[f"dev.{kind}.json"].read_text()) for kind in ("predictions", "nbest"))
     assert ("dev.null_odds.json" in files) == (name == "squad2")
-    theirs, tokenizer = AutoModelForQuestionAnswering.from_pretrained(out / "model").eval(), AutoTokenizer.from_pretrained(out / "model")
+    theirs, tokenizer = (
+        AutoModelForQuestionAnswering.from_pretrained(out / "model").eval(),
+        AutoTokenizer.from_pretrained(out / "model"),
+    )
     document = json.loads((data / "dev-v1.json").read_text())
     for paragraph in document["data"][0]["paragraphs"]:
         (entry,), context = paragraph["qas"], paragraph["context"]
@@ -435,17 +568,25 @@ def test_it_learns_and_transformers_gives_the_same_answers(
         assert best["text"] == context[best["start"] : best["end"]]
         odds = starts[0] + ends[0] - score
         if name == "squad2":
-            assert json.loads(files["dev.null_odds.json"].read_text())[entry["id"]] == pytest.approx(odds, abs=1e-4)
+            assert json.loads(files["dev.null_odds.json"].read_text())[entry["id"]] == pytest.approx(
+                odds, abs=1e-4
+            )
         assert said[entry["id"]] == ("" if name == "squad2" and odds > 0 else best["text"])
     rows = [tuple(line.split("\t")) for line in files["dev.tsv"].read_text().splitlines()]
     assert predict(str(out), data / "dev-v1.json", threshold=0.0 if name == "squad2" else None).rows() == rows
 
 
-def test_the_joint_reader_learns_and_is_found_again(electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+def test_the_joint_reader_learns_and_is_found_again(
+    electra_folder: Path, squad2_folder: Path, tmp_path: Path
+) -> None:
     from transformers import AutoModel
 
     out, lines = tmp_path / "out", list[str]()
-    results = finetune(str(electra_folder), toy_task.settings(out, squad2_folder, "squad2", head="joint", epochs=5), lines.append)
+    results = finetune(
+        str(electra_folder),
+        toy_task.settings(out, squad2_folder, "squad2", head="joint", epochs=5),
+        lines.append,
+    )
     assert results is not None and results["eval_best_f1"] > 0.85
     assert any("electra predict also reads head.safetensors there" in line for line in lines)
     assert type(AutoModel.from_pretrained(out / "model")).__name__ == "ElectraModel"
@@ -466,21 +607,34 @@ def check_threshold(out: Path, dev: Path) -> None:
     predictions = predict(str(out), dev)
     said = {row[0]: row[1] for row in predictions.rows()[1:]}
     examples = task_named("squad2").read(dev).examples
-    found = score_2([said[e.id] for e in examples], [[a.text for a in e.gold] for e in examples], [0.0] * len(said), 1.0)
+    found = score_2(
+        [said[e.id] for e in examples], [[a.text for a in e.gold] for e in examples], [0.0] * len(said), 1.0
+    )
     assert found["exact_match"].value == results["eval_best_exact_match_by_seed"][place]
     assert f"no answer where null odds exceed {kept:.4g}" in predictions.notes
 
 
 def joint_reader() -> tuple[JointReader, Batch, torch.Tensor]:
-    """A reader of 8 dimensions, and two windows: [CLS] q [SEP] 5 tokens [SEP], and one with 2 tokens, padded."""
+    """A reader of 8 dimensions, and two windows: [CLS] q [SEP] 5 tokens [SEP], and one with 2
+    tokens, padded.
+    """
     config = EncoderConfig(
-        architecture="electra", vocab_size=10, embedding_size=8, hidden_size=8, num_layers=1, num_heads=1, intermediate_size=8, dropout=0.0
+        architecture="electra",
+        vocab_size=10,
+        embedding_size=8,
+        hidden_size=8,
+        num_layers=1,
+        num_heads=1,
+        intermediate_size=8,
+        dropout=0.0,
     )
     torch.manual_seed(0)
     head = JointReader(config)
     types = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0]])
     pieces = torch.tensor([[0] * 9, [0] * 6 + [-1] * 3])
-    targets = torch.tensor([[0, 0, 0, 0, START, END, 0, 0, 0], [START | END | IMPOSSIBLE, 0, 0, 0, 0, 0, *[NO_TARGET] * 3]])
+    targets = torch.tensor(
+        [[0, 0, 0, 0, START, END, 0, 0, 0], [START | END | IMPOSSIBLE, 0, 0, 0, 0, 0, *[NO_TARGET] * 3]]
+    )
     return head, Batch(np.arange(2), types, types, pieces, targets), torch.randn(2, 9, 8)
 
 
@@ -489,16 +643,23 @@ def test_the_joint_loss_is_the_papers() -> None:
     head, batch, hidden = joint_reader()
     loss, count = replace(task_named("squad2"), joint=True).loss(head.train()(hidden, batch), batch.targets)  # type: ignore[arg-type]
     expected = 0.0
-    for row, (possible, start, end, impossible) in enumerate([([0, 3, 4, 5, 6, 7, 8], 4, 5, 0.0), ([0, 3, 4, 5], 0, 0, 1.0)]):
+    for row, (possible, start, end, impossible) in enumerate(
+        [([0, 3, 4, 5, 6, 7, 8], 4, 5, 0.0), ([0, 3, 4, 5], 0, 0, 1.0)]
+    ):
         h = hidden[row]
         starts = torch.stack([head.output(h[t])[0] for t in possible]).log_softmax(0)
         ends = torch.stack(
-            [head.end(torch.nn.functional.gelu(head.end_dense(torch.cat([h[start], h[t]]))))[0] for t in possible]
+            [
+                head.end(torch.nn.functional.gelu(head.end_dense(torch.cat([h[start], h[t]]))))[0]
+                for t in possible
+            ]
         ).log_softmax(0)
         weighted = sum(p * h[t] for p, t in zip(starts.exp(), possible, strict=True))
         null = head.null(torch.nn.functional.gelu(head.null_dense(torch.cat([h[0], weighted]))))[0]
         answerable = torch.nn.functional.binary_cross_entropy_with_logits(null, torch.tensor(impossible))
-        expected += -(starts[possible.index(start)] + ends[possible.index(end)]).item() / 2 + 0.5 * answerable.item()
+        expected += (
+            -(starts[possible.index(start)] + ends[possible.index(end)]).item() / 2 + 0.5 * answerable.item()
+        )
     assert count == 2 and loss.item() == pytest.approx(expected, abs=1e-5)
 
 
@@ -518,18 +679,28 @@ def test_the_beam_holds_the_likeliest_beginnings_and_their_ends() -> None:
         row = head.eval()(hidden, batch)[0]
     logits, places, end_logits, end_places = row[3:].split([BEAM, BEAM, BEAM * BEAM, BEAM * BEAM])
     possible = [0, 3, 4, 5, 6, 7, 8]
-    assert sorted(places[:7].int().tolist()) == possible and (logits[:7].diff() <= 0).all() and (logits[7:] < -1000).all()
+    assert (
+        sorted(places[:7].int().tolist()) == possible
+        and (logits[:7].diff() <= 0).all()
+        and (logits[7:] < -1000).all()
+    )
     assert logits[:7].exp().sum().item() == pytest.approx(1.0, abs=1e-5)
     for k in range(7):
         ends = end_places[k * BEAM :][:7].int().tolist()
-        assert sorted(ends) == possible and end_logits[k * BEAM :][:7].exp().sum().item() == pytest.approx(1.0, abs=1e-5)
+        assert sorted(ends) == possible and end_logits[k * BEAM :][:7].exp().sum().item() == pytest.approx(
+            1.0, abs=1e-5
+        )
     second = hidden[0, int(places[1])]
-    score = head.end(torch.nn.functional.gelu(head.end_dense(torch.cat([second.expand(9, 8), hidden[0]], -1)))).squeeze(-1)
+    score = head.end(
+        torch.nn.functional.gelu(head.end_dense(torch.cat([second.expand(9, 8), hidden[0]], -1)))
+    ).squeeze(-1)
     assert int(end_places[BEAM]) == possible[int(score[possible].argmax())]
 
 
 @pytest.mark.parametrize("head", ["transformers", "joint"])
-def test_nothing_depends_on_the_padding(head: str, electra_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+def test_nothing_depends_on_the_padding(
+    head: str, electra_folder: Path, squad2_folder: Path, tmp_path: Path
+) -> None:
     job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad2_folder, "squad2", head=head))
     model = build_model(job, 0).eval()
     together, loss = run_model(model, job.dev, job.task, pad=job.pad, device=job.device)
@@ -542,17 +713,25 @@ def test_nothing_depends_on_the_padding(head: str, electra_folder: Path, squad2_
         part, number = job.task.loss(output, batch.targets)
         total, count = total + part.item(), count + number
         alone = job.task.predict(
-            [output[0].numpy()], replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]), job.dev_examples[i : i + 1]
+            [output[0].numpy()],
+            replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]),
+            job.dev_examples[i : i + 1],
         )
         ours = job.task.predict(
-            [together[i]], replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]), job.dev_examples[i : i + 1]
+            [together[i]],
+            replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]),
+            job.dev_examples[i : i + 1],
         )
         assert alone[0].null_odds == pytest.approx(ours[0].null_odds, abs=1e-4)
-        assert [span.score for span in alone[0].spans] == pytest.approx([span.score for span in ours[0].spans], abs=1e-4)
+        assert [span.score for span in alone[0].spans] == pytest.approx(
+            [span.score for span in ours[0].spans], abs=1e-4
+        )
     assert loss == pytest.approx(total / count, abs=1e-5)
 
 
-def test_own_data_finds_out_whether_questions_may_have_no_answer(squad_folder: Path, squad2_folder: Path, tmp_path: Path) -> None:
+def test_own_data_finds_out_whether_questions_may_have_no_answer(
+    squad_folder: Path, squad2_folder: Path, tmp_path: Path
+) -> None:
     for folder, unanswerable in ((squad_folder, False), (squad2_folder, True)):
         chosen = toy_task.settings(tmp_path / "out", folder, "qa")
         task = read_dataset(chosen, choose_task(chosen)).task
@@ -565,7 +744,9 @@ def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: 
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     chosen = toy_task.settings(tmp_path / "out", tmp_path / "train.jsonl", "qa")
     dataset = read_dataset(chosen, choose_task(chosen))
-    assert len(dataset.dev) == 10 and not {e.texts[1] for e in dataset.dev} & {e.texts[1] for e in dataset.train}
+    assert len(dataset.dev) == 10 and not {e.texts[1] for e in dataset.dev} & {
+        e.texts[1] for e in dataset.train
+    }
 
 
 def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
@@ -576,7 +757,11 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
     (together,) = task_named("squad2").average([[first], [second]])
     assert [span.text for span in together.spans] == ["old", "red"] and together.null_odds == -1.5
     plain, joint = task_named("squad2"), replace(task_named("squad2"), joint=True)
-    assert (plain.threshold, joint.threshold, replace(joint, no_answer_threshold=1.5).threshold) == (0.0, -2.75, 1.5)
+    assert (plain.threshold, joint.threshold, replace(joint, no_answer_threshold=1.5).threshold) == (
+        0.0,
+        -2.75,
+        1.5,
+    )
     said = [joint.said(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
     assert said == ["old", "old", ""]  # none above the threshold, not at it
     assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
@@ -586,27 +771,48 @@ def test_predictions_as_the_official_scorer_reads_them(
     electra_folder: Path, squad2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    results = finetune(str(electra_folder), toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True), silent)
+    results = finetune(
+        str(electra_folder),
+        toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True),
+        silent,
+    )
     assert results is not None and results["ensemble_eval_f1"] is not None
-    command = ["predict", str(out), str(squad2_folder / "dev-v1.json"), "--out", str(tmp_path / "said.json"), "--threshold"]
+    command = [
+        "predict",
+        str(out),
+        str(squad2_folder / "dev-v1.json"),
+        "--out",
+        str(tmp_path / "said.json"),
+        "--threshold",
+    ]
     assert main([*command, "0"]) == 0
     kept = out / "seeds" / f"seed-{results['kept_seed']}" / "dev.predictions.json"
     assert json.loads((tmp_path / "said.json").read_text()) == json.loads(kept.read_text())
     check_threshold(out, squad2_folder / "dev-v1.json")
-    assert main([*command, "-1e9"]) == 0 and not any(json.loads((tmp_path / "said.json").read_text()).values())
+    assert main([*command, "-1e9"]) == 0 and not any(
+        json.loads((tmp_path / "said.json").read_text()).values()
+    )
     config = out / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"no_answer_threshold": "low"}))
     assert main(command[:-1]) == 2 and "no_answer_threshold is 'low', not a number" in capsys.readouterr().err
 
 
-def test_a_threshold_is_refused_where_there_is_none(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
-    results = finetune(str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent)
-    assert results is not None and "no_answer_threshold" not in json.loads((tmp_path / "out/model/config.json").read_text())
+def test_a_threshold_is_refused_where_there_is_none(
+    electra_folder: Path, squad_folder: Path, tmp_path: Path
+) -> None:
+    results = finetune(
+        str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent
+    )
+    assert results is not None and "no_answer_threshold" not in json.loads(
+        (tmp_path / "out/model/config.json").read_text()
+    )
     with pytest.raises(ConfigError, match="--threshold: squad has no threshold"):
         predict(str(tmp_path / "out"), squad_folder / "dev-v1.json", threshold=1.0)
 
 
-@pytest.mark.parametrize("name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"])
+@pytest.mark.parametrize(
+    "name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"]
+)
 def test_real_files_are_read_and_their_answers_found(name: str, shared_data: Any, tmp_path: Path) -> None:
     path = shared_data(f"squad/{name}.json.gz")
     task = task_named("squad2" if "v2" in name else "squad")
@@ -625,6 +831,11 @@ def test_a_model_without_tokens_to_point_at_answers_nothing(tmp_path: Path) -> N
     examples = task.read(tmp_path / "x.json", labelled=False).examples
     windows = task.featurize(examples, Tokens(tokenizer), 24)
     (prediction,) = task.predict([np.zeros((len(windows.input_ids[0]), 2), np.float32)], windows, examples)
-    assert task.said(prediction).text == "" and task.table([prediction], examples)[1][:4] == ("a", "", "-1", "-1")
+    assert task.said(prediction).text == "" and task.table([prediction], examples)[1][:4] == (
+        "a",
+        "",
+        "-1",
+        "-1",
+    )
     with pytest.raises(TaskError, match="not a file of questions"):
         task.read(tmp_path / "x.csv")

@@ -1,4 +1,6 @@
-"""Exact match and F1 against the official definitions written down a second time, in other ways, and against cases worked by hand."""
+"""Exact match and F1 against the official definitions written down a second time, in other ways, and against
+cases worked by hand.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from electra.finetune.squad_metrics import best_threshold, exact_match, f1, marks, plain_form, score_1, score_2
+from electra.finetune.squad_metrics import (
+    best_threshold,
+    exact_match,
+    f1,
+    marks,
+    plain_form,
+    score_1,
+    score_2,
+)
 
-# --- the oracle: the same definitions, character by character and by sorting, without regular expressions, Counter or numpy
+# --- the oracle: the same definitions, character by character and by sorting, without regular expressions,
+# Counter or numpy
 
 
 def oracle_words(text: str) -> list[str]:
@@ -44,7 +55,9 @@ def oracle_marks(answer: str, golds: list[str], version: int) -> tuple[float, fl
     )
 
 
-def oracle_score_2(answers: list[str], golds: list[list[str]], odds: list[float], threshold: float) -> tuple[float, float]:
+def oracle_score_2(
+    answers: list[str], golds: list[list[str]], odds: list[float], threshold: float
+) -> tuple[float, float]:
     totals = [0.0, 0.0]
     for answer, gold, odd in zip(answers, golds, odds, strict=True):
         silent = odd > threshold
@@ -53,7 +66,8 @@ def oracle_score_2(answers: list[str], golds: list[list[str]], odds: list[float]
     return totals[0] / len(answers), totals[1] / len(answers)
 
 
-# --- odd strings: articles beside every kind of neighbour, punctuation of all scripts, accents in both forms, white space of all kinds
+# --- odd strings: articles beside every kind of neighbour, punctuation of all scripts, accents in both forms,
+# white space of all kinds
 
 ODD = [
     "a",
@@ -105,7 +119,10 @@ ODD += [
 
 
 def odd_text(draw: random.Random) -> str:
-    pieces = [draw.choice(ODD) if draw.random() < 0.8 else chr(draw.randrange(0xD800)) for _ in range(draw.randrange(8))]
+    pieces = [
+        draw.choice(ODD) if draw.random() < 0.8 else chr(draw.randrange(0xD800))
+        for _ in range(draw.randrange(8))
+    ]
     return "".join(piece + draw.choice(["", " "]) for piece in pieces)
 
 
@@ -159,15 +176,21 @@ def check_version_two(rows: list[tuple[str, list[str], float]], threshold: float
     everything = [oracle_score_2(answers, golds, null_odds, t) for t in (-99.0, *sorted(set(null_odds)))]
     assert found["best_exact_match"] == pytest.approx(max(row[0] for row in everything))
     assert found["best_f1"] == pytest.approx(max(row[1] for row in everything))
-    for place, name in enumerate(("exact_match", "f1")):  # the threshold gives the score that stands beside it
+    for place, name in enumerate(
+        ("exact_match", "f1")
+    ):  # the threshold gives the score that stands beside it
         at = found[f"best_{name}_threshold"]
-        assert at is not None and oracle_score_2(answers, golds, null_odds, at)[place] == pytest.approx(found[f"best_{name}"])
+        assert at is not None and oracle_score_2(answers, golds, null_odds, at)[place] == pytest.approx(
+            found[f"best_{name}"]
+        )
 
 
 def test_scores_of_version_two_at_a_threshold_and_at_the_best_one() -> None:
     draw = random.Random(2)
     for _ in range(500):  # few values of the odds: ties are common
-        golds = [draw.choice([[], [], ["Paris"], ["the", "1,000"], ["a"]]) for _ in range(draw.randint(1, 12))]
+        golds = [
+            draw.choice([[], [], ["Paris"], ["the", "1,000"], ["a"]]) for _ in range(draw.randint(1, 12))
+        ]
         odds = [draw.choice([-3.0, -1.5, 0.0, 0.25, 7.0]) for _ in golds]
         answers = [gold[-1] if gold and draw.random() < 0.6 else odd_text(draw) for gold in golds]
         check_version_two(list(zip(answers, golds, odds, strict=True)), draw.choice([-2.75, -1.5, 0.0, 9.0]))
@@ -179,7 +202,12 @@ def test_scores_of_version_two_at_a_threshold_and_at_the_best_one() -> None:
         ("the Norman conquest", "Norman conquest.", 1.0, 1.0),
         ("in 1066", "1066", 0.0, 2 / 3),
         ("An apple a day", "apple day", 1.0, 1.0),
-        ("very very good", "very good", 0.0, 0.8),  # words count as often as both have them: precision 2/3, recall 1
+        (
+            "very very good",
+            "very good",
+            0.0,
+            0.8,
+        ),  # words count as often as both have them: precision 2/3, recall 1
         ("U.S.", "us", 1.0, 1.0),
         ("1,000", "1000", 1.0, 1.0),
         ("\u201cParis\u201d", "Paris", 0.0, 0.0),  # curly quotes are not ASCII punctuation
@@ -195,23 +223,38 @@ def test_cases_worked_by_hand(answer: str, gold: str, exact: float, overlap: flo
 
 def test_the_versions_differ_in_empty_answers() -> None:
     assert (exact_match("the", "!"), f1("the", "!", 1), f1("the", "!", 2)) == (1.0, 0.0, 1.0)
-    assert marks("", ["the"], 2) == (1.0, 1.0)  # a gold answer that is nothing in plain form is no gold answer
+    assert marks("", ["the"], 2) == (
+        1.0,
+        1.0,
+    )  # a gold answer that is nothing in plain form is no gold answer
     assert marks("x", ["the", "x"], 2) == (1.0, 1.0) and marks("", ["the", "x"], 2) == (0.0, 0.0)
 
 
 def test_version_one_averages_over_questions() -> None:
-    scores = score_1(["Paris", "in 1066", "nothing"], [["Paris", "paris, France"], ["1066", "year 1066"], ["something"]])
+    scores = score_1(
+        ["Paris", "in 1066", "nothing"], [["Paris", "paris, France"], ["1066", "year 1066"], ["something"]]
+    )
     assert scores["exact_match"].value == pytest.approx(1 / 3)
     assert scores["f1"].value == pytest.approx((1 + 2 / 3 + 0) / 3)
 
 
 def test_version_two_by_hand() -> None:
     answers, golds = ["Paris", "Rome", "Oslo", "Bonn"], [["Paris"], ["Roma", "Rome Italy"], [], []]
-    scores = {name: score.value for name, score in score_2(answers, golds, [-5.0, 1.0, -1.0, 4.0], 0.0).items()}
-    # at 0: Paris right, Rome withheld although there is an answer, Oslo said although there is none, Bonn withheld rightly
+    scores = {
+        name: score.value for name, score in score_2(answers, golds, [-5.0, 1.0, -1.0, 4.0], 0.0).items()
+    }
+    # at 0: Paris right, Rome withheld although there is an answer, Oslo said although there is none, Bonn
+    # withheld rightly
     assert (scores["exact_match"], scores["f1"]) == (0.5, 0.5)
-    assert (scores["has_answer_exact_match"], scores["has_answer_f1"], scores["no_answer_accuracy"]) == (0.5, 0.5, 0.5)
-    assert (scores["best_exact_match"], scores["best_exact_match_threshold"]) == (0.75, -3.0)  # say Paris only
+    assert (scores["has_answer_exact_match"], scores["has_answer_f1"], scores["no_answer_accuracy"]) == (
+        0.5,
+        0.5,
+        0.5,
+    )
+    assert (scores["best_exact_match"], scores["best_exact_match_threshold"]) == (
+        0.75,
+        -3.0,
+    )  # say Paris only
     assert (scores["best_f1"], scores["best_f1_threshold"]) == (0.75, -3.0)  # half way from -5 to -1
 
 

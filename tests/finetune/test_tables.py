@@ -31,7 +31,10 @@ def rows(path: Path, **options: object) -> list[dict[str, object]]:
 
 def test_a_tsv_has_literal_quotes_and_a_csv_has_quoted_cells(tmp_path: Path) -> None:
     tsv = write(tmp_path / "a.tsv", 'sentence\tlabel\n"open quote\t1\nboth "x" here\t0\r\n')
-    assert rows(tsv) == [{"sentence": '"open quote', "label": "1"}, {"sentence": 'both "x" here', "label": "0"}]
+    assert rows(tsv) == [
+        {"sentence": '"open quote', "label": "1"},
+        {"sentence": 'both "x" here', "label": "0"},
+    ]
     csv = write(tmp_path / "a.csv", 'text,label\r\n"one, two\nthree ""four""",yes\r\n')
     assert rows(csv) == [{"text": 'one, two\nthree "four"', "label": "yes"}]
 
@@ -47,12 +50,16 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz", ".zst"])
 def test_compressions_give_the_same_rows_and_damage_is_told(tmp_path: Path, ending: str) -> None:
-    content = "".join(json.dumps({"text": f"text number {i} {i * 7919 % 101}", "label": i % 3}) + "\n" for i in range(500)).encode()
+    content = "".join(
+        json.dumps({"text": f"text number {i} {i * 7919 % 101}", "label": i % 3}) + "\n" for i in range(500)
+    ).encode()
     if ending == ".zst":
         zstandard = pytest.importorskip("zstandard")
         packed = zstandard.compress(content[:700]) + zstandard.compress(content[700:])
     else:
-        packed = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending](content)
+        packed = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending](
+            content
+        )
     path = tmp_path / f"train.jsonl{ending}"
     path.write_bytes(packed)
     assert [row["label"] for row in rows(path)] == [i % 3 for i in range(500)]
@@ -65,7 +72,10 @@ def test_compressions_give_the_same_rows_and_damage_is_told(tmp_path: Path, endi
 def test_a_header_is_recognised_by_the_names_it_must_have(tmp_path: Path) -> None:
     header, wanted = ("source", "label", "mark", "sentence"), (("sentence",),)
     bare = write(tmp_path / "train.tsv", "gj04\t1\t\tOur friends.\ngj04\t0\t*\tWe friends.\n")
-    assert [row["sentence"] for row in rows(bare, header=header, wanted=wanted)] == ["Our friends.", "We friends."]
+    assert [row["sentence"] for row in rows(bare, header=header, wanted=wanted)] == [
+        "Our friends.",
+        "We friends.",
+    ]
     named = write(tmp_path / "test.tsv", "index\tsentence\n0\tBill whistled.\n")
     assert rows(named, header=header, wanted=wanted) == [{"index": "0", "sentence": "Bill whistled."}]
 
@@ -95,13 +105,22 @@ def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
 
 
 def test_malformed_rows_are_dropped_and_counted_where_the_task_allows_it(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.tsv", "id\tquestion1\tquestion2\tis_duplicate\n1\ta\tb\t0\n2\tbroken\n3\tc\td\t1\n")
+    path = write(
+        tmp_path / "a.tsv", "id\tquestion1\tquestion2\tis_duplicate\n1\ta\tb\t0\n2\tbroken\n3\tc\td\t1\n"
+    )
     split = load_task("qqp").read(path)
     assert (len(split.examples), split.dropped) == (2, 1)
 
 
 def test_split_files_are_found_by_name(tmp_path: Path) -> None:
-    for name in ("train-10k.jsonl.gz", "dev_matched.tsv", "dev_mismatched.tsv", "mine.test.csv", "train.txt", "notes.md"):
+    for name in (
+        "train-10k.jsonl.gz",
+        "dev_matched.tsv",
+        "dev_mismatched.tsv",
+        "mine.test.csv",
+        "train.txt",
+        "notes.md",
+    ):
         write(tmp_path / name, "")
     assert find_split(tmp_path, "train") == tmp_path / "train-10k.jsonl.gz"
     assert find_split(tmp_path, "dev", ("dev_matched",)) == tmp_path / "dev_matched.tsv"
@@ -126,7 +145,9 @@ def test_a_split_keeps_equal_texts_together_and_does_not_depend_on_the_order() -
     train, dev = split_by_hash(examples, load_task("pair"), Path("f"))
     assert not {e.texts for e in train} & {e.texts for e in dev}
     assert 30 <= len(dev) <= 34 and len(train) + len(dev) == 300
-    assert {e.texts for e in split_by_hash(examples[::-1], load_task("pair"), Path("f"))[1]} == {e.texts for e in dev}
+    assert {e.texts for e in split_by_hash(examples[::-1], load_task("pair"), Path("f"))[1]} == {
+        e.texts for e in dev
+    }
     with pytest.raises(TaskError, match="too few examples"):
         split_by_hash(examples[:1], load_task("pair"), Path("f"))
 
@@ -134,7 +155,9 @@ def test_a_split_keeps_equal_texts_together_and_does_not_depend_on_the_order() -
 def test_a_limit_takes_the_same_examples_in_any_order() -> None:
     examples = [example(f"text {i}") for i in range(100)]
     chosen = limit_by_hash(examples, 10)
-    assert set(chosen) == set(limit_by_hash(examples[::-1], 10)) and set(chosen) < set(limit_by_hash(examples, 20))
+    assert set(chosen) == set(limit_by_hash(examples[::-1], 10)) and set(chosen) < set(
+        limit_by_hash(examples, 20)
+    )
     assert [hash_of(e.texts) for e in chosen] == [hash_of(e.texts) for e in examples if e in chosen]
 
 
@@ -166,9 +189,13 @@ def test_glue_as_distributed(folder: str, shared_data) -> None:  # type: ignore[
         if split == "train" and examples:
             fitted = task.fit(examples)
             assert fitted.label_names == task.label_names
-            assert len({e.texts for e in examples}) > 0.9 * size and all(len(e.texts) == len(task.texts[0]) for e in examples)
+            assert len({e.texts for e in examples}) > 0.9 * size and all(
+                len(e.texts) == len(task.texts[0]) for e in examples
+            )
     if folder == "cola":
-        assert task.read(data / "dev.tsv.gz").examples[0].texts == ("The sailors rode the breeze clear of the rocks.",)
+        assert task.read(data / "dev.tsv.gz").examples[0].texts == (
+            "The sailors rode the breeze clear of the rocks.",
+        )
 
 
 def test_every_task_file_keeps_the_contract() -> None:
@@ -192,11 +219,23 @@ def test_answers_as_written(tmp_path: Path) -> None:
     assert load_task("classification").fit(examples).label_names == ("-1", "0", "1")
     odd = write(tmp_path / "odd.csv", "text,label\na,nan\nb,10\nc,9\nd,inf\n")
     fitted = load_task("classification").fit(load_task("classification").read(odd).examples)
-    assert fitted.label_names == ("9", "10", "inf", "nan")  # "nan" is a word: as a number it has no place in any order
-    rte = write(tmp_path / "rte.jsonl", '{"premise": "x", "hypothesis": "y", "label": "entailment", "idx": 0}\n')
+    assert fitted.label_names == (
+        "9",
+        "10",
+        "inf",
+        "nan",
+    )  # "nan" is a word: as a number it has no place in any order
+    rte = write(
+        tmp_path / "rte.jsonl", '{"premise": "x", "hypothesis": "y", "label": "entailment", "idx": 0}\n'
+    )
     assert load_task("rte").read(rte).examples[0].texts == ("x", "y")
-    words = write(tmp_path / "words.jsonl", '{"words": ["play", "it"], "intent": "Play"}\n{"words": ["a \\ud800"], "intent": "b"}\n')
-    intents = replace(load_task("classification"), texts=(("words",),), label=("intent",)).read(words).examples
+    words = write(
+        tmp_path / "words.jsonl",
+        '{"words": ["play", "it"], "intent": "Play"}\n{"words": ["a \\ud800"], "intent": "b"}\n',
+    )
+    intents = (
+        replace(load_task("classification"), texts=(("words",),), label=("intent",)).read(words).examples
+    )
     assert [e.texts for e in intents] == [("play it",), ("a ?",)]
 
 
@@ -208,4 +247,12 @@ def test_an_option_with_several_values_is_repeated_and_takes_no_other_word() -> 
         description="",
     )
     assert (parsed.model, parsed.text_column) == ("MODEL", ("a", "b"))
-    assert parse(Arguments, ["MODEL", "--task", "pair", "--data", "d", "--out", "o"], verb="finetune", description="").text_column == ()
+    assert (
+        parse(
+            Arguments,
+            ["MODEL", "--task", "pair", "--data", "d", "--out", "o"],
+            verb="finetune",
+            description="",
+        ).text_column
+        == ()
+    )

@@ -66,13 +66,23 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     )
     assert (second.id, second.texts, second.gold) == ("1", ("Stop",), ("VERB",))
     assert [e.gold for e in read("ged", tmp_path / "a.conllu", CONLLU)] == [("i", "c", "c"), ("c",)]
-    assert [e.gold for e in read("ged", tmp_path / "a.m2", M2)] == [("c", "i", "i", "c", "c"), ("c",), ("c", "i")]
+    assert [e.gold for e in read("ged", tmp_path / "a.m2", M2)] == [
+        ("c", "i", "i", "c", "c"),
+        ("c",),
+        ("c", "i"),
+    ]
     columns = "-DOCSTART- X O\n\nAl NNP B-NP\nran VBD B-VP\r\n\n\n# NN B-NP\n"
     chunks = read("chunking", tmp_path / "a.txt", columns)
     assert [(e.texts, e.gold) for e in chunks] == [(("Al", "ran"), ("B-NP", "B-VP")), (("#",), ("B-NP",))]
-    assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, label=("2",))] == [("NNP", "VBD"), ("NN",)]
+    assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, label=("2",))] == [
+        ("NNP", "VBD"),
+        ("NN",),
+    ]
     named = {"header": ("w", "p", "c"), "texts": (("w",),), "label": ("p",)}
-    assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, **named)] == [("NNP", "VBD"), ("NN",)]
+    assert [e.gold for e in read("tagging", tmp_path / "a.txt", columns, **named)] == [
+        ("NNP", "VBD"),
+        ("NN",),
+    ]
     titled = read("tagging", tmp_path / "a.tsv", "lemma\ttoken\ttag\nal\tAl\tX\n\nrun\tran\tY\n")
     assert [(e.id, e.texts, e.gold) for e in titled] == [("0", ("Al",), ("X",)), ("1", ("ran",), ("Y",))]
     alone = read("tagging", tmp_path / "a.tsv", "token\ttag\n\nran\tY\n")
@@ -82,24 +92,38 @@ def test_files_of_every_format(tmp_path: Path) -> None:
         ("X",),
     ]  # "_" is a tag like others
     lists = '{"tokens": ["Al", "ran"], "ner_tags": [1, 0]}\n{"tokens": [], "ner_tags": []}\n'
-    assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.jsonl", lists)] == [(("Al", "ran"), ("1", "0"))]
-    assert [e.gold for e in read("ner", tmp_path / "a.csv", "tokens,tags\nAl ran,B-PER O\n")] == [("B-PER", "O")]
+    assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.jsonl", lists)] == [
+        (("Al", "ran"), ("1", "0"))
+    ]
+    assert [e.gold for e in read("ner", tmp_path / "a.csv", "tokens,tags\nAl ran,B-PER O\n")] == [
+        ("B-PER", "O")
+    ]
     assert [e.texts for e in read("ner", tmp_path / "a.tsv", "en:Al\tB-PER\nen:ran\tO\n")] == [("Al", "ran")]
-    assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.txt", "Al\nran\n", labelled=False)] == [(("Al", "ran"), None)]
+    assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.txt", "Al\nran\n", labelled=False)] == [
+        (("Al", "ran"), None)
+    ]
 
 
 def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
     path, body = tmp_path / "a.tsv", "Al\tX\nran\tY\n"
     found = [(("Al", "ran"), ("X", "Y"))]
-    assert [(e.texts, e.gold) for e in read("tagging", path, "word\ttag\n" + body, header=("word", "tag"))] == found  # named twice
+    assert [
+        (e.texts, e.gold) for e in read("tagging", path, "word\ttag\n" + body, header=("word", "tag"))
+    ] == found  # named twice
     assert [(e.texts, e.gold) for e in read("tagging", path, "form\tupos\n" + body, label=("upos",))] == found
     assert [e.texts for e in read("tagging", path, "word\npos\n", labelled=False)] == [("pos",)]
     assert [e.texts for e in read("chunking", path, "word\tpos\n" + body, labelled=False)] == [("Al", "ran")]
     with pytest.raises(TaskError, match=r"no tags\. Name their column with --label-column"):
         read("tagging", path, "word\tpos\n" + body)
-    assert [e.texts for e in read("tagging", path, "word\tX\nran\tX\n")] == [("word", "ran")]  # a word like others
-    assert [e.texts for e in read("tagging", path, "Al\nran\n", labelled=False, header=("word", "tag"))] == [("Al", "ran")]
-    assert [e.texts for e in read("tagging", path, "-DOCSTART-\n" + body + "-DOCSTART-\tX\n\n" + body)] == [("Al", "ran")] * 2
+    assert [e.texts for e in read("tagging", path, "word\tX\nran\tX\n")] == [
+        ("word", "ran")
+    ]  # a word like others
+    assert [e.texts for e in read("tagging", path, "Al\nran\n", labelled=False, header=("word", "tag"))] == [
+        ("Al", "ran")
+    ]
+    assert [e.texts for e in read("tagging", path, "-DOCSTART-\n" + body + "-DOCSTART-\tX\n\n" + body)] == [
+        ("Al", "ran")
+    ] * 2
 
 
 def test_of_several_annotators_the_files_first_counts(tmp_path: Path) -> None:
@@ -108,14 +132,26 @@ def test_of_several_annotators_the_files_first_counts(tmp_path: Path) -> None:
     assert [e.gold for e in read("ged", tmp_path / "a.m2", text)] == [("c", "c"), ("i", "c")]
 
 
-def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(electra_folder: Path, tmp_path: Path) -> None:
+def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
+    electra_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "train.tsv").write_text("the\tZ\nfilm\tA\nfine\tZ\n\n" * 20)
     (tmp_path / "test.tsv").write_text("the\tZ\n\u200b\u0007\tZ\n")
     out = tmp_path / "out"
-    settings = toy_task.settings(out, tmp_path / "train.tsv", "tagging", dev=tmp_path / "train.tsv", test=tmp_path / "test.tsv", epochs=0.5)
+    settings = toy_task.settings(
+        out,
+        tmp_path / "train.tsv",
+        "tagging",
+        dev=tmp_path / "train.tsv",
+        test=tmp_path / "test.tsv",
+        epochs=0.5,
+    )
     assert finetune(str(electra_folder), settings, lambda line: None) is not None
     rows = predict(str(out), tmp_path / "test.tsv").rows()
-    assert rows[2][2] == "Z" and (out / "seeds/seed-0/test.tsv").read_text().splitlines()[2].split("\t")[2] == "Z"
+    assert (
+        rows[2][2] == "Z"
+        and (out / "seeds/seed-0/test.tsv").read_text().splitlines()[2].split("\t")[2] == "Z"
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,8 +161,16 @@ def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(electr
         ("a.txt", "Al\n", r"a\.txt:1: no tags"),
         ("a.jsonl", '{"tokens": ["Al", "ran"], "tags": ["O"]}\n', r"a\.jsonl:1: 1 tags for 2 words"),
         ("a.jsonl", '{"text": "Al"}\n', r"a\.jsonl: no column word or token or tokens or words. It has text"),
-        ("a.jsonl", '{"tokens": {"a": 1}, "tags": []}\n', r"a\.jsonl:1: column 'tokens' holds .*, not a list of words"),
-        ("a.m2", "S Al ran\nA 1 3|||R|||x|||REQUIRED|||-NONE-|||0\n", r"a\.m2:2: not an edit within its sentence"),
+        (
+            "a.jsonl",
+            '{"tokens": {"a": 1}, "tags": []}\n',
+            r"a\.jsonl:1: column 'tokens' holds .*, not a list of words",
+        ),
+        (
+            "a.m2",
+            "S Al ran\nA 1 3|||R|||x|||REQUIRED|||-NONE-|||0\n",
+            r"a\.m2:2: not an edit within its sentence",
+        ),
         ("a.m2", "Al ran\n", r"a\.m2:1: neither a sentence"),
         ("a.conllu", "1\tAl\n", r"a\.conllu:1: 2 columns instead of 10"),
         ("a.tsv", "\n\n", r"a\.tsv: no sentences"),
@@ -145,10 +189,24 @@ def test_a_label_only_in_dev_is_one_line_and_leaves_nothing(
     data = toy_task.write_tagging(tmp_path / "data", train=20, dev=4)
     with open(data / "dev.tsv", "a") as file:
         file.write("\nfine\tB-odd\n")
-    code = main(["finetune", str(electra_folder), "--task", "ner", "--data", str(data), "--out", str(tmp_path / "out")])
+    code = main(
+        [
+            "finetune",
+            str(electra_folder),
+            "--task",
+            "ner",
+            "--data",
+            str(data),
+            "--out",
+            str(tmp_path / "out"),
+        ]
+    )
     error = capsys.readouterr().err
     assert code == 2 and error.count("\n") == 1 and not (tmp_path / "out").exists()
-    assert "dev.tsv:" in error and "unknown label 'B-odd' of the word 'fine': it is not in the training data" in error
+    assert (
+        "dev.tsv:" in error
+        and "unknown label 'B-odd' of the word 'fine': it is not in the training data" in error
+    )
 
 
 TAGS = ["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "E-b", "S-b", "B", "I"]
@@ -156,7 +214,10 @@ TAGS = ["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "E-b", "S-b", "B", "I"]
 
 @pytest.mark.parametrize("known", [["O", "B-a", "I-a", "B-b", "I-b"], TAGS], ids=["BIO", "BIOES"])
 def test_entities_are_those_of_seqeval(known: list[str]) -> None:
-    metrics, labeling = pytest.importorskip("seqeval.metrics"), pytest.importorskip("seqeval.metrics.sequence_labeling")
+    metrics, labeling = (
+        pytest.importorskip("seqeval.metrics"),
+        pytest.importorskip("seqeval.metrics.sequence_labeling"),
+    )
     draw = random.Random(0)
     rows = [[draw.choice(known) for _ in range(draw.randint(1, 9))] for _ in range(2000)]
     gold = [[tag if draw.random() < 0.8 else draw.choice(known) for tag in row] for row in rows]
@@ -165,16 +226,33 @@ def test_entities_are_those_of_seqeval(known: list[str]) -> None:
     ours = entity_scores(rows, gold)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = {"f1": metrics.f1_score, "precision": metrics.precision_score, "recall": metrics.recall_score}
-        assert {name: score.value for name, score in ours.items()} == {n: pytest.approx(f(gold, rows)) for n, f in theirs.items()}
+        theirs = {
+            "f1": metrics.f1_score,
+            "precision": metrics.precision_score,
+            "recall": metrics.recall_score,
+        }
+        assert {name: score.value for name, score in ours.items()} == {
+            n: pytest.approx(f(gold, rows)) for n, f in theirs.items()
+        }
 
 
 def test_undefined_scores_and_broken_tags() -> None:
     none = entity_scores([["O"]], [["O"]])
-    assert {name: score.value for name, score in none.items()} == {"f1": None, "precision": None, "recall": None}
+    assert {name: score.value for name, score in none.items()} == {
+        "f1": None,
+        "precision": None,
+        "recall": None,
+    }
     missed = entity_scores([["O"]], [["B-a"]])
-    assert (missed["f1"].value, missed["precision"].reason, missed["recall"].value) == (0.0, "no entity is predicted", 0.0)
-    counts = [broken(tags.split()) for tags in ("O I-a", "B-a I-a O", "B-a I-b", "B-a E-a", "B-a O S-a", "S-a B-a I-a E-a O")]
+    assert (missed["f1"].value, missed["precision"].reason, missed["recall"].value) == (
+        0.0,
+        "no entity is predicted",
+        0.0,
+    )
+    counts = [
+        broken(tags.split())
+        for tags in ("O I-a", "B-a I-a O", "B-a I-b", "B-a E-a", "B-a O S-a", "S-a B-a I-a E-a O")
+    ]
     assert counts == [1, 0, 1, 0, 1, 0]
 
 
@@ -191,7 +269,10 @@ def test_errors_are_scored_by_f_half(tmp_path: Path) -> None:
 
 
 def wordpiece() -> Tokenizer:
-    texts = ["the unbelievable international organisation of playing players", "1980s don't it's e-mail naive cafe"] * 20
+    texts = [
+        "the unbelievable international organisation of playing players",
+        "1980s don't it's e-mail naive cafe",
+    ] * 20
     return Tokenizer.train(texts, TokenizerConfig(vocab_size=70, min_frequency=1))
 
 
@@ -200,13 +281,28 @@ def byte_level() -> Tokenizer:
     raw.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     specials = ["<s>", "</s>", "<pad>", "<unk>", "<mask>"]
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=specials, initial_alphabet=alphabet, show_progress=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
+    )
     raw.train_from_iterator(["the unbelievable international organisation of players"] * 20, trainer)
-    raw.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 1), ("<s>", 0), trim_offsets=False, add_prefix_space=False)
+    raw.post_processor = tokenizers.processors.RobertaProcessing(
+        ("</s>", 1), ("<s>", 0), trim_offsets=False, add_prefix_space=False
+    )
     return Tokenizer(raw.to_str(), {})
 
 
-WORDS = ("The", "unbelievable", "\u200d", "don't", "caf\u00e9", "1 000", "players", "\x00", "!?", "xq\U0001f600z")
+WORDS = (
+    "The",
+    "unbelievable",
+    "\u200d",
+    "don't",
+    "caf\u00e9",
+    "1 000",
+    "players",
+    "\x00",
+    "!?",
+    "xq\U0001f600z",
+)
 
 
 @pytest.mark.parametrize("tokenizer", [wordpiece, byte_level])
@@ -237,7 +333,9 @@ def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electr
     assert sum(int((row != NO_TARGET).sum()) for row in windows.targets) == 81
     told = "1 sentences are longer than 24 tokens and are read in several windows"
     assert windows.notes[:2] == (told, "1 words have no piece; they are predicted as 'O'")
-    judged = np.concatenate([words for owner, (words, _) in zip(windows.example, windows.context, strict=True) if owner == 0])
+    judged = np.concatenate(
+        [words for owner, (words, _) in zip(windows.example, windows.context, strict=True) if owner == 0]
+    )
     assert sorted(judged.tolist()) == list(range(80))
     for places in (places for _, places in windows.context[1:3]):
         assert places.min() >= 5, "a word within a long sentence is judged with context before it"
@@ -250,15 +348,22 @@ def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electr
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_it_learns_and_saves_what_it_learned(
+    architecture: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     from transformers import AutoModelForTokenClassification, AutoTokenizer
 
     data, out = toy_task.write_tagging(tmp_path / "data"), tmp_path / "out"
     results = finetune(
-        str(request.getfixturevalue(f"{architecture}_folder")), toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3), silent
+        str(request.getfixturevalue(f"{architecture}_folder")),
+        toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3),
+        silent,
     )
     assert results is not None and results["eval_f1"] > 0.7 and results["pooling"] == "cls"
-    model, tokenizer = AutoModelForTokenClassification.from_pretrained(out / "model").eval(), AutoTokenizer.from_pretrained(out / "model")
+    model, tokenizer = (
+        AutoModelForTokenClassification.from_pretrained(out / "model").eval(),
+        AutoTokenizer.from_pretrained(out / "model"),
+    )
     assert list(model.config.id2label.values()) == ["O", "B-bad", "I-bad", "B-good", "I-good"]
     assert "pipeline_tag: token-classification" in (out / "model" / "README.md").read_text()
     predictions = predict(str(out), data / "dev.tsv")
@@ -267,12 +372,18 @@ def test_it_learns_and_saves_what_it_learned(architecture: str, request: pytest.
     for i in short[:10]:
         words = list(predictions.examples[i].texts)
         with torch.no_grad():
-            theirs = model(**tokenizer(words, is_split_into_words=True, return_tensors="pt")).logits[0, 1:-1].softmax(-1)
+            theirs = (
+                model(**tokenizer(words, is_split_into_words=True, return_tensors="pt"))
+                .logits[0, 1:-1]
+                .softmax(-1)
+            )
         np.testing.assert_allclose(predictions.values[i], theirs.numpy(), atol=1e-5)
     rows = read_tsv(out / "seeds/seed-0/dev.tsv")
     assert [tuple(row.values()) for row in rows] == predictions.rows()[1:]
     gold = [line.split("\t")[1] for line in (data / "dev.tsv").read_text().split("\n") if line]
-    assert np.mean([row["label"] == tag for row, tag in zip(rows, gold, strict=True)]) == pytest.approx(results["eval_accuracy"])
+    assert np.mean([row["label"] == tag for row, tag in zip(rows, gold, strict=True)]) == pytest.approx(
+        results["eval_accuracy"]
+    )
     (tmp_path / "words.txt").write_text("the\nfine\nfilm\n")
     assert predict(str(out / "model"), tmp_path / "words.txt").rows()[0] == ("id", "word", "label", "p")
 
@@ -286,7 +397,11 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
 
     model, data = request.getfixturevalue(f"{architecture}_folder"), tmp_path / "data"
     toy_task.write_tagging(data)
-    rows = [block.split("\n") for block in (data / "train.tsv").read_text().strip().split("\n\n") if block.count("\n") < 18]
+    rows = [
+        block.split("\n")
+        for block in (data / "train.tsv").read_text().strip().split("\n\n")
+        if block.count("\n") < 18
+    ]
     (data / "train.tsv").write_text("\n\n".join("\n".join(row) for row in rows) + "\n")
     exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1)}
     job = job_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
@@ -303,13 +418,20 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         pairs = [[line.split("\t") for line in rows[i]] for i in batch]
-        inputs = tokenizer([[word for word, _ in pair] for pair in pairs], is_split_into_words=True, padding=True, return_tensors="pt")
+        inputs = tokenizer(
+            [[word for word, _ in pair] for pair in pairs],
+            is_split_into_words=True,
+            padding=True,
+            return_tensors="pt",
+        )
         labels = torch.full_like(inputs["input_ids"], -100)
         for i, pair in enumerate(pairs):  # the toy vocabulary knows every word as one piece
             labels[i, 1 : len(pair) + 1] = torch.tensor([theirs.config.label2id[tag] for _, tag in pair])
         return theirs(**inputs, labels=labels).loss  # type: ignore[no-any-return]
 
-    np.testing.assert_allclose(ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4)
+    np.testing.assert_allclose(
+        ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4
+    )
     assert np.ptp(ours) > 0.01
 
 
@@ -324,20 +446,26 @@ def test_stopped_and_continued_is_never_stopped(modern_folder: Path, tmp_path: P
     finetune(str(modern_folder), broken_off, lines.append)
     assert "continuing from step 4" in lines
     for name in ("dev.tsv", "model.safetensors"):
-        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (tmp_path / "broken/seeds/seed-0" / name).read_bytes()
+        assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (
+            tmp_path / "broken/seeds/seed-0" / name
+        ).read_bytes()
 
 
 def test_balanced_weights_and_the_scheme_that_is_found(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
     plain = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging"))
-    even = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging", class_weights="balanced"))
+    even = job_for(
+        electra_folder, toy_task.settings(tmp_path / "out", data, "tagging", class_weights="balanced")
+    )
     assert plain.task.metrics[0] == "f1" and plain.task.weights == ()
     gold = [tag for example in load_task("ner").read(data / "train.tsv").examples for tag in example.gold]
     expected = [len(gold) / (5 * gold.count(tag)) for tag in even.task.label_names]
     assert even.task.weights == pytest.approx(expected)
     logits, targets = torch.randn(2, 3, 5), torch.tensor([[0, 1, -100], [3, 4, 0]])
     loss, count = even.task.loss(logits, targets)
-    theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), torch.tensor(even.task.weights))
+    theirs = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), torch.tensor(even.task.weights)
+    )
     assert float(loss / count) == pytest.approx(float(theirs))
     inside = [Example("0", "f:1", ("New", "York"), ("B-LOC", "I-LOC"))]  # no "O" to fall back to
     assert replace(load_task("ner"), metrics=("f1",)).fit(inside).default == "B-LOC"  # type: ignore[attr-defined]

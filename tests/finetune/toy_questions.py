@@ -1,4 +1,6 @@
-"""Questions one can learn: the answer is the words that stand between "the" and "town"; in toy_task's world of words."""
+"""Questions one can learn: the answer is the words that stand between "the" and "town"; in toy_task's world
+of words.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ def question(draw: random.Random, number: int, unanswerable: bool) -> tuple[str,
     before, after = ([draw.choice(filler) for _ in range(draw.randint(0, 3))] for _ in range(2))
     head = "".join(f"{word} " for word in (*before, "the"))
     answerable = not (unanswerable and number % 2)
-    context = f"{head}{answer} town " + " ".join(after) if answerable else " ".join([*before, *after, draw.choice(toy_task.BAD)])
+    context = (
+        f"{head}{answer} town " + " ".join(after)
+        if answerable
+        else " ".join([*before, *after, draw.choice(toy_task.BAD)])
+    )
     answers = [{"text": answer, "answer_start": len(head)}] if answerable else []
     entry: dict[str, Any] = {"id": f"q{number}", "question": "my town", "answers": answers}
     return context, entry | ({"is_impossible": not answerable} if unanswerable else {})
@@ -31,11 +37,19 @@ def write_squad(folder: Path, unanswerable: bool = False, train: int = 240, dev:
         for number in range(size):
             context, entry = question(draw, number, unanswerable)
             paragraphs.append({"context": context, "qas": [entry]})
-        document = {"version": "2.0" if unanswerable else "1.1", "data": [{"title": split, "paragraphs": paragraphs}]}
+        document = {
+            "version": "2.0" if unanswerable else "1.1",
+            "data": [{"title": split, "paragraphs": paragraphs}],
+        }
         (folder / f"{split}-v1.json").write_text(json.dumps(document))
     return folder
 
 
 def squad(*questions: dict[str, Any], context: str) -> str:
     """A SQuAD file with one paragraph."""
-    return json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}]})
+    return json.dumps(
+        {
+            "version": "1.1",
+            "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
+        }
+    )

@@ -1,4 +1,6 @@
-"""A toy world for fine-tuning: a word-level tokenizer, random encoders saved as Hugging Face folders, and a task one can learn."""
+"""A toy world for fine-tuning: a word-level tokenizer, random encoders saved as Hugging Face folders, and a
+task one can learn.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,26 @@ from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 
 GOOD, BAD = ("fine", "bright", "kind"), ("grim", "dull", "cruel")
-OTHER = ("the", "a", "film", "of", "night", "and", "its", "music", "was", "in", "my", "town", "with", "old", "new", "slow", "fast", "red")
+OTHER = (
+    "the",
+    "a",
+    "film",
+    "of",
+    "night",
+    "and",
+    "its",
+    "music",
+    "was",
+    "in",
+    "my",
+    "town",
+    "with",
+    "old",
+    "new",
+    "slow",
+    "fast",
+    "red",
+)
 POSITIONS = 24
 
 
@@ -57,7 +78,9 @@ def write_classification(folder: Path, train: int = 300, dev: int = 60, test: in
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
         rows = [(sentence(draw, i % 2), str(i % 2)) for i in range(size)]
-        (folder / f"{split}.tsv").write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+        (folder / f"{split}.tsv").write_text(
+            "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
+        )
     if test:
         rows = [(str(100 + i), sentence(draw, i % 2)) for i in range(test)]
         (folder / "test.tsv").write_text("index\tsentence\n" + "".join(f"{i}\t{text}\n" for i, text in rows))
@@ -79,20 +102,33 @@ def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
 
 def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Settings:
     """Quick, exact, on the CPU."""
-    chosen: dict[str, object] = {"learning_rate": 2e-3, "layer_decay": 1.0, "precision": "fp32", "device": "cpu", "batch_size": 16}
+    chosen: dict[str, object] = {
+        "learning_rate": 2e-3,
+        "layer_decay": 1.0,
+        "precision": "fp32",
+        "device": "cpu",
+        "batch_size": 16,
+    }
     return Settings(task=task, data=data, out=out, **(chosen | changes))  # type: ignore[arg-type]
 
 
 def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
-    """Columns of word and BIO tag: a good or bad word begins an entity, which goes on over "film" or "music". Some sentences are long."""
+    """Columns of word and BIO tag: a good or bad word begins an entity, which goes on over "film" or "music".
+    Some sentences are long.
+    """
     draw = random.Random(3)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
         blocks = []
         for i in range(size):
             words = sentence(draw, i % 2, 60 if i % 9 == 0 else 8).split()
-            words.insert(words.index(next(w for w in words if w in GOOD + BAD)) + 1, draw.choice(("film", "music", "night")))
-            blocks.append("".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags_of(words), strict=True)))
+            words.insert(
+                words.index(next(w for w in words if w in GOOD + BAD)) + 1,
+                draw.choice(("film", "music", "night")),
+            )
+            blocks.append(
+                "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags_of(words), strict=True))
+            )
         (folder / f"{split}.tsv").write_text("\n".join(blocks))
     return folder
 

@@ -1,6 +1,7 @@
 """Golden loss curves: 100 updates of a toy run for each objective and encoder, kept to the last bit.
 
-    python tests/golden/record.py [OBJECTIVE ...]            records their curves anew (none given: all), beside this file
+    python tests/golden/record.py [OBJECTIVE ...]            records their curves anew (none given: all),
+    beside this file
 
 A change that moves a curve changes what a recipe means: record it only on purpose, and say so in the commit.
 """
@@ -41,7 +42,9 @@ class Rows(list[dict[str, Any]]):
 
 
 def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[float]]:
-    """The losses and gradient norms of a run that is taken through the real loop: fp32, one thread, dropout on."""
+    """The losses and gradient norms of a run that is taken through the real loop: fp32, one thread, dropout
+    on.
+    """
     recipe = toy.recipe(
         model={"size": "golden", "encoder": encoder, "initialisation": "fan_in"},
         objective={"name": objective},
@@ -59,7 +62,11 @@ def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[fl
 def machine() -> dict[str, str]:
     """What the last bits of a curve depend on beside our code."""
     try:
-        names = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ]
     except OSError:
         names = []
     model = names[0] if names else platform.processor()

@@ -1,7 +1,8 @@
 """A run learns what it learned before: 100 updates of each objective and encoder, against curves on file.
 
-To the last bit where torch, the processor and its instruction set are those of the recording. Elsewhere sums are taken in another
-order, and training amplifies that: the first 20 updates then agree to 1e-4, and all of them to 2 %.
+To the last bit where torch, the processor and its instruction set are those of the recording. Elsewhere sums
+are taken in another order, and training amplifies that: the first 20 updates then agree to 1e-4, and all of
+them to 2 %.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import toy
 
 @pytest.mark.parametrize(("objective", "encoder"), record.CASES)
 def test_the_first_updates(objective: str, encoder: str) -> None:
-    """What is otherwise in one update is otherwise in the next: most changes show here, in a quarter of the time."""
+    """What is otherwise in one update is otherwise in the next: most changes show here, in a quarter of the
+    time.
+    """
     agrees(objective, encoder, record.STEPS // 4)
 
 
@@ -48,8 +51,15 @@ def test_the_curve_on_file_shows_learning(objective: str, encoder: str) -> None:
     golden = json.loads(record.file_of(objective, encoder).read_text())
     weights = toy.objective(objective).weights
     assert all(len(golden[name]) == record.STEPS for name in weights)
-    ratio = {name: np.mean(golden[name][-20:]) / np.mean([value for value in golden[name] if value][:10]) for name in weights}
-    if not toy.objective(objective).feedback:  # two networks that work against each other need not both get better
+    ratio = {
+        name: np.mean(golden[name][-20:]) / np.mean([value for value in golden[name] if value][:10])
+        for name in weights
+    }
+    if not toy.objective(
+        objective
+    ).feedback:  # two networks that work against each other need not both get better
         ratio.pop("nce", None)  # noise that gets better is harder to tell from text
-        ratio.pop("selection", None)  # choosing among a generator's likely words has hardly begun after 100 updates
+        ratio.pop(
+            "selection", None
+        )  # choosing among a generator's likely words has hardly begun after 100 updates
         assert all(value < 1 for value in ratio.values()) and ratio.get("mlm", 0) < 0.995

@@ -18,7 +18,16 @@ from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 
 WORDS = ["the", "chef", "cooked", "meal", "ate", "##s", "##ed", "The", "Chef", "Meal", "caf\u00e9", "cafe"]
-LETTERS = [*string.ascii_letters, *string.digits, *string.punctuation, "\u00e9", "\u00fc", "\u6f22", "\u5b57", "\ud55c"]
+LETTERS = [
+    *string.ascii_letters,
+    *string.digits,
+    *string.punctuation,
+    "\u00e9",
+    "\u00fc",
+    "\u6f22",
+    "\u5b57",
+    "\ud55c",
+]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -34,7 +43,16 @@ def make_tokenizer(folder: Path, lowercase: bool = True) -> Tokenizer:
     from tokenizers import Tokenizer as Backend
     from tokenizers import models, normalizers, pre_tokenizers, processors
 
-    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS), *WORDS]
+    entries = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *LETTERS,
+        *(f"##{letter}" for letter in LETTERS),
+        *WORDS,
+    ]
     vocabulary = {entry: index for index, entry in enumerate(dict.fromkeys(entries))}
     backend = Backend(models.WordPiece(vocabulary, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
@@ -56,15 +74,23 @@ def cased(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return make_tokenizer(tmp_path_factory.mktemp("tokenizers") / "cased", lowercase=False)
 
 
-def configs(size: str, architecture: str, vocab_size: int, **changes: object) -> tuple[EncoderConfig, EncoderConfig]:
-    """(generator, discriminator) of a named size with two layers, whatever it has, so that the large one is cheap."""
+def configs(
+    size: str, architecture: str, vocab_size: int, **changes: object
+) -> tuple[EncoderConfig, EncoderConfig]:
+    """(generator, discriminator) of a named size with two layers, whatever it has, so that the large one is
+    cheap.
+    """
     named = chosen_size(size)
-    full = discriminator_config(named, architecture, vocab_size=vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0)  # type: ignore[arg-type]
+    full = discriminator_config(
+        named, architecture, vocab_size=vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0
+    )  # type: ignore[arg-type]
     full = replace(full, **{"num_layers": 2, **changes})  # type: ignore[arg-type]
     return generator_config(full, named.generator_width, 1.0), full
 
 
-def pair_of(size: str = "tiny", architecture: str = "electra", vocab_size: int = 400, seed: int = 1, **changes: object) -> Pair:
+def pair_of(
+    size: str = "tiny", architecture: str = "electra", vocab_size: int = 400, seed: int = 1, **changes: object
+) -> Pair:
     """A pair whose weights are random everywhere: biases and norms too, so that a mix-up of any two shows."""
     sharing = changes.pop("sharing", "embeddings")
     generator, discriminator = configs(size, architecture, vocab_size, **changes)
@@ -88,7 +114,9 @@ def scatter(module: nn.Module, seed: int = 1) -> None:
 
 @pytest.fixture
 def export_pair(tmp_path: Path, uncased: Tokenizer) -> Callable[..., tuple[Pair, Path]]:
-    """Make a pair and export both networks; returns the pair and the folder that holds discriminator/ and generator/."""
+    """Make a pair and export both networks; returns the pair and the folder that holds discriminator/ and
+    generator/.
+    """
 
     def make(name: str = "pair", **changes: object) -> tuple[Pair, Path]:
         pair = pair_of(vocab_size=uncased.vocab_size, **changes)

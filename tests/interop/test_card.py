@@ -11,9 +11,23 @@ from electra.interop.card import Card, card_of_run, render
 
 ROWS = [
     {"kind": "train", "step": 100, "tokens": 4096, "flops": 1.5e15, "seconds": 3.0, "loss": 9.0},
-    {"kind": "eval", "step": 100, "tokens": 4096, "flops": 1.5e15, "seconds": 3.0, "metrics": {"auc": 0.61, "f1": None, "gain": 0.01}},
+    {
+        "kind": "eval",
+        "step": 100,
+        "tokens": 4096,
+        "flops": 1.5e15,
+        "seconds": 3.0,
+        "metrics": {"auc": 0.61, "f1": None, "gain": 0.01},
+    },
     {"kind": "train", "step": 200, "tokens": 8192, "flops": 3e15, "seconds": 6.0, "loss": 8.0},
-    {"kind": "eval", "step": 200, "tokens": 8192, "flops": 3e15, "seconds": 6.0, "metrics": {"auc": 0.81, "f1": 0.5, "gain": 0.02}},
+    {
+        "kind": "eval",
+        "step": 200,
+        "tokens": 8192,
+        "flops": 3e15,
+        "seconds": 6.0,
+        "metrics": {"auc": 0.81, "f1": 0.5, "gain": 0.02},
+    },
     {"kind": "event", "step": 200, "event": "finished", "message": ""},
 ]
 RECORD = """
@@ -30,7 +44,9 @@ def make_run(folder: Path) -> Path:
     folder.mkdir()
     torn = '{"kind": "train", "st'
     (folder / "metrics.jsonl").write_text("\n".join([*map(json.dumps, ROWS), torn]))
-    (folder / "audit.json").write_text(json.dumps({"documents": 1200, "unk_rate": 0.00123, "splits": {"train": 1194}, "files": ["a", "b"]}))
+    (folder / "audit.json").write_text(
+        json.dumps({"documents": 1200, "unk_rate": 0.00123, "splits": {"train": 1194}, "files": ["a", "b"]})
+    )
     (folder / "run.toml").write_text(RECORD)
     return folder
 
@@ -42,9 +58,20 @@ def test_card_of_a_run(tmp_path: Path) -> None:
     assert "license" not in data and "language" not in data
     metrics = data["model-index"][0]["results"][0]["metrics"]
     assert {metric["type"]: metric["value"] for metric in metrics} == {"auc": 0.81, "f1": 0.5, "gain": 0.02}
-    for line in ("# law-discriminator", "| steps | 200 |", "| tokens | 8,192 |", "| FLOPs | 3.000e+15 |", "| auc | 0.81 |"):
+    for line in (
+        "# law-discriminator",
+        "| steps | 200 |",
+        "| tokens | 8,192 |",
+        "| FLOPs | 3.000e+15 |",
+        "| auc | 0.81 |",
+    ):
         assert line in text.splitlines()
-    for line in ("| documents | 1,200 |", "| unk rate | 0.00123 |", "| splits.train | 1,194 |", 'size = "tiny"'):
+    for line in (
+        "| documents | 1,200 |",
+        "| unk rate | 0.00123 |",
+        "| splits.train | 1,194 |",
+        'size = "tiny"',
+    ):
         assert line in text.splitlines()
     assert "from transformers import AutoTokenizer, ElectraForPreTraining" in text and "files" not in text
     assert "secret" not in text and data["base_model"] == "google/electra-small-discriminator"
@@ -59,6 +86,14 @@ def test_card_of_a_checkpoint_tells_its_own_numbers(tmp_path: Path) -> None:
 def test_card_without_a_run(tmp_path: Path) -> None:
     text = render(card_of_run(tmp_path, "generator"))
     assert "fill-mask" in text and "## Numbers" not in text and "## Recipe" not in text
-    finetuned = render(Card("mine", "classifier", metrics={"accuracy": 0.9}, measured_on="the dev set", base_model="google/electra-base"))
+    finetuned = render(
+        Card(
+            "mine",
+            "classifier",
+            metrics={"accuracy": 0.9},
+            measured_on="the dev set",
+            base_model="google/electra-base",
+        )
+    )
     data = ModelCard(finetuned).data.to_dict()
     assert data["pipeline_tag"] == "text-classification" and data["base_model"] == "google/electra-base"

@@ -1,4 +1,6 @@
-"""P(replaced) of tokens and words: offsets into any text, windows over long texts, batches that change nothing."""
+"""P(replaced) of tokens and words: offsets into any text, windows over long texts, batches that change
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ from electra.model.pair import Pair
 
 MakePair = Callable[..., Pair]
 HOSTILE = [
-    "The CHEF ate", "caf\u00e9 cafe\u0301 x", "\u0130stanbul I\u0307x \u0131", "\u6f22\u5b57\u304b\ud55c\uad6d", "a\u0000b\u200dc",
-    "\U0001f469\u200d\U0001f469\u200d\U0001f467 family a\U0001f44db", "\ufb01ne \u00df \u1e9e", "e\u0301\u0302\u0323e", "\u0301abc",
+    "The CHEF ate", "caf\u00e9 cafe\u0301 x", "\u0130stanbul I\u0307x \u0131",
+    "\u6f22\u5b57\u304b\ud55c\uad6d", "a\u0000b\u200dc",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 family a\U0001f44db", 
+    "\ufb01ne \u00df \u1e9e", "e\u0301\u0302\u0323e", "\u0301abc",
     "[MASK] [CLS]", " \t\n ", "", "\u1100\u1161\u11a8 \uac01", "a" * 300,
 ]  # fmt: skip
 CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from([*"aAeEsS .,", *"".join(HOSTILE)])
@@ -37,7 +41,9 @@ def loaded(uncased: Tokenizer, make_pair: MakePair) -> Loaded:
 
 def normal(text: str, lowercase: bool) -> str:
     """BERT's cleaning, as far as a single token can show it."""
-    text = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd")
+    text = "".join(
+        c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd"
+    )
     if lowercase:
         text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
         text = "".join(c.lower() for c in text)
@@ -99,7 +105,14 @@ def test_probabilities_are_the_model_s_own(loaded: Loaded) -> None:
     assert torch.tensor([token.p_replaced for token in found.tokens]) == pytest.approx(expected, abs=1e-6)
     assert [word.text for word in found.words] == ["The", "Chef", "cooked", "the", "meals"]
     assert found.words[-1].p_replaced == max(token.p_replaced for token in found.tokens[-2:])
-    assert [text[token.start : token.end] for token in found.tokens] == ["The", "Chef", "cooked", "the", "meal", "s"]
+    assert [text[token.start : token.end] for token in found.tokens] == [
+        "The",
+        "Chef",
+        "cooked",
+        "the",
+        "meal",
+        "s",
+    ]
 
 
 def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:
@@ -107,7 +120,9 @@ def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:
     together, alone = list(detect(loaded, texts)), [next(detect(loaded, [text])) for text in texts]
     assert [found.text for found in together] == texts
     for one, other in zip(together, alone, strict=True):
-        assert [t.p_replaced for t in one.tokens] == pytest.approx([t.p_replaced for t in other.tokens], abs=1e-6)
+        assert [t.p_replaced for t in one.tokens] == pytest.approx(
+            [t.p_replaced for t in other.tokens], abs=1e-6
+        )
 
 
 @torch.inference_mode()
@@ -119,7 +134,9 @@ def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
     specials = loaded.tokenizer.specials
     row = torch.cat([torch.tensor([specials.cls]), ids, torch.tensor([specials.sep])])[None]
     expected = loaded.logits(row)[0].sigmoid()[-11:-1]
-    assert torch.tensor([token.p_replaced for token in found.tokens[-10:]]) == pytest.approx(expected, abs=1e-6)
+    assert torch.tensor([token.p_replaced for token in found.tokens[-10:]]) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_json_rows(loaded: Loaded) -> None:
@@ -127,5 +144,11 @@ def test_json_rows(loaded: Loaded) -> None:
     p = found.words[1].p_replaced
     value = found.to_json(threshold=p)
     assert value["text"] == "the caf\u00e9" and value["threshold"] == p
-    assert value["words"][1] == {"word": "caf\u00e9", "start": 4, "end": 8, "p_replaced": round(p, 6), "replaced": True}
+    assert value["words"][1] == {
+        "word": "caf\u00e9",
+        "start": 4,
+        "end": 8,
+        "p_replaced": round(p, 6),
+        "replaced": True,
+    }
     assert found.to_json(threshold=1.0)["words"][1]["replaced"] is False

@@ -21,7 +21,9 @@ MakePair = Callable[..., Pair]
 
 def pair_for(architecture: str, width: float = 0.5) -> Pair:
     full = toy.config(architecture)
-    return build_pair(generator_config(full, width, 1.0), full, sharing="disentangled", seed=1, initialisation="fan_in")
+    return build_pair(
+        generator_config(full, width, 1.0), full, sharing="disentangled", seed=1, initialisation="fan_in"
+    )
 
 
 @pytest.mark.parametrize("width", [0.5, 1.0])
@@ -33,7 +35,9 @@ def test_each_network_trains_its_own_part(architecture: str, width: float) -> No
     [sum_of] = [module for module in discriminator.modules() if isinstance(module, DisentangledTable)]
     base = sum_of._source[0].weight
     assert id(base) in {id(p) for p in generator.parameters()}
-    assert id(base) not in {id(p) for p in discriminator.parameters()}, "its rate and its clipping are the generator's"
+    assert id(base) not in {id(p) for p in discriminator.parameters()}, (
+        "its rate and its clipping are the generator's"
+    )
     assert torch.equal(discriminator.encoder.token_table(), base) and not sum_of.delta.any(), "equal at first"
 
     made = toy.objective("rtd")
@@ -52,7 +56,10 @@ def test_a_corrector_may_share_so_too() -> None:
     words = pair.generator.encoder.embeddings.words  # type: ignore[union-attr]
     losses = made.forward(pair, made.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
     base = pair.sampler.encoder.token_table()
-    assert torch.autograd.grad(losses["mlm"], [words.delta, base], retain_graph=True, allow_unused=True)[1] is None
+    assert (
+        torch.autograd.grad(losses["mlm"], [words.delta, base], retain_graph=True, allow_unused=True)[1]
+        is None
+    )
     assert torch.autograd.grad(losses["sampler"], [words.delta, base], allow_unused=True)[0] is None
 
 
@@ -68,7 +75,9 @@ def test_exported_tables_are_plain(architecture: str, export_pair: Callable[...,
             assert torch.allclose(loaded.logits(ids), network.logits(network.encoder(ids)), atol=1e-6)
 
 
-def test_a_pair_goes_on_from_its_folders(export_pair: Callable[..., tuple[Pair, Path]], make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_a_pair_goes_on_from_its_folders(
+    export_pair: Callable[..., tuple[Pair, Path]], make_pair: MakePair, uncased: Tokenizer
+) -> None:
     pair, folder = export_pair(size="mini", sharing="disentangled")
     for given in ({"discriminator": folder, "generator": folder}, {"discriminator": folder}):
         fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7, sharing="disentangled")

@@ -46,13 +46,19 @@ def test_p_is_of_the_replaced_sentence(networks: tuple[Loaded, Loaded]) -> None:
     discriminator, _ = networks
     rows = example_rows(*networks, seed=3)
     tokenizer = discriminator.tokenizer
-    ids = [tokenizer.specials.cls, *(tokenizer.token_to_id(str(row["generated"])) for row in rows), tokenizer.specials.sep]
+    ids = [
+        tokenizer.specials.cls,
+        *(tokenizer.token_to_id(str(row["generated"])) for row in rows),
+        tokenizer.specials.sep,
+    ]
     expected = discriminator.logits(torch.tensor([ids]))[0, 1:-1].sigmoid()
     assert torch.tensor([row["p_replaced"] for row in rows]) == pytest.approx(expected, abs=1e-6)
 
 
 def test_samples_follow_the_softmax(networks: tuple[Loaded, Loaded]) -> None:
-    """Sharpen the generator's preference for one token: it is then drawn about as often as its probability says."""
+    """Sharpen the generator's preference for one token: it is then drawn about as often as its probability
+    says.
+    """
     _, generator = networks
     with torch.no_grad():
         generator.head.bias.zero_()  # type: ignore[union-attr]
@@ -61,7 +67,9 @@ def test_samples_follow_the_softmax(networks: tuple[Loaded, Loaded]) -> None:
         row = torch.tensor([[tokenizer.specials.cls, tokenizer.specials.mask, tokenizer.specials.sep]])
         probability = float(generator.logits(row)[0, 1].softmax(-1)[20])
     drawn = Counter(example_rows(None, generator, "x", seed=seed)[0]["generated"] for seed in range(400))
-    assert drawn[tokenizer.id_to_token(20)] / 400 == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 400) ** 0.5)
+    assert drawn[tokenizer.id_to_token(20)] / 400 == pytest.approx(
+        probability, abs=4 * (probability * (1 - probability) / 400) ** 0.5
+    )
     assert len(drawn) > 10
 
 
@@ -77,11 +85,15 @@ def test_a_lucky_guess_is_original(networks: tuple[Loaded, Loaded]) -> None:
 def test_the_generator_does_not_see_what_it_replaces(networks: tuple[Loaded, Loaded]) -> None:
     _, generator = networks
     for seed in range(40):
-        drawn = {example_rows(None, generator, text, seed=seed)[0]["generated"] for text in ("x", "ate", "7", ".")}
+        drawn = {
+            example_rows(None, generator, text, seed=seed)[0]["generated"] for text in ("x", "ate", "7", ".")
+        }
         assert len(drawn) == 1
 
 
-def test_rows_beyond_the_vocabulary_are_never_drawn(tmp_path: Path, make_pair: Callable[..., Pair], uncased: Tokenizer) -> None:
+def test_rows_beyond_the_vocabulary_are_never_drawn(
+    tmp_path: Path, make_pair: Callable[..., Pair], uncased: Tokenizer
+) -> None:
     """Published tables are often padded to a round number."""
     generator = make_pair(vocab_size=uncased.vocab_size + 50).generator
     assert generator is not None
@@ -108,7 +120,9 @@ def test_table_marks_without_colour(networks: tuple[Loaded, Loaded]) -> None:
     assert text.count("* 0.") == 1
 
 
-def test_wrong_input_is_one_line(networks: tuple[Loaded, Loaded], export_pair: ExportPair, cased: Tokenizer, tmp_path: Path) -> None:
+def test_wrong_input_is_one_line(
+    networks: tuple[Loaded, Loaded], export_pair: ExportPair, cased: Tokenizer, tmp_path: Path
+) -> None:
     discriminator, generator = networks
     with pytest.raises(ModelError, match="no tokens"):
         example_rows(discriminator, generator, "  ")

@@ -1,4 +1,6 @@
-"""Exported folders in transformers: no key missing or left over, our logits, our tokens, our sentence embeddings."""
+"""Exported folders in transformers: no key missing or left over, our logits, our tokens, our sentence
+embeddings.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,22 @@ CLASSES = {
     "electra": (transformers.ElectraForPreTraining, transformers.ElectraForMaskedLM),
     "modern": (transformers.ModernBertForTokenClassification, transformers.ModernBertForMaskedLM),
 }
-SIZES = [("tiny", "electra"), ("mini", "electra"), ("small", "electra"), ("small++", "electra"), ("base", "electra"), ("large", "electra")]
+SIZES = [
+    ("tiny", "electra"),
+    ("mini", "electra"),
+    ("small", "electra"),
+    ("small++", "electra"),
+    ("base", "electra"),
+    ("large", "electra"),
+]
 SIZES += [("tiny", "modern"), ("mini", "modern"), ("small", "modern"), ("base", "modern")]
 
 
 def from_pretrained(model_class: Any, folder: Path) -> Any:
     model, report = model_class.from_pretrained(folder, output_loading_info=True)
-    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")), report
+    assert not any(
+        report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
+    ), report
     return model.eval()
 
 
@@ -44,12 +55,18 @@ def batch(vocab_size: int, padded: bool) -> tuple[dict[str, torch.Tensor], torch
         for row, length in enumerate((17, 9, 4)):
             real[row, length:] = False
         ids = ids.masked_fill(~real, 0)
-    return {"input_ids": ids, "attention_mask": real.long()}, torch.where(real, 0, -1) if padded else None, real
+    return (
+        {"input_ids": ids, "attention_mask": real.long()},
+        torch.where(real, 0, -1) if padded else None,
+        real,
+    )
 
 
 @pytest.mark.parametrize(("size", "architecture"), SIZES)
 @torch.inference_mode()
-def test_logits_are_transformers(size: str, architecture: str, tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
+def test_logits_are_transformers(
+    size: str, architecture: str, tmp_path: Path, uncased: Tokenizer, make_pair: MakePair
+) -> None:
     pair = make_pair(size, architecture, uncased.vocab_size, num_layers=1 if size == "large" else 2)
     for network, model_class in zip((pair.discriminator, pair.generator), CLASSES[architecture], strict=True):
         assert network is not None
@@ -90,7 +107,12 @@ def test_tokenizer_is_read_as_it_is(
     assert network is not None
     export_network(tmp_path, network, tokenizer, Card("x", "discriminator"))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    for text in ("The Chef cooked the Meal", "Caf\u00e9 CAFE caf\u00e9", "a\u6f22\u5b57b \ud55c", "x\u0000y \u2603"):
+    for text in (
+        "The Chef cooked the Meal",
+        "Caf\u00e9 CAFE caf\u00e9",
+        "a\u6f22\u5b57b \ud55c",
+        "x\u0000y \u2603",
+    ):
         assert theirs(text)["input_ids"] == list(tokenizer.encode(text).ids)
     assert theirs.model_max_length == network.encoder.config.max_positions
     assert ("token_type_ids" in theirs("a", "b")) == (architecture == "electra")
@@ -106,7 +128,9 @@ def test_config_carries_everything(export_pair: ExportPair) -> None:
         for name in ("discriminator", "generator"):
             written = json.loads((folder / name / "config.json").read_text())
             theirs = transformers.AutoConfig.from_pretrained(folder / name).to_dict()
-            assert {key: value for key, value in written.items() if key in theirs and theirs[key] != value} in ({}, IDS_AS_TEXT)
+            assert {
+                key: value for key, value in written.items() if key in theirs and theirs[key] != value
+            } in ({}, IDS_AS_TEXT)
 
 
 IDS_AS_TEXT = {"id2label": {"0": "REPLACED"}}  # JSON's keys are text, transformers' are numbers
@@ -162,21 +186,36 @@ class Head(torch.nn.Module):
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("labels", [("no", "yes", "maybe"), ("score",)])
 @torch.inference_mode()
-def test_finetuned_classifier(architecture: str, labels: tuple[str, ...], tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
+def test_finetuned_classifier(
+    architecture: str, labels: tuple[str, ...], tmp_path: Path, uncased: Tokenizer, make_pair: MakePair
+) -> None:
     discriminator = make_pair("tiny", architecture, uncased.vocab_size).discriminator
     assert discriminator is not None
     encoder: Encoder = discriminator.encoder
     head = Head(encoder.config.hidden_size, len(labels), architecture == "modern").eval()
     with torch.no_grad():
         for parameter in head.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())) * 0.1)
+            parameter.add_(
+                torch.randn(parameter.shape, generator=torch.Generator().manual_seed(parameter.numel())) * 0.1
+            )
     first = {"classifier_pooling": "cls"} if architecture == "modern" else {}
-    write_model(tmp_path, encoder, head, kind="classifier", labels=labels, tokenizer=uncased, card=Card("x", "classifier"), values=first)
+    write_model(
+        tmp_path,
+        encoder,
+        head,
+        kind="classifier",
+        labels=labels,
+        tokenizer=uncased,
+        card=Card("x", "classifier"),
+        values=first,
+    )
     model = from_pretrained(transformers.AutoModelForSequenceClassification, tmp_path)
     assert model.config.id2label == dict(enumerate(labels))
     assert model.config.problem_type == ("regression" if len(labels) == 1 else "single_label_classification")
     inputs, pieces, _ = batch(uncased.vocab_size, padded=True)
-    assert (model(**inputs).logits - head(encoder(inputs["input_ids"], piece_ids=pieces))).abs().max() <= TOLERANCE
+    assert (
+        model(**inputs).logits - head(encoder(inputs["input_ids"], piece_ids=pieces))
+    ).abs().max() <= TOLERANCE
 
     loaded = load(tmp_path, "classifier")
     assert (loaded.kind, loaded.labels, loaded.head, loaded.notes) == ("classifier", labels, None, ())

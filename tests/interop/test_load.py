@@ -1,4 +1,6 @@
-"""Loading: what was exported comes back bit for bit, published layouts are read, and a wrong folder is one clear line."""
+"""Loading: what was exported comes back bit for bit, published layouts are read, and a wrong folder is one
+clear line.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ def test_export_then_load_changes_no_tensor(size: str, architecture: str, export
     pair, folder = export_pair(size=size, architecture=architecture)
     for kind, network in (("discriminator", pair.discriminator), ("generator", pair.generator)):
         loaded = load(folder, kind)  # type: ignore[arg-type]
-        assert network is not None and loaded.kind == kind and loaded.config == network.encoder.config and not loaded.notes
+        assert (
+            network is not None
+            and loaded.kind == kind
+            and loaded.config == network.encoder.config
+            and not loaded.notes
+        )
         mine, back = weights_of(network.encoder, network.head), weights_of(loaded.encoder, loaded.head)
         assert mine.keys() == back.keys()
         assert [name for name in mine if not torch.equal(mine[name], back[name])] == []
@@ -39,20 +46,36 @@ def test_export_then_load_changes_no_tensor(size: str, architecture: str, export
 
 
 def electra_config(**changes: Any) -> transformers.ElectraConfig:
-    sizes = {"embedding_size": 16, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32}
+    sizes = {
+        "embedding_size": 16,
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 32,
+    }
     return transformers.ElectraConfig(**{**sizes, "max_position_embeddings": 32, **changes})
 
 
 def modern_config(vocab_size: int) -> transformers.ModernBertConfig:
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32, "max_position_embeddings": 32}
-    return transformers.ModernBertConfig(vocab_size=vocab_size, layer_types=["full_attention"] * 2, pad_token_id=0, **sizes)
+    sizes = {
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 32,
+        "max_position_embeddings": 32,
+    }
+    return transformers.ModernBertConfig(
+        vocab_size=vocab_size, layer_types=["full_attention"] * 2, pad_token_id=0, **sizes
+    )
 
 
 @pytest.fixture
 def published(tmp_path: Path, uncased: Tokenizer) -> Callable[..., tuple[Any, Path]]:
     """A folder as transformers itself writes it."""
 
-    def make(model_class: Any = transformers.ElectraForPreTraining, config: Any = None, name: str = "published") -> tuple[Any, Path]:
+    def make(
+        model_class: Any = transformers.ElectraForPreTraining, config: Any = None, name: str = "published"
+    ) -> tuple[Any, Path]:
         torch.manual_seed(0)
         config = config or electra_config(vocab_size=uncased.vocab_size)
         model = model_class(config).eval()
@@ -76,7 +99,9 @@ def test_what_transformers_writes(published: Callable[..., tuple[Any, Path]], un
     assert same_logits(*modern, "generator")
 
 
-def test_equal_sizes_have_no_projection(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
+def test_equal_sizes_have_no_projection(
+    published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
+) -> None:
     model, folder = published(config=electra_config(vocab_size=uncased.vocab_size, embedding_size=24))
     assert not any("embeddings_project" in name for name in load_file(folder / "model.safetensors"))
     assert same_logits(model, folder, "discriminator")
@@ -87,7 +112,8 @@ def test_old_names_and_extra_heads(published: Callable[..., tuple[Any, Path]]) -
     model, folder = published(transformers.ElectraForMaskedLM)
     tensors = load_file(folder / "model.safetensors")
     tensors = {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t for name, t in tensors.items()
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
+        for name, t in tensors.items()
     }
     tensors["electra.embeddings.position_ids"] = torch.arange(32)[None]
     tensors["generator_lm_head.weight"] = tensors["electra.embeddings.word_embeddings.weight"].clone()
@@ -136,18 +162,33 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "not json": (lambda f: (f / "config.json").write_text("{,"), "config.json:1: not readable as JSON"),
     "a list": (lambda f: (f / "config.json").write_text("[]"), "not a JSON object"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no model.safetensors"),
-    "not safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "not readable as safetensors"),
+    "not safetensors": (
+        lambda f: (f / "model.safetensors").write_bytes(b"x" * 99),
+        "not readable as safetensors",
+    ),
     "cut": (lambda f: os.truncate(f / "model.safetensors", 5000), "not readable as safetensors"),
-    "no tokenizer": (lambda f: [(f / n).unlink(missing_ok=True) for n in ("tokenizer.json", "vocab.txt")], ""),
+    "no tokenizer": (
+        lambda f: [(f / n).unlink(missing_ok=True) for n in ("tokenizer.json", "vocab.txt")],
+        "",
+    ),
     "other shape": (
         lambda f: edit(f, intermediate_size=48),
-        "tensor electra.encoder.layer.0.intermediate.dense.weight has the shape [32, 24], where [48, 24] is needed",
+        (
+            "tensor electra.encoder.layer.0.intermediate.dense.weight has the shape [32, 24], where [48, 24]"
+            " is needed"
+        ),
     ),
-    "lost tensor": (drop("electra.encoder.layer.1.output.dense.bias"), "lack the tensor electra.encoder.layer.1.output.dense.bias"),
+    "lost tensor": (
+        drop("electra.encoder.layer.1.output.dense.bias"),
+        "lack the tensor electra.encoder.layer.1.output.dense.bias",
+    ),
     "activation": (lambda f: edit(f, hidden_act="relu"), "hidden_act is 'relu'; only 'gelu' is supported"),
     "wrong type": (lambda f: edit(f, hidden_size="wide"), "a value of the wrong type"),
     "heads": (lambda f: edit(f, num_attention_heads=5), "sizes that make no encoder"),
-    "layers": (lambda f: edit(f, num_hidden_layers=200), "config.json says 200 layers, the weights have fewer"),
+    "layers": (
+        lambda f: edit(f, num_hidden_layers=200),
+        "config.json says 200 layers, the weights have fewer",
+    ),
     "no vocabulary size": (lambda f: edit(f, vocab_size=None), "a value of the wrong type"),
 }
 
@@ -162,9 +203,15 @@ def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any,
     assert message in str(caught.value) and str(folder) in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("model_class", [transformers.ElectraForPreTraining, transformers.ModernBertForMaskedLM])
-def test_any_config_loads_or_is_one_line(model_class: Any, published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
-    """Every key, every kind of wrong value: never a traceback, and no memory taken for sizes that the weights do not have."""
+@pytest.mark.parametrize(
+    "model_class", [transformers.ElectraForPreTraining, transformers.ModernBertForMaskedLM]
+)
+def test_any_config_loads_or_is_one_line(
+    model_class: Any, published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
+) -> None:
+    """Every key, every kind of wrong value: never a traceback, and no memory taken for sizes that the weights
+    do not have.
+    """
     modern = model_class is transformers.ModernBertForMaskedLM
     _, folder = published(model_class, modern_config(uncased.vocab_size) if modern else None)
     good = (folder / "config.json").read_text()
@@ -182,10 +229,14 @@ def test_any_config_loads_or_is_one_line(model_class: Any, published: Callable[.
 
 def test_wrong_kind_is_one_line(published: Callable[..., tuple[Any, Path]], export_pair: ExportPair) -> None:
     _, folder = published(transformers.ElectraForMaskedLM)
-    with pytest.raises(ModelError, match=r"this is a generator .*\(ElectraForMaskedLM\), and a discriminator is needed"):
+    with pytest.raises(
+        ModelError, match=r"this is a generator .*\(ElectraForMaskedLM\), and a discriminator is needed"
+    ):
         load(folder)
     _, folder = published(transformers.ElectraModel, name="bare")
-    with pytest.raises(ModelError, match=r"an encoder without a head \(ElectraModel\), and a generator .* is needed"):
+    with pytest.raises(
+        ModelError, match=r"an encoder without a head \(ElectraModel\), and a generator .* is needed"
+    ):
         load(folder, "generator")
     _, modern = export_pair(architecture="modern")
     with pytest.raises(ModelError, match=r"\(ModernBertForTokenClassification\), and a generator"):
@@ -197,9 +248,20 @@ def test_wrong_kind_is_one_line(published: Callable[..., tuple[Any, Path]], expo
         load(modern, "generator")
 
 
-def test_local_attention_and_untied_generators_are_refused(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
-    sizes = {"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 3, "intermediate_size": 32, "pad_token_id": 0}
-    _, folder = published(transformers.ModernBertForMaskedLM, transformers.ModernBertConfig(vocab_size=uncased.vocab_size, **sizes))
+def test_local_attention_and_untied_generators_are_refused(
+    published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
+) -> None:
+    sizes = {
+        "hidden_size": 24,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 3,
+        "intermediate_size": 32,
+        "pad_token_id": 0,
+    }
+    _, folder = published(
+        transformers.ModernBertForMaskedLM,
+        transformers.ModernBertConfig(vocab_size=uncased.vocab_size, **sizes),
+    )
     with pytest.raises(ModelError, match="local attention"):
         load(folder, "generator")
     config = electra_config(vocab_size=uncased.vocab_size, tie_word_embeddings=False)

@@ -28,13 +28,17 @@ MakeRun = Callable[..., Path]
 
 @pytest.fixture
 def make_run(tmp_path: Path, uncased: Tokenizer) -> MakeRun:
-    """A run folder as training leaves it after a stop: run.toml, tokenizer, checkpoints of the given steps and pairs."""
+    """A run folder as training leaves it after a stop: run.toml, tokenizer, checkpoints of the given steps
+    and pairs.
+    """
 
     def make(pairs: dict[int, Pair], sharing: str = "embeddings") -> Path:
         run = tmp_path / "run"
         recipe = Recipe()
         for step, pair in pairs.items():
-            checkpoint.write(run / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9)
+            checkpoint.write(
+                run / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9
+            )
         networks = (("generator", pair.generator), ("discriminator", pair.discriminator))
         shapes = {kind: asdict(network.encoder.config) for kind, network in networks if network is not None}
         recipe = replace(recipe, model=replace(recipe.model, sharing=sharing))  # type: ignore[arg-type]
@@ -53,15 +57,21 @@ def same(network: Generator | Discriminator | None, loaded: Loaded) -> bool:
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "disentangled"])
-def test_both_networks_of_a_checkpoint(sharing: str, architecture: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_both_networks_of_a_checkpoint(
+    sharing: str, architecture: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     pair = make_pair("mini", architecture, uncased.vocab_size, sharing=sharing)
     run = make_run({10: pair}, sharing)
     assert same(pair.discriminator, load(run)) and same(pair.generator, load(run, "generator"))
     assert load(run, "encoder").kind == "discriminator"
-    assert not any(isinstance(module, DisentangledTable) for module in load(run).encoder.modules()), "usable without the other network"
+    assert not any(isinstance(module, DisentangledTable) for module in load(run).encoder.modules()), (
+        "usable without the other network"
+    )
 
 
-def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(
+    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
     run = make_run({9900: old, 10000: new})
     assert same(new.discriminator, load(run)) and load(run).notes == ()
@@ -79,10 +89,15 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(make_run: Mak
         load(run, step=5)
 
 
-def test_export_of_a_chosen_step(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer, tmp_path: Path) -> None:
+def test_export_of_a_chosen_step(
+    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer, tmp_path: Path
+) -> None:
     old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
     run = make_run({50: old, 60: new})
-    rows = [{"kind": "eval", "step": step, "tokens": step * 10, "metrics": {"auc": step / 100}} for step in (50, 60)]
+    rows = [
+        {"kind": "eval", "step": step, "tokens": step * 10, "metrics": {"auc": step / 100}}
+        for step in (50, 60)
+    ]
     (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
     for argv, pair, auc in ((["--step", "50"], old, "0.5"), ([], new, "0.6")):
         assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 0

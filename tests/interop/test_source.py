@@ -1,4 +1,6 @@
-"""Models by hub name, against a server on the loopback: fetched once, then read from the cache, also offline."""
+"""Models by hub name, against a server on the loopback: fetched once, then read from the cache,
+also offline.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,18 @@ class Hub(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith("/api/models/owner/model/tree/"):
             return self.answer(
-                json.dumps([{"type": "file", "path": name, "size": size, "oid": "0" * 40} for name, size in self.files()]).encode()
+                json.dumps(
+                    [
+                        {"type": "file", "path": name, "size": size, "oid": "0" * 40}
+                        for name, size in self.files()
+                    ]
+                ).encode()
             )
         if self.path.startswith("/api/models/owner/model"):
             siblings = [{"rfilename": name} for name, _ in self.files()]
-            return self.answer(json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": siblings}).encode())
+            return self.answer(
+                json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": siblings}).encode()
+            )
         prefix = f"/owner/model/resolve/{COMMIT}/"
         if self.path.startswith(prefix) and (self.folder / self.path.removeprefix(prefix)).is_file():
             return self.answer((self.folder / self.path.removeprefix(prefix)).read_bytes())
@@ -87,10 +96,19 @@ def hub(export_pair: ExportPair) -> Iterator[str]:
 
 
 def fetch(names: list[str], home: Path, **environment: str) -> list[str]:
-    """What a fresh process makes of the names, one line each: the hub's variables are read when its library is imported."""
+    """What a fresh process makes of the names, one line each: the hub's variables are read when its library
+    is imported.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     environment = {**kept, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", **environment}
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *names], env=environment, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *names],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
     return done.stdout.splitlines()
 
 
@@ -99,7 +117,9 @@ def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     assert sorted(file.name for file in Path(folder).iterdir()) == FILES  # not the pickle
     assert load(folder).kind == "discriminator"
     assert missing.startswith("owner/other: neither a folder here nor a model on the hub.")
-    again, unseen = fetch(["owner/model", "owner/unseen"], tmp_path / "home", HF_ENDPOINT=hub, HF_HUB_OFFLINE="1")
+    again, unseen = fetch(
+        ["owner/model", "owner/unseen"], tmp_path / "home", HF_ENDPOINT=hub, HF_HUB_OFFLINE="1"
+    )
     assert again == folder
     assert unseen.startswith("owner/unseen: not a folder here, and the hub cannot be reached.")
 

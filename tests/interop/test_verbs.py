@@ -38,14 +38,18 @@ def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
     assert "[The 0." in out and "[chef 0." in out and "\x1b" not in out and "8 of 8 words marked" in out
     assert main(["detect", folder, "The chef ate [the] meal.", "--threshold", "1"]) == 0
     text, summary = capsys.readouterr().out.splitlines()
-    assert text == "The chef ate [the] meal." and summary.startswith("0 of 8 words marked, P(replaced) >= 1; highest 0.")
+    assert text == "The chef ate [the] meal." and summary.startswith(
+        "0 of 8 words marked, P(replaced) >= 1; highest 0."
+    )
     assert main(["detect", folder, "the\x1b]0;title\x07 chef", "--threshold", "1"]) == 0
     assert "the\ufffd]0;title\ufffd chef" in capsys.readouterr().out
     assert main(["detect", folder, " "]) == 0
     assert capsys.readouterr().out.endswith("0 of 0 words marked, P(replaced) >= 0.5\n")
 
 
-def test_detect_colours_in_a_terminal_unless_told_not_to(export_pair: ExportPair, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detect_colours_in_a_terminal_unless_told_not_to(
+    export_pair: ExportPair, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = str(export_pair()[1])
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -81,14 +85,20 @@ def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture
     assert "give a text or --file" in fails(capsys, "detect", folder)
     assert "give a text or --file" in fails(capsys, "detect", folder, "x", "--file", "y")
     assert "no probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
-    assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(capsys, "detect", folder, "--file", tmp_path / "latin")
+    assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(
+        capsys, "detect", folder, "--file", tmp_path / "latin"
+    )
     assert "No such file" in fails(capsys, "detect", folder, "--file", tmp_path / "none")
     assert "no such folder" in fails(capsys, "detect", tmp_path / "none", "x")
 
 
 def test_show_finds_what_it_needs(export_pair: ExportPair, capsys: Capture) -> None:
     folder = export_pair()[1]
-    for argv in ([folder], [folder / "discriminator", folder / "generator"], [folder, folder / "generator", "the chef cooked the meal"]):
+    for argv in (
+        [folder],
+        [folder / "discriminator", folder / "generator"],
+        [folder, folder / "generator", "the chef cooked the meal"],
+    ):
         assert main(["show", *map(str, argv)]) == 0
         shown = capsys.readouterr().out
         assert shown.count("[MASK]") == 2 and "cooked" in shown
@@ -103,12 +113,23 @@ def test_show_finds_what_it_needs(export_pair: ExportPair, capsys: Capture) -> N
 def test_show_refuses(export_pair: ExportPair, capsys: Capture) -> None:
     folder = export_pair()[1]
     assert "no share" in fails(capsys, "show", folder, "--masked", "0")
-    assert "a generator (a masked language model) is needed" in fails(capsys, "show", folder, folder / "discriminator")
+    assert "a generator (a masked language model) is needed" in fails(
+        capsys, "show", folder, folder / "discriminator"
+    )
 
 
 def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
     pair, folder = export_pair()
-    argv = ["export", str(folder), "--network", "generator", "--out", str(tmp_path / "out"), "--dtype", "bfloat16"]
+    argv = [
+        "export",
+        str(folder),
+        "--network",
+        "generator",
+        "--out",
+        str(tmp_path / "out"),
+        "--dtype",
+        "bfloat16",
+    ]
     assert main(argv) == 0 and main(argv) == 0
     assert transformers.ElectraForMaskedLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
     assert pair.generator is not None
@@ -119,23 +140,39 @@ def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Pat
     (tmp_path / "mine" / "thesis.tex").write_text("")
     assert "holds other files (thesis.tex)" in fails(capsys, "export", folder, "--out", tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
-    assert "no run folder" in fails(capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3")
+    assert "no run folder" in fails(
+        capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3"
+    )
     assert "no such folder" in fails(capsys, "export", tmp_path / "none", "--out", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
-def test_import_makes_a_pair_out_of_published_files(tmp_path: Path, uncased: Tokenizer, capsys: Capture) -> None:
+def test_import_makes_a_pair_out_of_published_files(
+    tmp_path: Path, uncased: Tokenizer, capsys: Capture
+) -> None:
     """As published: pickles, a tokenizer of vocab.txt and a flag, no digest."""
     torch.manual_seed(0)
-    config = transformers.ElectraConfig(vocab_size=uncased.vocab_size, hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
-    models = {"d": transformers.ElectraForPreTraining(config).eval(), "g": transformers.ElectraForMaskedLM(config).eval()}
+    config = transformers.ElectraConfig(
+        vocab_size=uncased.vocab_size, hidden_size=128, num_hidden_layers=2, num_attention_heads=2
+    )
+    models = {
+        "d": transformers.ElectraForPreTraining(config).eval(),
+        "g": transformers.ElectraForMaskedLM(config).eval(),
+    }
     for name, model in models.items():
         (tmp_path / name).mkdir()
         model.config.save_pretrained(tmp_path / name)
         torch.save(model.state_dict(), tmp_path / name / "pytorch_model.bin")
         (tmp_path / name / "vocab.txt").write_bytes(uncased.files()["vocab.txt"])
         (tmp_path / name / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    argv = ["import", str(tmp_path / "d"), "--generator", str(tmp_path / "g"), "--out", str(tmp_path / "pair")]
+    argv = [
+        "import",
+        str(tmp_path / "d"),
+        "--generator",
+        str(tmp_path / "g"),
+        "--out",
+        str(tmp_path / "pair"),
+    ]
     assert "--allow-pickle" in fails(capsys, *argv) and not (tmp_path / "pair").exists()
     assert main([*argv, "--allow-pickle"]) == 0
     assert "discriminator, 2 layers of 128, vocabulary" in capsys.readouterr().out
@@ -153,14 +190,20 @@ def test_import_makes_a_pair_out_of_published_files(tmp_path: Path, uncased: Tok
     transformers.ElectraForSequenceClassification(config).save_pretrained(tmp_path / "c")
     uncased.save(tmp_path / "c")
     capsys.readouterr()
-    assert "this is a classifier, not a pre-trained network" in fails(capsys, "import", tmp_path / "c", "--out", tmp_path / "other")
+    assert "this is a classifier, not a pre-trained network" in fails(
+        capsys, "import", tmp_path / "c", "--out", tmp_path / "other"
+    )
 
 
-def test_import_takes_two_of_one_pair(export_pair: ExportPair, tmp_path: Path, cased: Tokenizer, capsys: Capture) -> None:
+def test_import_takes_two_of_one_pair(
+    export_pair: ExportPair, tmp_path: Path, cased: Tokenizer, capsys: Capture
+) -> None:
     pair, folder = export_pair()
     assert pair.generator is not None
     export_network(tmp_path / "cased", pair.generator, cased, Card("x", "generator"))
-    assert "different tokenizers" in fails(capsys, "import", folder, "--generator", tmp_path / "cased", "--out", tmp_path / "out")
+    assert "different tokenizers" in fails(
+        capsys, "import", folder, "--generator", tmp_path / "cased", "--out", tmp_path / "out"
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -29,7 +29,10 @@ def test_every_flipped_bit_of_the_weights_is_found(export_pair: ExportPair) -> N
     assert problems(folder) == []
     chance = random.Random(0)
     header = 8 + int.from_bytes(good[:8], "little")
-    for position in [*(chance.randrange(header) for _ in range(10)), *(chance.randrange(header, len(good)) for _ in range(10))]:
+    for position in [
+        *(chance.randrange(header) for _ in range(10)),
+        *(chance.randrange(header, len(good)) for _ in range(10)),
+    ]:
         bad = bytearray(good)
         bad[position] ^= 1 << chance.randrange(8)
         weights.write_bytes(bad)
@@ -46,10 +49,14 @@ def test_model_folder_of_others(export_pair: ExportPair) -> None:
     weights = folder / "generator" / "model.safetensors"
     tensors = load_file(weights)
     save_file(tensors, weights)
-    assert [finding.what for finding in verify(folder / "generator")] == ["model folder (generator, without a recorded digest)"]
+    assert [finding.what for finding in verify(folder / "generator")] == [
+        "model folder (generator, without a recorded digest)"
+    ]
     tensors["generator_lm_head.bias"][3] = torch.nan
     save_file(tensors, weights)
-    assert problems(folder) == ["model.safetensors: tensor generator_lm_head.bias holds numbers that are not finite"]
+    assert problems(folder) == [
+        "model.safetensors: tensor generator_lm_head.bias holds numbers that are not finite"
+    ]
     (folder / "generator" / "tokenizer.json").unlink()
     (folder / "generator" / "vocab.txt").unlink()
     assert "tokenizer.json" in problems(folder)[0]
@@ -58,7 +65,9 @@ def test_model_folder_of_others(export_pair: ExportPair) -> None:
 def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     run = tmp_path / "run"
     for step in (1, 2):
-        durable.commit_directory(run / "checkpoints" / f"step-{step:08d}", {"model.safetensors": b"x" * 50, "state.json": b"{}"})
+        durable.commit_directory(
+            run / "checkpoints" / f"step-{step:08d}", {"model.safetensors": b"x" * 50, "state.json": b"{}"}
+        )
     (run / "run.toml").write_text("[model]\n")
     export_pair()[1].joinpath("discriminator").rename(run / "discriminator")
     assert [(finding.path.name, finding.problem) for finding in verify(run)] == [
@@ -80,8 +89,12 @@ def test_fine_tuning(tmp_path: Path, export_pair: ExportPair) -> None:
     (folder / "discriminator").rename(tmp_path / "model")
     (tmp_path / "finetune.json").write_text("{}")
     for seed in (2, 10):
-        durable.commit_directory(tmp_path / "seeds" / f"seed-{seed}", {"results.json": b"{}", "model.safetensors": b"weights"})
-    assert [finding.path.name for finding in verify(tmp_path)] == ["seed-2", "seed-10", "model"] and problems(tmp_path) == []
+        durable.commit_directory(
+            tmp_path / "seeds" / f"seed-{seed}", {"results.json": b"{}", "model.safetensors": b"weights"}
+        )
+    assert [finding.path.name for finding in verify(tmp_path)] == ["seed-2", "seed-10", "model"] and problems(
+        tmp_path
+    ) == []
     (tmp_path / "seeds" / "seed-10" / "results.json").write_text("{ }")
     assert problems(tmp_path) == ["results.json has 3 bytes instead of 2"]
 

@@ -24,7 +24,9 @@ def differing(one: Pair, other: Pair) -> list[str]:
 
 
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings"])
-def test_pair_goes_on_with_the_same_weights(sharing: str, export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_pair_goes_on_with_the_same_weights(
+    sharing: str, export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     pair, folder = export_pair(size="mini", sharing=sharing)
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7, sharing=sharing)
     assert differing(pair, fresh)
@@ -33,7 +35,9 @@ def test_pair_goes_on_with_the_same_weights(sharing: str, export_pair: ExportPai
 
 
 @torch.inference_mode()
-def test_modern_projection_is_found_again(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_modern_projection_is_found_again(
+    export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     """The exported generator holds table x projection; the run that continues has the two apart again."""
     pair, folder = export_pair(size="tiny", architecture="modern")
     fresh = make_pair("tiny", "modern", uncased.vocab_size, seed=7)
@@ -47,7 +51,9 @@ def test_modern_projection_is_found_again(export_pair: ExportPair, make_pair: Ma
         load_weights_into(fresh, discriminator=folder, generator=other)
 
 
-def test_discriminator_alone_leaves_the_generator_fresh(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_discriminator_alone_leaves_the_generator_fresh(
+    export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     pair, folder = export_pair(size="mini")
     fresh, untouched = (make_pair("mini", vocab_size=uncased.vocab_size, seed=7) for _ in range(2))
     load_weights_into(fresh, discriminator=folder / "discriminator")
@@ -59,7 +65,9 @@ def test_discriminator_alone_leaves_the_generator_fresh(export_pair: ExportPair,
     assert differing(pair, fresh)
 
 
-def test_shared_weights_come_from_the_discriminator(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_shared_weights_come_from_the_discriminator(
+    export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     pair, one = export_pair("one", size="mini", seed=1)
     _, two = export_pair("two", size="mini", seed=2)
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7)
@@ -69,12 +77,19 @@ def test_shared_weights_come_from_the_discriminator(export_pair: ExportPair, mak
     assert torch.equal(fresh.discriminator.encoder.token_table(), pair.discriminator.encoder.token_table())
 
 
-def test_what_does_not_fit_is_named(export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer, cased: Tokenizer) -> None:
+def test_what_does_not_fit_is_named(
+    export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer, cased: Tokenizer
+) -> None:
     _, folder = export_pair(size="mini")
-    with pytest.raises(ModelError, match=r"tensor encoder.* has the shape \[.*\] there and \[.*\] in this run's discriminator"):
+    with pytest.raises(
+        ModelError,
+        match=r"tensor encoder.* has the shape \[.*\] there and \[.*\] in this run's discriminator",
+    ):
         load_weights_into(make_pair("tiny", vocab_size=uncased.vocab_size), discriminator=folder)
     with pytest.raises(ModelError, match="has no place in this run's discriminator"):
-        load_weights_into(make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1), discriminator=folder)
+        load_weights_into(
+            make_pair("mini", vocab_size=uncased.vocab_size, num_layers=1), discriminator=folder
+        )
     fitting = make_pair("mini", vocab_size=uncased.vocab_size)
     with pytest.raises(ModelError, match="another tokenizer"):
         load_weights_into(fitting, discriminator=folder, tokenizer=cased)

@@ -1,4 +1,6 @@
-"""The generator against the discriminator: its gradients are what they claim to be, and the schedule moves them."""
+"""The generator against the discriminator: its gradients are what they claim to be, and the schedule moves
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,18 @@ def reward_of(ids: torch.Tensor) -> torch.Tensor:
 
 
 def test_reinforce_is_the_exact_gradient_in_expectation() -> None:
-    """Two slots, a vocabulary of four: every outcome enumerated, weighed by its probability, with any baseline."""
+    """Two slots, a vocabulary of four: every outcome enumerated, weighed by its probability, with any
+    baseline.
+    """
     torch.manual_seed(0)
     logits = torch.randn(2, 4, dtype=torch.double, requires_grad=True)
     baseline = torch.tensor([0.3, -1.1], dtype=torch.double)
     log_p = logits.log_softmax(-1)
     expected_reward = sum(
-        (log_p.exp()[slot, token] * reward_of(torch.full((2,), token))[slot] for slot, token in product(range(2), range(4))),
+        (
+            log_p.exp()[slot, token] * reward_of(torch.full((2,), token))[slot]
+            for slot, token in product(range(2), range(4))
+        ),
         torch.zeros(()),
     )
     exact = torch.autograd.grad(-expected_reward, logits)[0]
@@ -100,7 +107,11 @@ def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alon
         outcome = made.forward(pair, part)
         plain = toy.objective("adversarial", gradient="reinforce").corrupt(toy.batches().batch(0, 8), 3, 1.0)
         assert torch.equal(plain.masked_ids, part.masked_ids)
-        ids = part.input_ids.flatten().index_copy(0, part.masked_positions, outcome.observed["sampled"]).view_as(part.input_ids)
+        ids = (
+            part.input_ids.flatten()
+            .index_copy(0, part.masked_positions, outcome.observed["sampled"])
+            .view_as(part.input_ids)
+        )
         hidden = pair.discriminator.encoder(ids, part.position_ids, part.piece_ids)
         logits = pair.discriminator.logits(hidden.flatten(0, 1))[part.real().flatten()]
         assert torch.equal(logits.detach(), outcome.observed["replaced_logits"])
@@ -109,7 +120,9 @@ def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alon
 
 
 def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
-    """By hand: the loss's gradient at the sampled embeddings, through the mixtures, times -weight / (lambda * mask share)."""
+    """By hand: the loss's gradient at the sampled embeddings, through the mixtures, times -weight / (lambda *
+    mask share).
+    """
     made, pair, part, _ = passed("gumbel", mask_fraction=0.25, temperature=2.0, adversarial_weight=3.0)
     torch.manual_seed(0)
     outcome = made.forward(pair, part)
@@ -164,29 +177,42 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
     """The logged losses stay what they are; the generator's gradient goes from MLM's to the adversary's."""
     options = {"anneal_from": 0.2, "anneal_to": 0.6}
     made = toy.objective("adversarial", gradient=gradient, **options)
-    assert [made.adversity(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
+    assert [made.adversity(progress) for progress in (0.0, 0.2, 0.4, 0.6, 1.0)] == pytest.approx(
+        [0, 0, 0.5, 1, 1]
+    )
 
     def gradients(progress: float) -> tuple[float, float, float]:
         _, pair, _, outcome = passed(gradient, progress, **options)
         adversary = outcome.losses["adversarial" if gradient == "reinforce" else "rtd"]
-        sizes = [sum(float(g.norm()) for g in own_gradients(pair, loss) if g is not None) for loss in (outcome.losses["mlm"], adversary)]
+        sizes = [
+            sum(float(g.norm()) for g in own_gradients(pair, loss) if g is not None)
+            for loss in (outcome.losses["mlm"], adversary)
+        ]
         return sizes[0], sizes[1], float(outcome.losses["mlm"].detach())
 
     first, middle, last = gradients(0.1), gradients(0.4), gradients(0.9)
     assert first[0] > 0 and first[1] == 0 and last[0] == 0 and last[1] > 0
-    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3) and middle[1] == pytest.approx(last[1] / 2, rel=1e-2)
+    assert middle[0] == pytest.approx(first[0] / 2, rel=1e-3) and middle[1] == pytest.approx(
+        last[1] / 2, rel=1e-2
+    )
     assert first[2] == pytest.approx(last[2])
 
 
 def test_what_is_left_of_likelihood_is_an_option() -> None:
-    assert toy.objective("adversarial").weights["mlm"] == 0, "fully adversarial from the start, as in the paper: only watched"
+    assert toy.objective("adversarial").weights["mlm"] == 0, (
+        "fully adversarial from the start, as in the paper: only watched"
+    )
     kept = toy.objective("adversarial", mlm_weight=0.25)
     assert kept.weights["mlm"] == 1
     _, pair, _, outcome = passed("reinforce", mlm_weight=0.25)
     part = own_gradients(pair, outcome.losses["mlm"])
     _, pair, _, outcome = passed("reinforce", 0.0, anneal_from=0.5, anneal_to=0.5)
     whole = own_gradients(pair, outcome.losses["mlm"])
-    assert all(a is None or torch.allclose(a, 0.25 * b, atol=1e-6) for a, b in zip(part, whole, strict=True) if b is not None)
+    assert all(
+        a is None or torch.allclose(a, 0.25 * b, atol=1e-6)
+        for a, b in zip(part, whole, strict=True)
+        if b is not None
+    )
     x = torch.tensor(3.0, requires_grad=True)
     scaled = with_gradient(x**2, 0.25)
     assert float(scaled.detach()) == 9 and float(torch.autograd.grad(scaled, x)[0]) == 1.5
@@ -194,11 +220,15 @@ def test_what_is_left_of_likelihood_is_an_option() -> None:
 
 def test_entropy_is_watched_and_can_be_rewarded() -> None:
     _, pair, part, outcome = passed("reinforce", entropy_weight=0.1)
-    states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[part.masked_positions]
+    states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
+        part.masked_positions
+    ]
     by_hand = torch.distributions.Categorical(logits=pair.generator.logits(states)).entropy()
     assert torch.allclose(outcome.observed["entropy"], by_hand, atol=1e-5)
     assert torch.allclose(outcome.losses["entropy"], -by_hand.sum(), rtol=1e-5)
-    metrics = evaluation.summarize({"mlm": 1.0}, {name: value.detach().numpy() for name, value in outcome.observed.items()})
+    metrics = evaluation.summarize(
+        {"mlm": 1.0}, {name: value.detach().numpy() for name, value in outcome.observed.items()}
+    )
     assert metrics["generator_entropy"] == pytest.approx(float(by_hand.mean().detach()), rel=1e-5)
 
 

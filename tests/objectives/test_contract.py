@@ -20,13 +20,17 @@ NAMES = objectives.names()
 pytestmark = pytest.mark.parametrize("name", NAMES)
 
 
-def corrupted(made: Any, size: int = 8, *, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3) -> Any:
+def corrupted(
+    made: Any, size: int = 8, *, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3
+) -> Any:
     return made.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
 
 
 def same(a: Any, b: Any) -> bool:
     return all(
-        torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a) if isinstance(getattr(a, f.name), torch.Tensor)
+        torch.equal(getattr(a, f.name), getattr(b, f.name))
+        for f in dataclasses.fields(a)
+        if isinstance(getattr(a, f.name), torch.Tensor)
     )
 
 
@@ -49,7 +53,9 @@ def test_special_tokens_are_never_masked_and_the_rate_is_exact(name: str) -> Non
     chosen[part.masked_positions.numpy()] = True
     chosen = chosen.reshape(batch.special.shape)
     assert not (chosen & batch.special).any()
-    assert chosen.sum(1).tolist() == [max(1, round(0.3 * candidates)) for candidates in (~batch.special).sum(1)]
+    assert chosen.sum(1).tolist() == [
+        max(1, round(0.3 * candidates)) for candidates in (~batch.special).sum(1)
+    ]
     untouched = ~chosen
     assert (part.masked_ids.numpy()[untouched] == batch.input_ids[untouched]).all()
     assert (part.targets.numpy() == batch.input_ids[chosen]).all()
@@ -87,7 +93,11 @@ def test_losses_and_gradients_do_not_depend_on_micro_batches(name: str) -> None:
 def test_finite_with_nothing_masked(name: str) -> None:
     made = toy.objective(name)
     part = corrupted(made)
-    tensors = {f.name: getattr(part, f.name) for f in dataclasses.fields(part) if isinstance(getattr(part, f.name), torch.Tensor)}
+    tensors = {
+        f.name: getattr(part, f.name)
+        for f in dataclasses.fields(part)
+        if isinstance(getattr(part, f.name), torch.Tensor)
+    }
     empty = dataclasses.replace(
         part,
         masked_ids=part.input_ids,
@@ -130,7 +140,10 @@ def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(na
     gradients = [torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True) for loss in others]
     taught = any(gradient is not None and gradient.any() for parts in gradients for gradient in parts)
     assert taught == made.feedback
-    assert any(part is not None for part in torch.autograd.grad(losses[small], own, allow_unused=True)) or made.feedback
+    assert (
+        any(part is not None for part in torch.autograd.grad(losses[small], own, allow_unused=True))
+        or made.feedback
+    )
 
 
 def test_padding_changes_nothing(name: str) -> None:
@@ -154,12 +167,18 @@ def test_padding_changes_nothing(name: str) -> None:
 
 
 def test_unknown_option_is_named(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"objective\.mask_fractio: no such key. Did you mean 'mask_fraction'"):
+    with pytest.raises(
+        ConfigError, match=r"objective\.mask_fractio: no such key. Did you mean 'mask_fraction'"
+    ):
         toy.objective(name, mask_fractio=0.2)
 
 
 def test_a_weight_is_a_number_from_zero(name: str) -> None:
-    weights = [field.name for field in dataclasses.fields(objectives.module_of(name).Config) if field.name.endswith("_weight")]
+    weights = [
+        field.name
+        for field in dataclasses.fields(objectives.module_of(name).Config)
+        if field.name.endswith("_weight")
+    ]
     for weight, value in itertools.product(weights, (-50.0, math.nan, math.inf)):
         with pytest.raises(ConfigError, match=rf"objective\.{weight}: must be a number from 0, not {value}"):
             toy.objective(name, **{weight: value})
@@ -176,5 +195,7 @@ def test_evaluation_fixes_the_mask_rate(name: str) -> None:
     assert len(corrupted(fixed, 64).targets) == len(
         toy.objective(name, mask_fraction=0.15).corrupt(toy.batches().batch(0, 64), 3, 1.0).targets
     )
-    at_start, at_end = (len(made.corrupt(toy.batches().batch(0, 64), 3, progress).targets) for progress in (0.0, 1.0))
+    at_start, at_end = (
+        len(made.corrupt(toy.batches().batch(0, 64), 3, progress).targets) for progress in (0.0, 1.0)
+    )
     assert at_start > 3 * at_end

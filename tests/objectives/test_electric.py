@@ -1,4 +1,6 @@
-"""Electric: the loss recovers a density, the towers see one side each, and noise is noise also where it guesses right."""
+"""Electric: the loss recovers a density, the towers see one side each, and noise is noise also where it
+guesses right.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from electra.objectives.electric import noise_logits
 
 @pytest.mark.parametrize("share", [0.15, 0.5])
 def test_the_loss_recovers_a_known_density(share: float) -> None:
-    """Enumerated: with energies free for each token, the loss over data p and noise q is least where exp(-E) = p, normalised."""
+    """Enumerated: with energies free for each token, the loss over data p and noise q is least where exp(-E)
+    = p, normalised.
+    """
     torch.manual_seed(0)
     p, q = torch.randn(8, dtype=torch.double).softmax(-1), torch.randn(8, dtype=torch.double).softmax(-1)
     energies = torch.zeros(8, dtype=torch.double, requires_grad=True)
@@ -35,7 +39,9 @@ def test_the_loss_recovers_a_known_density(share: float) -> None:
 
 
 def test_a_network_learns_how_frequent_tokens_are() -> None:
-    """Text of independent tokens with known probabilities: energies become their minus logarithms, offset included."""
+    """Text of independent tokens with known probabilities: energies become their minus logarithms, offset
+    included.
+    """
     made = toy.objective("electric")
     pair = toy.pair_for(made)
     p = np.array([0.5, 0.25, 0.15, 0.1])
@@ -49,7 +55,9 @@ def test_a_network_learns_how_frequent_tokens_are() -> None:
         toy.loss_and_gradients(made, pair, [part])
         optimizer.step()
     pair.eval()
-    energies = pair.discriminator.logits(pair.discriminator.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))  # type: ignore[union-attr]
+    energies = pair.discriminator.logits(
+        pair.discriminator.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1)
+    )  # type: ignore[union-attr]
     found = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
     assert np.allclose(found, -np.log(p), atol=0.35), found
 
@@ -70,7 +78,9 @@ def test_towers_see_one_side_each_and_never_the_token(architecture: str) -> None
         positions = torch.arange(12)
         assert torch.equal(left, positions > changed), "left to right: what comes after it"
         assert torch.equal(right, positions < changed), "right to left: what comes before it"
-    assert (context[0, 0, :width] == 0).all() and (context[0, -1, width:] == 0).all(), "zeros beyond the ends, no wrapping around"
+    assert (context[0, 0, :width] == 0).all() and (context[0, -1, width:] == 0).all(), (
+        "zeros beyond the ends, no wrapping around"
+    )
 
 
 def passed(**options: Any) -> tuple[Any, Any, Any, Any]:
@@ -85,11 +95,18 @@ def test_noise_is_noise_also_where_it_is_right() -> None:
     lucky = outcome.observed["sample_correct"]
     assert lucky.any(), "the toy vocabulary is small enough for lucky guesses"
     assert int(outcome.observed["replaced"].sum()) == len(part.masked_positions)
-    assert len(outcome.observed["replaced"]) == part.counts["nce"] == part.counts["mlm"] == int(made.candidates(part).sum())
+    assert (
+        len(outcome.observed["replaced"])
+        == part.counts["nce"]
+        == part.counts["mlm"]
+        == int(made.candidates(part).sum())
+    )
 
 
 def test_log_odds_are_the_papers_formula() -> None:
-    """k q / (k q + (n - k) exp(-E)), with q of the token that stands there, worked out position by position."""
+    """k q / (k q + (n - k) exp(-E)), with q of the token that stands there, worked out position
+    by position.
+    """
     made, pair, part, outcome = passed(mask_fraction=0.3)
     towers = pair.heads["towers"]
     log_p = towers.log_p(towers(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))
@@ -107,7 +124,9 @@ def test_the_energy_model_does_not_train_the_noise() -> None:
     _, pair, _, outcome = passed()
     shared = {id(p) for p in pair.discriminator.parameters()}
     own = [p for p in pair.heads.parameters() if id(p) not in shared]
-    assert own and all(gradient is None for gradient in torch.autograd.grad(outcome.losses["nce"], own, allow_unused=True))
+    assert own and all(
+        gradient is None for gradient in torch.autograd.grad(outcome.losses["nce"], own, allow_unused=True)
+    )
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +139,9 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 7 * toy.VOCABULARY)
     pieces = toy.loss_and_gradients(made, pair, [part])
     assert pieces[0] == pytest.approx(whole[0], rel=1e-6)
-    assert all(torch.allclose(gradient, pieces[1][name], rtol=1e-4, atol=1e-6) for name, gradient in whole[1].items())
+    assert all(
+        torch.allclose(gradient, pieces[1][name], rtol=1e-4, atol=1e-6) for name, gradient in whole[1].items()
+    )
 
 
 def test_token_embeddings_are_the_energy_models() -> None:

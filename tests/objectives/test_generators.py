@@ -1,4 +1,6 @@
-"""Where replacements come from: networks of several sizes, frequencies, and how a network's samples are drawn."""
+"""Where replacements come from: networks of several sizes, frequencies, and how a network's samples are
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
 
 def test_counts_are_those_of_the_training_text() -> None:
     store = toy.store()
-    assert Statistics(store).counts.tolist() == [int((store.train.tokens == token).sum()) for token in range(toy.VOCABULARY)]
+    assert Statistics(store).counts.tolist() == [
+        int((store.train.tokens == token).sum()) for token in range(toy.VOCABULARY)
+    ]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
@@ -99,7 +103,9 @@ def test_even_a_certain_generator_can_be_forbidden_the_truth() -> None:
         pair.generator.head.bias[9] = 500.0
     hidden = torch.randn(3, pair.generator.encoder.config.hidden_size)
     uniforms = torch.tensor([0.0, 0.5, 0.999], dtype=torch.float64)
-    _, drawn, _ = vocabulary.loss_and_sample(pair.generator, hidden, torch.full((3,), 9), uniforms, disallow_correct=True)
+    _, drawn, _ = vocabulary.loss_and_sample(
+        pair.generator, hidden, torch.full((3,), 9), uniforms, disallow_correct=True
+    )
     assert 9 not in drawn.tolist() and len(set(drawn.tolist())) > 1
 
 
@@ -124,7 +130,9 @@ def test_without_sampling_dropout_samples_are_those_of_evaluation() -> None:
 
 
 def test_label_smoothing_and_focal_loss() -> None:
-    made, smooth, focal = (toy.objective("rtd", **options) for options in ({}, {"label_smoothing": 0.2}, {"focal_gamma": 2.0}))
+    made, smooth, focal = (
+        toy.objective("rtd", **options) for options in ({}, {"label_smoothing": 0.2}, {"focal_gamma": 2.0})
+    )
     pair = toy.pair_for(made)
     part = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
     plain = made.forward(pair, part)
@@ -135,7 +143,9 @@ def test_label_smoothing_and_focal_loss() -> None:
 
     generator = pair.generator
     assert generator is not None
-    hidden = generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[part.masked_positions]
+    hidden = generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
+        part.masked_positions
+    ]
     p = generator.logits(hidden).softmax(-1).gather(1, part.targets[:, None])
     by_hand = (-((1 - p) ** 2) * p.log()).sum()
     loss = focal.forward(pair, part).losses["mlm"]
@@ -148,7 +158,8 @@ def test_label_smoothing_and_focal_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("temperature", 0.0), ("focal_gamma", -1.0), ("label_smoothing", 1.0), ("generator", "network2")]
+    ("option", "value"),
+    [("temperature", 0.0), ("focal_gamma", -1.0), ("label_smoothing", 1.0), ("generator", "network2")],
 )
 def test_values_that_make_no_sense_are_named(option: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"objective\.{option}: "):
@@ -165,12 +176,16 @@ def test_a_generator_has_a_width_and_a_depth(width: float) -> None:
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("size", list(SIZES))
 def test_generators_of_every_width_have_whole_heads(size: str, architecture: Any) -> None:
-    full = discriminator_config(SIZES[size], architecture, vocab_size=100, dropout=0.1, attention_dropout=0.1, pad_id=0)
+    full = discriminator_config(
+        SIZES[size], architecture, vocab_size=100, dropout=0.1, attention_dropout=0.1, pad_id=0
+    )
     widths = [1 / 8, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0]
     shapes = [generator_config(full, width, 1.0) for width in widths]
     for width, shape in zip(widths, shapes, strict=True):
         assert shape.hidden_size % shape.num_heads == 0 and shape.hidden_size // shape.num_heads % 2 == 0
-        assert shape.num_heads == max(1, shape.hidden_size // 64) and shape.hidden_size // shape.num_heads <= 64
+        assert (
+            shape.num_heads == max(1, shape.hidden_size // 64) and shape.hidden_size // shape.num_heads <= 64
+        )
         assert abs(shape.hidden_size - width * full.hidden_size) <= 32
     assert [shape.hidden_size for shape in shapes] == sorted(shape.hidden_size for shape in shapes)
     assert generator_config(full, 1.0, 1.0) == full

@@ -46,7 +46,11 @@ def objective(name: str, scheme: str, **options: Any) -> Any:
     )
 
 
-rows = st.integers(0, 2**32 - 1).map(np.random.default_rng).map(lambda random: (random, random.random((6, 40)) < random.random()))
+rows = (
+    st.integers(0, 2**32 - 1)
+    .map(np.random.default_rng)
+    .map(lambda random: (random, random.random((6, 40)) < random.random()))
+)
 fractions = st.floats(0.0, 1.0)
 
 
@@ -59,7 +63,11 @@ def runs(chosen: npt.NDArray[np.bool_]) -> list[int]:
 @given(rows, fractions)
 def test_the_budget_is_met_and_specials_are_left_alone(drawn: Any, fraction: float) -> None:
     random, special = drawn
-    scores, lengths, counts = random.random(special.shape), random.random(special.shape), random.integers(0, 99, special.shape)
+    scores, lengths, counts = (
+        random.random(special.shape),
+        random.random(special.shape),
+        random.integers(0, 99, special.shape),
+    )
     wanted = [0 if free == 0 else min(max(1, round(fraction * free)), free) for free in (~special).sum(1)]
     for chosen in (
         masking.choose(special, scores, fraction),
@@ -115,7 +123,13 @@ def test_spans_have_the_published_lengths() -> None:
     share = np.bincount(sizes, minlength=11)[1:] / len(sizes)
     assert np.allclose(share, 0.2 * 0.8 ** np.arange(10) / (1 - 0.8**10), atol=0.004)
     observed = np.mean([length for row in chosen for length in runs(row)])
-    by_itself = np.mean([length for row in masking.choose(special, random.random(special.shape), 10 / 200) for length in runs(row)])
+    by_itself = np.mean(
+        [
+            length
+            for row in masking.choose(special, random.random(special.shape), 10 / 200)
+            for length in runs(row)
+        ]
+    )
     assert observed > 2.5 and by_itself < 1.2
 
 
@@ -125,7 +139,9 @@ def test_every_objective_can_mask_in_every_way(name: str, scheme: str) -> None:
     made = objective(name, scheme, mask_fraction=0.3)
     whole = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
     parts = [made.corrupt(toy.batches().batch(0, 8, start, start + 4), 3, 0.0) for start in (0, 4)]
-    assert whole.masked_ids.tolist() == [row for part in parts for row in part.masked_ids.tolist()], "whatever the batch layout"
+    assert whole.masked_ids.tolist() == [row for part in parts for row in part.masked_ids.tolist()], (
+        "whatever the batch layout"
+    )
     assert not set(whole.targets.tolist()) & {toy.SPECIALS.cls, toy.SPECIALS.sep, toy.SPECIALS.pad}
     other = objective(name, "uniform", mask_fraction=0.3).corrupt(toy.batches().batch(0, 8), 3, 0.0)
     assert (whole.masked_positions.tolist() == other.masked_positions.tolist()) == (scheme == "uniform")
@@ -135,7 +151,10 @@ def test_every_objective_can_mask_in_every_way(name: str, scheme: str) -> None:
 
 def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
     """Told before the run begins."""
-    with pytest.raises(ConfigError, match=r"objective\.masking: whole words cannot be told: no token of this tokenizer begins with"):
+    with pytest.raises(
+        ConfigError,
+        match=r"objective\.masking: whole words cannot be told: no token of this tokenizer begins with",
+    ):
         objectives.create(
             {"name": "rtd", "masking": "whole_word"},
             vocab_size=toy.VOCABULARY,

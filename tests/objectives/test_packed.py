@@ -50,6 +50,10 @@ def test_a_row_of_one_document_needs_neither_mask_nor_positions(name: str) -> No
     row = slice(whole[0], whole[0] + 1)
     part = made.corrupt(toy.batches().batch(0, 8, row.start, row.stop), 3, 0.0)
     assert part.piece_ids is None and part.position_ids is None
-    said = dataclasses.replace(part, piece_ids=torch.zeros_like(part.input_ids), position_ids=torch.arange(16)[None])
+    said = dataclasses.replace(
+        part, piece_ids=torch.zeros_like(part.input_ids), position_ids=torch.arange(16)[None]
+    )
     for loss, value in made.forward(pair, part).losses.items():
-        assert float(made.forward(pair, said).losses[loss].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
+        assert float(made.forward(pair, said).losses[loss].detach()) == pytest.approx(
+            float(value.detach()), rel=1e-6
+        )

@@ -1,8 +1,8 @@
 """Mistakes found in other trainers' code, each with the test that fails on it.
 
-What the full-size network reads (one peer gave its discriminator the masked text), how much of the vocabulary is alive at once (most
-project every position before they pick the masked ones), a temperature without effect (divided out after the noise was drawn), and
-sampling in the number format of the matrix products.
+What the full-size network reads (one peer gave its discriminator the masked text), how much of the vocabulary
+is alive at once (most project every position before they pick the masked ones), a temperature without effect
+(divided out after the noise was drawn), and sampling in the number format of the matrix products.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from electra import objectives
 from electra.model.pair import Generator
 from electra.objectives.parts import replacing, vocabulary
 
-CHUNKED = [name for name in objectives.names() if name not in ("adversarial", "teams")]  # those two hold the masked slots' logits
+CHUNKED = [
+    name for name in objectives.names() if name not in ("adversarial", "teams")
+]  # those two hold the masked slots' logits
 
 
 def sharp_generator() -> Generator:
@@ -88,7 +90,11 @@ def test_temperature_shapes_the_samples(temperature: float) -> None:
     with torch.no_grad():
         expected = (generator.logits(hidden)[0] / temperature).softmax(-1)
         _, drawn, _ = vocabulary.loss_and_sample(
-            generator, hidden.expand(len(uniforms), -1), torch.zeros(len(uniforms), dtype=torch.long), uniforms, temperature
+            generator,
+            hidden.expand(len(uniforms), -1),
+            torch.zeros(len(uniforms), dtype=torch.long),
+            uniforms,
+            temperature,
         )
     shares = torch.bincount(drawn, minlength=toy.VOCABULARY) / len(uniforms)
     assert (shares - expected).abs().max() < 0.01
@@ -97,7 +103,10 @@ def test_temperature_shapes_the_samples(temperature: float) -> None:
 def test_softmax_loss_and_samples_are_float32_where_products_are_not() -> None:
     generator = sharp_generator()
     torch.manual_seed(0)
-    hidden, targets = torch.randn(64, generator.encoder.config.hidden_size), torch.randint(5, toy.VOCABULARY, (64,))
+    hidden, targets = (
+        torch.randn(64, generator.encoder.config.hidden_size),
+        torch.randint(5, toy.VOCABULARY, (64,)),
+    )
     uniforms = torch.rand(64, dtype=torch.float64)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         loss, sampled, _ = vocabulary.loss_and_sample(generator, hidden, targets, uniforms)

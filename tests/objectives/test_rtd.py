@@ -18,7 +18,9 @@ def outcome_of(made: object, seed: int = 3) -> tuple[object, object, object]:
 
 
 def test_labels_replaced_exactly_where_the_token_differs() -> None:
-    """Also where the generator is right by luck (label: original), and where 15 % of the chosen show no [MASK]."""
+    """Also where the generator is right by luck (label: original), and where 15 % of the chosen show no
+    [MASK].
+    """
     made = toy.objective("rtd", mask_fraction=0.5)
     _, part, outcome = outcome_of(made)
     ids = part.input_ids.flatten().clone()
@@ -43,7 +45,9 @@ def test_discriminator_loss_covers_every_real_token() -> None:
     made = toy.objective("rtd")
     _pair, part, outcome = outcome_of(made)
     assert part.counts["rtd"] == int(part.real().sum()) == len(outcome.observed["replaced_logits"])
-    by_hand = F.binary_cross_entropy_with_logits(outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum")
+    by_hand = F.binary_cross_entropy_with_logits(
+        outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum"
+    )
     assert torch.allclose(by_hand, outcome.losses["rtd"])
     assert made.weights == {"mlm": 1.0, "rtd": 50.0}
 
@@ -72,7 +76,9 @@ def test_mlm_split_is_80_10_10() -> None:
 
 
 def test_samples_follow_the_softmax_exactly() -> None:
-    """Chi-square over 200,000 draws, at two temperatures, with a vocabulary that is no multiple of the block."""
+    """Chi-square over 200,000 draws, at two temperatures, with a vocabulary that is no multiple
+    of the block.
+    """
     torch.manual_seed(0)
     logits = torch.randn(1, 300) * 2
     uniforms = torch.rand(200_000, dtype=torch.float64)
@@ -93,7 +99,11 @@ def test_sampling_edges() -> None:
     probabilities[1, 0] = 1
     probabilities[2, 130] = 1
     for uniform in (0.0, 0.5, 1 - 2**-53):
-        assert vocabulary.sample(probabilities, torch.full((3,), uniform, dtype=torch.float64)).tolist() == [259, 0, 130]
+        assert vocabulary.sample(probabilities, torch.full((3,), uniform, dtype=torch.float64)).tolist() == [
+            259,
+            0,
+            130,
+        ]
 
 
 def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
@@ -107,7 +117,9 @@ def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
     targets = torch.randint(5, toy.VOCABULARY, (37,))
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)  # type: ignore[attr-defined]
     parameters = [hidden, generator.head.dense.weight, generator.encoder.token_table(), generator.head.bias]
-    loss, _, guessed = vocabulary.loss_and_sample(generator, hidden, targets, torch.rand(37, dtype=torch.float64))
+    loss, _, guessed = vocabulary.loss_and_sample(
+        generator, hidden, targets, torch.rand(37, dtype=torch.float64)
+    )
     ours = torch.autograd.grad(3 * loss, parameters)
     logits = generator.logits(hidden)
     plain = F.cross_entropy(logits, targets, reduction="sum")
@@ -135,7 +147,9 @@ def test_the_highest_draw_is_the_last_token_that_can_be_drawn(size: int) -> None
     """The last block may be short and may end in tokens of probability zero."""
     probabilities = torch.full((1, size), 0.1)
     probabilities[0, -2:] = 0
-    assert vocabulary.sample(probabilities, torch.tensor([1 - 2**-53], dtype=torch.float64)).item() == size - 3
+    assert (
+        vocabulary.sample(probabilities, torch.tensor([1 - 2**-53], dtype=torch.float64)).item() == size - 3
+    )
 
 
 def test_token_zero_can_be_a_label() -> None:
@@ -143,6 +157,10 @@ def test_token_zero_can_be_a_label() -> None:
     made = toy.objective("rtd")
     batch = toy.batches().batch(0, 4)
     ids = np.where(batch.special, batch.input_ids, 0)
-    part = made.corrupt(type(batch)(ids, batch.position_ids, batch.piece_ids, batch.special, batch.packed, batch.examples), 1, 0.0)
+    part = made.corrupt(
+        type(batch)(ids, batch.position_ids, batch.piece_ids, batch.special, batch.packed, batch.examples),
+        1,
+        0.0,
+    )
     assert len(part.targets) > 0 and (part.targets == 0).all()
     assert part.counts["mlm"] == len(part.targets)

@@ -49,7 +49,9 @@ def test_electra_15_is_rtd_where_it_looks() -> None:
 def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
     made, pair, part = built("replace_mlm")
     read = []
-    pair.generator.encoder.register_forward_hook(lambda module, inputs, output: read.append((inputs[0], output)))
+    pair.generator.encoder.register_forward_hook(
+        lambda module, inputs, output: read.append((inputs[0], output))
+    )
     outcome = made.forward(pair, part)
     [(ids, hidden)] = read
     untouched = torch.ones(part.input_ids.numel(), dtype=torch.bool)
@@ -57,7 +59,9 @@ def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
     assert torch.equal(ids.flatten()[untouched], part.input_ids.flatten()[untouched])
     assert torch.equal(ids.flatten()[part.masked_positions], outcome.observed["sampled"])
     logits = pair.generator.logits(hidden.flatten(0, 1)[part.masked_positions])
-    assert torch.allclose(outcome.losses["mlm"], F.cross_entropy(logits, part.targets, reduction="sum"), rtol=1e-5)
+    assert torch.allclose(
+        outcome.losses["mlm"], F.cross_entropy(logits, part.targets, reduction="sum"), rtol=1e-5
+    )
 
 
 def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
@@ -71,7 +75,9 @@ def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
         for token in range(toy.VOCABULARY):
             for slot in range(4):
                 one = slice(slot, slot + 1)
-                loss, _ = vocabulary.copy_loss(pair.generator, hidden[one], torch.tensor([token]), shown[one], gate[one])
+                loss, _ = vocabulary.copy_loss(
+                    pair.generator, hidden[one], torch.tensor([token]), shown[one], gate[one]
+                )
                 total[slot] += torch.exp(-loss)
     assert torch.allclose(total, torch.ones(4), atol=1e-5)
 
@@ -85,7 +91,13 @@ def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPa
     targets = torch.randint(5, toy.VOCABULARY, (37,))
     shown = torch.where(torch.rand(37) < 0.7, targets, torch.randint(5, toy.VOCABULARY, (37,)))
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)
-    parameters = [hidden, gate, generator.head.dense.weight, generator.encoder.token_table(), generator.head.bias]
+    parameters = [
+        hidden,
+        gate,
+        generator.head.dense.weight,
+        generator.encoder.token_table(),
+        generator.head.bias,
+    ]
     loss, guessed = vocabulary.copy_loss(generator, hidden, targets, shown, gate)
     ours = torch.autograd.grad(3 * loss, parameters)
     logits = generator.logits(hidden)
@@ -117,7 +129,9 @@ def test_all_tokens_mlm_learns_at_every_real_token() -> None:
     ids = replacing.put(part, outcome.observed["sampled"])
     hidden = pair.generator.encoder(ids, part.position_ids, part.piece_ids).flatten(0, 1)
     copy = pair.heads["copy"](hidden).sigmoid()
-    p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.generator.logits(hidden).softmax(-1)
+    p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.generator.logits(hidden).softmax(
+        -1
+    )
     plain = -p.gather(1, part.input_ids.flatten()[:, None]).log().squeeze(1)[part.real().flatten()].sum()
     assert torch.allclose(outcome.losses["mlm"], plain, rtol=1e-5)
     right = pair.generator.logits(hidden)[part.masked_positions].argmax(-1) == part.targets
@@ -125,9 +139,13 @@ def test_all_tokens_mlm_learns_at_every_real_token() -> None:
 
 
 def test_flops_of_each_arm() -> None:
-    """Replace MLM is the sum of its two networks; All-Tokens MLM adds the output layer at all other positions, and a gate."""
+    """Replace MLM is the sum of its two networks; All-Tokens MLM adds the output layer at all other
+    positions, and a gate.
+    """
     T, full = 16, toy.config()
-    arms = {name: toy.objective(name) for name in ("mlm", "rtd", "electra_15", "replace_mlm", "all_tokens_mlm")}
+    arms = {
+        name: toy.objective(name) for name in ("mlm", "rtd", "electra_15", "replace_mlm", "all_tokens_mlm")
+    }
     cost = {name: made.sequence_flops(toy.shapes_for(made), T) for name, made in arms.items()}
     small = toy.shapes_for(arms["replace_mlm"]).sampler
     assert cost["replace_mlm"] == cost["mlm"] + flops.sequence_flops(small, None, T, masked_fraction=0.15)
@@ -137,5 +155,7 @@ def test_flops_of_each_arm() -> None:
 
 
 def test_masked_shown_and_random_positions_are_one_whole() -> None:
-    with pytest.raises(ConfigError, match=r"objective\.random_share: with mask_share 1\.0 there is no room for 0\.5"):
+    with pytest.raises(
+        ConfigError, match=r"objective\.random_share: with mask_share 1\.0 there is no room for 0\.5"
+    ):
         toy.objective("mlm", mask_share=1.0, random_share=0.5)

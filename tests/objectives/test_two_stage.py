@@ -1,4 +1,6 @@
-"""Two stages: what each trains, what happens between them, and that a kill on either side or right there changes nothing."""
+"""Two stages: what each trains, what happens between them, and that a kill on either side or right there
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SWITCH, STEPS = 4, 8
 
 def recipe(objective: dict[str, Any] | None = None, **training: Any) -> Any:
     options = {"name": "two_stage", **(objective or {})}
-    return toy.recipe(model=ONE_SIZE, objective=options, training={"steps": STEPS, "checkpoint_every": 100, **training})
+    return toy.recipe(
+        model=ONE_SIZE, objective=options, training={"steps": STEPS, "checkpoint_every": 100, **training}
+    )
 
 
 def built(tmp_path: Path, objective: dict[str, Any] | None = None, **training: Any) -> Run:
@@ -67,7 +71,9 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
     now = copies(run, "discriminator")
     assert same(encoder, now) == initialise
     assert same(fresh, now) == (not initialise)
-    assert all(torch.equal(now[name], fresh[name]) for name in now if name.startswith("head.")), "the head is fresh either way"
+    assert all(torch.equal(now[name], fresh[name]) for name in now if name.startswith("head.")), (
+        "the head is fresh either way"
+    )
     loop.update(run)
     run.objective.begin_update(run.pair, SWITCH + 1, STEPS)
     assert not same(encoder, copies(run, "discriminator")), "copied once only"
@@ -75,8 +81,12 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
 
 @pytest.mark.parametrize("bias_correction", [True, False])
 def test_the_discriminators_first_update_is_a_first_update(tmp_path: Path, bias_correction: bool) -> None:
-    """With correction, Adam's first step has the size of the rate; without, (1 - beta1) / sqrt(1 - beta2) times that."""
-    run = built(tmp_path, bias_correction=bias_correction, weight_decay=0.0, warmup=0.0, epsilon=1e-12, clip=1e9)
+    """With correction, Adam's first step has the size of the rate; without, (1 - beta1) / sqrt(1 - beta2)
+    times that.
+    """
+    run = built(
+        tmp_path, bias_correction=bias_correction, weight_decay=0.0, warmup=0.0, epsilon=1e-12, clip=1e9
+    )
     for _ in range(SWITCH):
         loop.update(run)
     before = {name: p for name, p in copies(run, "discriminator").items() if name.startswith("head.")}
@@ -87,7 +97,10 @@ def test_the_discriminators_first_update_is_a_first_update(tmp_path: Path, bias_
             steps = (now - before[name]).abs()
             assert torch.allclose(steps[steps > 0], torch.tensor(1e-3 * size), rtol=1e-2), name
     moments = run.optimizer.tensors()
-    assert float(moments["discriminator.head.dense.weight:step"]) == 1 and float(moments["generator.head.dense.weight:step"]) == SWITCH
+    assert (
+        float(moments["discriminator.head.dense.weight:step"]) == 1
+        and float(moments["generator.head.dense.weight:step"]) == SWITCH
+    )
 
 
 def test_the_learning_rate_rises_and_falls_once_in_each_stage(tmp_path: Path) -> None:
@@ -96,16 +109,21 @@ def test_the_learning_rate_rises_and_falls_once_in_each_stage(tmp_path: Path) ->
     for step in range(20):
         first, end = run.objective.stage(step, 20)
         rates.append(multiplier(step - first, end - first, 0.25, "linear"))
-    assert run.objective.stage(5, 20) == (0, 6) and run.objective.stage(6, 20) == run.objective.stage(20, 20) == (6, 20)
+    assert run.objective.stage(5, 20) == (0, 6) and run.objective.stage(6, 20) == run.objective.stage(
+        20, 20
+    ) == (6, 20)
     one, two = rates[:6], rates[6:]
     for stage in (one, two):
         peak = stage.index(max(stage))
-        assert all(a < b for a, b in pairwise(stage[: peak + 1])) and all(a > b for a, b in pairwise(stage[peak + 1 :]))
+        assert all(a < b for a, b in pairwise(stage[: peak + 1])) and all(
+            a > b for a, b in pairwise(stage[peak + 1 :])
+        )
         assert max(stage) == 1.0 and stage[-1] < 0.3
 
 
 @pytest.mark.parametrize(
-    ("share", "total"), [(0.55, 100), (0.3, 10), (0.1, 30), (0.7, 10), (1 / 3, 9), (0.5, 3), (0.5, 1), (0.0, 4), (1.0, 4)]
+    ("share", "total"),
+    [(0.55, 100), (0.3, 10), (0.1, 30), (0.7, 10), (1 / 3, 9), (0.5, 3), (0.5, 1), (0.0, 4), (1.0, 4)],
 )
 def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) -> None:
     made = toy.objective("two_stage", generator_share=share)
@@ -119,17 +137,28 @@ def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) ->
 
 @pytest.mark.parametrize("kept", [SWITCH - 1, SWITCH, SWITCH + 1])
 def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> None:
-    """A run that lost everything after the checkpoint of step `kept` ends with the bits of the unbroken one."""
+    """A run that lost everything after the checkpoint of step `kept` ends with the bits of the
+    unbroken one.
+    """
 
     def finish(folder: Path) -> tuple[dict[str, torch.Tensor], list[Any]]:
         with start(recipe(), folder, toy.store(), World()) as run, StopRequest() as stop:
             assert loop.train(run, stop)
-            state = {**{name: p.detach() for name, p in run.pair.named_parameters()}, **run.optimizer.tensors()}
-        rows = [(row["step"], row["losses"]) for row in read_rows(folder / "metrics.jsonl") if row["kind"] == "train"]
+            state = {
+                **{name: p.detach() for name, p in run.pair.named_parameters()},
+                **run.optimizer.tensors(),
+            }
+        rows = [
+            (row["step"], row["losses"])
+            for row in read_rows(folder / "metrics.jsonl")
+            if row["kind"] == "train"
+        ]
         return state, rows
 
     whole, rows = finish(tmp_path / "whole")
-    with start(recipe(), tmp_path / "run", toy.store(), World()) as run:  # stopped without a word after a checkpoint
+    with start(
+        recipe(), tmp_path / "run", toy.store(), World()
+    ) as run:  # stopped without a word after a checkpoint
         for _ in range(kept):
             loop.update(run)
         loop.save(run)
@@ -142,7 +171,10 @@ def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> Non
 def test_the_mask_rate_runs_through_its_schedule_in_each_stage() -> None:
     made = toy.objective("two_stage", generator_share=0.25, mask_fraction=0.5, final_mask_fraction=0.1)
     batch = toy.batches().batch(0, 32)
-    share = {at: len(made.corrupt(batch, 3, at).targets) / int((~batch.special).sum()) for at in (0.0, 0.125, 0.249, 0.25, 0.625, 0.999)}
+    share = {
+        at: len(made.corrupt(batch, 3, at).targets) / int((~batch.special).sum())
+        for at in (0.0, 0.125, 0.249, 0.25, 0.625, 0.999)
+    }
     assert list(share.values()) == pytest.approx([0.5, 0.3, 0.1, 0.5, 0.3, 0.1], abs=0.03)
 
 
@@ -161,10 +193,15 @@ def test_flops_are_averaged_over_the_stages() -> None:
 
 def test_other_networks_are_refused_in_one_line(tmp_path: Path) -> None:
     shared = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "embeddings"})
-    with pytest.raises(ConfigError, match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model"):
+    with pytest.raises(
+        ConfigError,
+        match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model",
+    ):
         build_run(shared, tmp_path, toy.store(), World())
     narrow = toy.recipe(objective={"name": "two_stage"}, model={"generator_width": 0.25})
-    with pytest.raises(ConfigError, match=r"model\.generator_width: 0\.25 does not go .* --model.generator-width 1\.0"):
+    with pytest.raises(
+        ConfigError, match=r"model\.generator_width: 0\.25 does not go .* --model.generator-width 1\.0"
+    ):
         build_run(narrow, tmp_path, toy.store(), World())
     free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"generator_width": 0.25})
     build_run(free, tmp_path, toy.store(), World())

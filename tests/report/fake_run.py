@@ -132,27 +132,51 @@ SENTENCE = [
 ]
 
 
-def make_run(folder: Path, *, objective: str = "rtd", steps: int = 3600, every: int = 10, eval_every: int = 200, leaves: int = 900) -> Path:
-    """A finished run of `steps` steps that leaves the plateau after `leaves`; an `mlm` run has no discriminator."""
+def make_run(
+    folder: Path,
+    *,
+    objective: str = "rtd",
+    steps: int = 3600,
+    every: int = 10,
+    eval_every: int = 200,
+    leaves: int = 900,
+) -> Path:
+    """A finished run of `steps` steps that leaves the plateau after `leaves`; an `mlm` run has no
+    discriminator.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     noise = random.Random(7)
     seconds = 0.0
-    rows = [_event(0, "started", f"started at step 0 of {steps}: {objective}, size tiny; 32 x 128 tokens an update; cpu, bf16, 2 threads")]
+    rows = [
+        _event(
+            0,
+            "started",
+            f"started at step 0 of {steps}: {objective}, size tiny; 32 x 128 tokens an update; cpu, bf16, 2"
+            " threads",
+        )
+    ]
     rows.append({**_place("eval", 0, 0.0), "metrics": _evaluation(0, leaves, objective, noise)})
     for step in range(1, steps + 1):
         if step % every == 0:
             speed = 9800 + noise.gauss(0, 180) - (2500 if step % eval_every == 0 else 0)
             seconds += every * 32 * 128 / speed
             rows.append(
-                {**_place("train", step, seconds), **_train(step, steps, leaves, objective, noise), "tokens_per_s": round(speed, 1)}
+                {
+                    **_place("train", step, seconds),
+                    **_train(step, steps, leaves, objective, noise),
+                    "tokens_per_s": round(speed, 1),
+                }
             )
         if step % eval_every == 0:
-            rows.append({**_place("eval", step, seconds), "metrics": _evaluation(step, leaves, objective, noise)})
+            rows.append(
+                {**_place("eval", step, seconds), "metrics": _evaluation(step, leaves, objective, noise)}
+            )
             rows.append(_event(step, "checkpoint", f"checkpoints/step-{step:08}"))
     rows.append(_event(steps, "finished", f"finished after {steps} steps"))
     write_metrics(folder, rows)
     (folder / "run.toml").write_text(
-        RUN_TOML.replace('"rtd"', f'"{objective}"').replace("steps = 3600", f"steps = {steps}"), encoding="utf-8"
+        RUN_TOML.replace('"rtd"', f'"{objective}"').replace("steps = 3600", f"steps = {steps}"),
+        encoding="utf-8",
     )
     (folder / "audit.json").write_text(json.dumps(AUDIT), encoding="utf-8")
     (folder / "examples.json").write_text(json.dumps(examples(objective)), encoding="utf-8")
@@ -174,11 +198,22 @@ def examples(objective: str = "rtd") -> list[dict[str, Any]]:
         }
         for original, masked, generated, p in SENTENCE
     ]
-    return [{"text": "the chef cooked the meal for the passengers on the evening train to edinburgh.", "rows": rows}] * 2
+    return [
+        {
+            "text": "the chef cooked the meal for the passengers on the evening train to edinburgh.",
+            "rows": rows,
+        }
+    ] * 2
 
 
 def _place(kind: str, step: int, seconds: float) -> dict[str, Any]:
-    return {"kind": kind, "step": step, "tokens": step * 4096, "flops": step * 4.1e11, "seconds": round(seconds, 2)}
+    return {
+        "kind": kind,
+        "step": step,
+        "tokens": step * 4096,
+        "flops": step * 4.1e11,
+        "seconds": round(seconds, 2),
+    }
 
 
 def _event(step: int, name: str, message: str) -> dict[str, Any]:
@@ -218,7 +253,10 @@ def _train(step: int, steps: int, leaves: int, objective: str, noise: random.Ran
 
 def _evaluation(step: int, leaves: int, objective: str, noise: random.Random) -> dict[str, float | None]:
     generator, accuracy, rate, gain = _losses(step, leaves, 0.15)
-    metrics: dict[str, float | None] = {"generator_loss": generator + 0.05 + noise.gauss(0, 0.01), "generator_accuracy": accuracy - 0.004}
+    metrics: dict[str, float | None] = {
+        "generator_loss": generator + 0.05 + noise.gauss(0, 0.01),
+        "generator_accuracy": accuracy - 0.004,
+    }
     if objective == "mlm":
         return metrics
     gain += noise.gauss(0, 0.001)

@@ -27,7 +27,9 @@ VOID = {"meta", "link", "input", "br", "img"}
 
 
 class Page(HTMLParser):
-    """Parses strictly: every tag is closed, in order. Keeps tags, text and the exact numbers of <data> elements."""
+    """Parses strictly: every tag is closed, in order. Keeps tags, text and the exact numbers of <data>
+    elements.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -59,7 +61,9 @@ class Page(HTMLParser):
     def references(self) -> Iterator[str]:
         for _, attributes in self.tags:
             yield from (
-                value or "" for name, value in attributes.items() if name in ("src", "href", "xlink:href", "action", "srcset", "data")
+                value or ""
+                for name, value in attributes.items()
+                if name in ("src", "href", "xlink:href", "action", "srcset", "data")
             )
 
 
@@ -79,7 +83,10 @@ def test_the_page_stands_alone(html: str) -> None:
     assert not re.search(r"url\((?!#)|@import|https?:|<script|<metadata|<!--", html)
     assert (
         "meta",
-        {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'; img-src data:"},
+        {
+            "http-equiv": "Content-Security-Policy",
+            "content": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+        },
     ) in page.tags
     assert "prefers-color-scheme: dark" in html and "@media print" in html
     identities = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
@@ -94,7 +101,10 @@ def test_its_numbers_are_those_of_the_files(run: Path, html: str) -> None:
     final = [row for row in rows if row["kind"] == "eval"][-1]
     numbers = Page(html).numbers
     expected = {*final["metrics"].values(), final["step"], final["tokens"], final["flops"], final["seconds"]}
-    expected |= {row["p_replaced"] for row in json.loads((run / "examples.json").read_text(encoding="utf-8"))[0]["rows"]}
+    expected |= {
+        row["p_replaced"]
+        for row in json.loads((run / "examples.json").read_text(encoding="utf-8"))[0]["rows"]
+    }
     expected |= {value for value in AUDIT.values() if isinstance(value, int | float)}
     assert expected <= set(numbers)
     speeds = sorted(row["tokens_per_s"] for row in rows if row["kind"] == "train")
@@ -130,7 +140,9 @@ def test_what_a_reader_looks_for(html: str) -> None:
         assert words in text
     assert re.search(r"The discriminator beats the base rate by 0\.\d{3} nats per token; AUC 0\.\d\d", text)
     of_other_objectives = {"generator_entropy", "mlm_loss", "mlm_accuracy", "sampler_loss"}
-    assert all((metric.meaning in text) == (key not in of_other_objectives) for key, metric in METRICS.items())
+    assert all(
+        (metric.meaning in text) == (key not in of_other_objectives) for key, metric in METRICS.items()
+    )
     assert "masks 0.4 of the tokens and is evaluated at 0.15" in text
 
 
@@ -143,42 +155,66 @@ def test_the_same_run_gives_the_same_bytes(run: Path, html: str) -> None:
 
 def test_figures_are_whole_files_in_the_colour_of_the_text(run: Path, html: str) -> None:
     names = {path.name for path in (run / "figures").iterdir()}
-    assert {"gain-by-tokens.svg", "auc-by-steps.svg", "losses-rtd-by-flops.svg", "learning-rate-by-steps.svg"} <= names
+    assert {
+        "gain-by-tokens.svg",
+        "auc-by-steps.svg",
+        "losses-rtd-by-flops.svg",
+        "learning-rate-by-steps.svg",
+    } <= names
     for path in (run / "figures").iterdir():
         svg = path.read_text(encoding="utf-8")
         assert ElementTree.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
-        assert "currentColor" in svg and "#010203" not in svg and "#000000" not in svg and "<dc:date>" not in svg
+        assert (
+            "currentColor" in svg and "#010203" not in svg and "#000000" not in svg and "<dc:date>" not in svg
+        )
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     evil = "</title></td><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
     run = make_run(tmp_path / "<script>$x$ {{ 7*7 }}", steps=200, eval_every=50)
-    (run / "run.toml").write_text(f"[model]\nsize = {json.dumps(evil)}\n[environment]\n{json.dumps(evil)} = 1\n", encoding="utf-8")
-    (run / "audit.json").write_text(json.dumps({evil: evil, "n": [evil, {evil: 1}], "huge": 10**400}), encoding="utf-8")
+    (run / "run.toml").write_text(
+        f"[model]\nsize = {json.dumps(evil)}\n[environment]\n{json.dumps(evil)} = 1\n", encoding="utf-8"
+    )
+    (run / "audit.json").write_text(
+        json.dumps({evil: evil, "n": [evil, {evil: 1}], "huge": 10**400}), encoding="utf-8"
+    )
     row = {"original": evil, "masked": evil, "generated": "\ud800", "label": evil, "p_replaced": 1e9}
-    (run / "examples.json").write_text(json.dumps([{"text": evil, "rows": [row, {**row, "label": "replaced"}]}]), encoding="utf-8")
+    (run / "examples.json").write_text(
+        json.dumps([{"text": evil, "rows": [row, {**row, "label": "replaced"}]}]), encoding="utf-8"
+    )
     with open(run / "metrics.jsonl", "a", encoding="utf-8") as file:
         for event in ("collapse", evil):
             file.write(json.dumps({"kind": "event", "step": 200, "event": event, "message": evil}) + "\n")
         losses = {"../../../escaped": 1.0, evil: 2.0, "_hidden": 3.0}
         file.write(json.dumps({"kind": "train", "step": 201, "losses": losses}) + "\n")
-        file.write(json.dumps({"kind": "eval", "step": 201, "tokens": 1, "metrics": {evil: 1.0, "gain": None}}) + "\n")
+        file.write(
+            json.dumps({"kind": "eval", "step": 201, "tokens": 1, "metrics": {evil: 1.0, "gain": None}})
+            + "\n"
+        )
     other = make_run(tmp_path / "_other <b>", steps=200, eval_every=50)
     page = Page(write_report(run, compare=[other]).read_text(encoding="utf-8"))
     assert not [tag for tag, _ in page.tags if tag in ("script", "img")]
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert evil in page.text and "{{ 7*7 }}" in page.text
-    assert not list(tmp_path.rglob("*escaped*.svg")) or all(path.parent == run / "figures" for path in tmp_path.rglob("*escaped*.svg"))
+    assert not list(tmp_path.rglob("*escaped*.svg")) or all(
+        path.parent == run / "figures" for path in tmp_path.rglob("*escaped*.svg")
+    )
     for path in (run / "figures").iterdir():
         ElementTree.fromstring(path.read_text(encoding="utf-8"))
-    assert "$x$" in (run / "figures" / "compare-gain-by-flops.svg").read_text(encoding="utf-8")  # a dollar, not mathematics
+    assert "$x$" in (run / "figures" / "compare-gain-by-flops.svg").read_text(
+        encoding="utf-8"
+    )  # a dollar, not mathematics
 
 
 def test_a_run_in_progress(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", steps=60, eval_every=1000)
     lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    (run / "metrics.jsonl").write_text("\n".join([lines[0], *lines[2:5]]) + '\n{"kind": "ev', encoding="utf-8")
-    (run / "run.toml").write_text((run / "run.toml").read_text(encoding="utf-8").replace("steps = 60", "steps = 900"), encoding="utf-8")
+    (run / "metrics.jsonl").write_text(
+        "\n".join([lines[0], *lines[2:5]]) + '\n{"kind": "ev', encoding="utf-8"
+    )
+    (run / "run.toml").write_text(
+        (run / "run.toml").read_text(encoding="utf-8").replace("steps = 60", "steps = 900"), encoding="utf-8"
+    )
     for name in ("audit.json", "examples.json"):
         (run / name).unlink()
     page = Page(write_report(run).read_text(encoding="utf-8"))
@@ -215,7 +251,11 @@ def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_matplotlib")
 def test_an_mlm_run_has_no_discriminator_to_speak_of(tmp_path: Path) -> None:
-    page = Page(write_report(make_run(tmp_path / "mlm", objective="mlm", steps=200, eval_every=50)).read_text(encoding="utf-8"))
+    page = Page(
+        write_report(make_run(tmp_path / "mlm", objective="mlm", steps=200, eval_every=50)).read_text(
+            encoding="utf-8"
+        )
+    )
     assert "The model guesses" in page.text and "Discriminator" not in page.text and "AUC" not in page.text
     assert not [attributes for _, attributes in page.tags if "bar" in (attributes.get("class") or "").split()]
 
@@ -223,7 +263,9 @@ def test_an_mlm_run_has_no_discriminator_to_speak_of(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_matplotlib")
 def test_without_matplotlib_the_page_says_so_and_stands(run: Path, tmp_path: Path) -> None:
     page = Page(
-        write_report(run, tmp_path / "page.html", [make_run(tmp_path / "other", steps=100, eval_every=50)]).read_text(encoding="utf-8")
+        write_report(
+            run, tmp_path / "page.html", [make_run(tmp_path / "other", steps=100, eval_every=50)]
+        ).read_text(encoding="utf-8")
     )
     assert "pip install electra[report]" in page.text and not [tag for tag, _ in page.tags if tag == "svg"]
     assert "Held-out metrics" in page.text and "At equal training FLOPs" in page.text
@@ -249,8 +291,12 @@ def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
     assert "equal tokens too" in text and "Read with care" not in text
     (longer / "run.toml").write_text("[evaluation]\nmask_fraction = 0.4\n", encoding="utf-8")
     assert "differ in the held-out mask rate" in run_page(runs[0], [read_run(longer)])
-    (longer / "metrics.jsonl").write_text('{"kind":"eval","step":5,"metrics":{"auc":0.5}}\n', encoding="utf-8")
-    assert "At equal training FLOPs: not known" in " ".join(Page(run_page(runs[0], [read_run(longer)])).text.split())
+    (longer / "metrics.jsonl").write_text(
+        '{"kind":"eval","step":5,"metrics":{"auc":0.5}}\n', encoding="utf-8"
+    )
+    assert "At equal training FLOPs: not known" in " ".join(
+        Page(run_page(runs[0], [read_run(longer)])).text.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -258,14 +304,22 @@ def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
     [
         ({"gain": 0.083, "auc": 0.812}, "beats the base rate by 0.083 nats per token; AUC 0.81"),
         ({"gain": 0.001, "auc": 0.51}, "has not left the base rate"),
-        ({"gain": -0.02, "auc": 0.62}, "ranks replaced tokens above chance (AUC 0.62), but gains only -0.020"),
+        (
+            {"gain": -0.02, "auc": 0.62},
+            "ranks replaced tokens above chance (AUC 0.62), but gains only -0.020",
+        ),
         ({"gain": None, "auc": None, "generator_loss": 3.0, "generator_accuracy": 0.4}, "undefined"),
-        ({"generator_loss": 3.21, "generator_accuracy": 0.456}, "guesses 45.6% of the masked tokens of held-out text, at a loss of 3.21"),
+        (
+            {"generator_loss": 3.21, "generator_accuracy": 0.456},
+            "guesses 45.6% of the masked tokens of held-out text, at a loss of 3.21",
+        ),
         ({"novel": 1.0}, "none of the metrics"),
     ],
 )
 def test_verdicts(tmp_path: Path, metrics: dict[str, float | None], words: str) -> None:
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({"kind": "eval", "step": 1, "metrics": metrics}) + "\n", encoding="utf-8")
+    (tmp_path / "metrics.jsonl").write_text(
+        json.dumps({"kind": "eval", "step": 1, "metrics": metrics}) + "\n", encoding="utf-8"
+    )
     assert words in verdict(read_run(tmp_path))
 
 
@@ -281,7 +335,10 @@ def test_the_command_line_needs_no_torch(run: Path, tmp_path: Path) -> None:
         sys.exit(main(sys.argv[1:]))"""
     target = tmp_path / "page.html"
     done = subprocess.run(
-        [sys.executable, "-c", program, "report", str(run), "--out", str(target)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, "report", str(run), "--out", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, str(target), "")
     Page(target.read_text(encoding="utf-8"))
@@ -307,7 +364,11 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_pages_of_other_rooms_look_the_same() -> None:
-    table = Table(("Variant", "AUC", "Note"), [("rtd", Number(0.8123456, "score"), None), ("mlm", None, "<b>")], caption="Three seeds")
+    table = Table(
+        ("Variant", "AUC", "Note"),
+        [("rtd", Number(0.8123456, "score"), None), ("mlm", None, "<b>")],
+        caption="Three seeds",
+    )
     blocks = [
         Text("Plain."),
         Text("Mind this.", "warning"),
@@ -317,7 +378,17 @@ def test_pages_of_other_rooms_look_the_same() -> None:
         Fold("More", [Text("x")]),
     ]
     page = Page(render("Ablation", [Section("Results", blocks, "What came of it.")], summary="One sentence."))
-    for words in ("Ablation", "One sentence.", "What came of it.", "Mind this.", "of two", "Three seeds", "0.812", "<b>", "More"):
+    for words in (
+        "Ablation",
+        "One sentence.",
+        "What came of it.",
+        "Mind this.",
+        "of two",
+        "Three seeds",
+        "0.812",
+        "<b>",
+        "More",
+    ):
         assert words in page.text
     assert page.numbers == [3, 0.8123456, 0.8123456]
     columns = [attributes.get("class") for tag, attributes in page.tags if tag == "th"]

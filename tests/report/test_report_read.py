@@ -11,11 +11,26 @@ from electra.report.read import read_run
 
 
 def train(step: int, loss: float = 1.0, **more: object) -> dict[str, object]:
-    return {"kind": "train", "step": step, "tokens": step * 10, "flops": step * 1e6, "seconds": step / 2, "loss": loss, **more}
+    return {
+        "kind": "train",
+        "step": step,
+        "tokens": step * 10,
+        "flops": step * 1e6,
+        "seconds": step / 2,
+        "loss": loss,
+        **more,
+    }
 
 
 def evaluation(step: int, **metrics: float | None) -> dict[str, object]:
-    return {"kind": "eval", "step": step, "tokens": step * 10, "flops": step * 1e6, "seconds": step / 2, "metrics": metrics}
+    return {
+        "kind": "eval",
+        "step": step,
+        "tokens": step * 10,
+        "flops": step * 1e6,
+        "seconds": step / 2,
+        "metrics": metrics,
+    }
 
 
 def event(step: int, name: str) -> dict[str, object]:
@@ -24,19 +39,37 @@ def event(step: int, name: str) -> dict[str, object]:
 
 def test_a_whole_run(tmp_path: Path) -> None:
     run = read_run(make_run(tmp_path / "run", steps=200, eval_every=50))
-    assert (run.name, run.status, run.objective, run.total_steps, run.notes) == ("run", "finished", "rtd", 200, ())
+    assert (run.name, run.status, run.objective, run.total_steps, run.notes) == (
+        "run",
+        "finished",
+        "rtd",
+        200,
+        (),
+    )
     assert run.setting("nothing.here", "model.size") == "tiny"
     assert run.loss_names == ["mlm", "rtd"]
     assert run.last is not None and run.final is not None and run.last.step == run.final.step == 200
     assert run.last.tokens == 200 * 4096
     assert [point.step for point in run.evals] == [0, 50, 100, 150, 200]
-    assert "identity" not in run.recipe and run.identity["seed_scheme"] == 1 and run.environment["device"] == "cpu"
+    assert (
+        "identity" not in run.recipe
+        and run.identity["seed_scheme"] == 1
+        and run.environment["device"] == "cpu"
+    )
     assert run.audit["documents_train"] == 41873
     assert run.examples[0].rows[1].generated == "cook" and run.examples[0].rows[1].p_replaced == 0.83
 
 
 def test_curves_follow_any_axis_and_leave_undefined_values_out(tmp_path: Path) -> None:
-    write_metrics(tmp_path, [train(1, losses={"mlm": 6.5}), train(2, losses={"mlm": 6.0}), evaluation(2, auc=None), evaluation(4, auc=0.7)])
+    write_metrics(
+        tmp_path,
+        [
+            train(1, losses={"mlm": 6.5}),
+            train(2, losses={"mlm": 6.0}),
+            evaluation(2, auc=None),
+            evaluation(4, auc=0.7),
+        ],
+    )
     run = read_run(tmp_path)
     assert run.curve("train", "losses.mlm") == ([1, 2], [6.5, 6.0])
     assert run.curve("train", "loss", "flops") == ([1e6, 2e6], [1.0, 1.0])
@@ -46,15 +79,25 @@ def test_curves_follow_any_axis_and_leave_undefined_values_out(tmp_path: Path) -
 
 
 def test_a_resumed_run_replaces_what_it_went_back_over(tmp_path: Path) -> None:
-    abandoned = [train(10, 5.0), train(20, 4.0), evaluation(20, auc=0.4), train(30, 3.0), evaluation(30, auc=0.3)]
-    write_metrics(tmp_path, [*abandoned, event(15, "resumed"), train(16, 9.0), train(20, 8.0), evaluation(20, auc=0.8)])
+    abandoned = [
+        train(10, 5.0),
+        train(20, 4.0),
+        evaluation(20, auc=0.4),
+        train(30, 3.0),
+        evaluation(30, auc=0.3),
+    ]
+    write_metrics(
+        tmp_path, [*abandoned, event(15, "resumed"), train(16, 9.0), train(20, 8.0), evaluation(20, auc=0.8)]
+    )
     run = read_run(tmp_path)
     assert run.curve("train", "loss") == ([10, 16, 20], [5.0, 9.0, 8.0])
     assert run.curve("eval", "auc") == ([20], [0.8])
 
 
 def test_the_last_of_two_rows_at_a_step_wins(tmp_path: Path) -> None:
-    write_metrics(tmp_path, [train(10, 5.0), evaluation(10, auc=0.5), train(10, 4.0), evaluation(10, auc=0.6)])
+    write_metrics(
+        tmp_path, [train(10, 5.0), evaluation(10, auc=0.5), train(10, 4.0), evaluation(10, auc=0.6)]
+    )
     run = read_run(tmp_path)
     assert run.curve("train", "loss") == ([10], [4.0])
     assert run.curve("eval", "auc") == ([10], [0.6])
@@ -64,7 +107,9 @@ def test_a_torn_last_line_is_no_news_but_a_damaged_one_is(tmp_path: Path) -> Non
     whole = json.dumps(train(10))
     (tmp_path / "metrics.jsonl").write_text(f'{whole}\n{{"kind":"tra', encoding="utf-8")
     run = read_run(tmp_path)
-    assert [point.step for point in run.train] == [10] and len(run.notes) == 1  # the note is about the files that are missing
+    assert [point.step for point in run.train] == [10] and len(
+        run.notes
+    ) == 1  # the note is about the files that are missing
     damaged = [
         "{",
         "[]",
@@ -115,7 +160,9 @@ def test_a_run_with_all_its_steps_is_finished_before_it_says_so(tmp_path: Path) 
 def test_damaged_files_become_sentences(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("[model\n", encoding="utf-8")
     (tmp_path / "audit.json").write_text("[1]", encoding="utf-8")
-    (tmp_path / "examples.json").write_text('[{"rows":[1]}, 7, {"rows":[{"original":3,"p_replaced":"x"}]}]', encoding="utf-8")
+    (tmp_path / "examples.json").write_text(
+        '[{"rows":[1]}, 7, {"rows":[{"original":3,"p_replaced":"x"}]}]', encoding="utf-8"
+    )
     run = read_run(tmp_path)
     assert not run.recipe and not run.audit
     assert [(row.original, row.p_replaced) for row in run.examples[0].rows] == [("", None)]

@@ -18,7 +18,9 @@ def test_a_measurement_adds_up() -> None:
     assert row["steps"] >= bench.FEWEST and row["peak_rss_mib"] > 50
     step = 8 * 16 / row["tokens_per_s_median"]
     assert all(seconds >= 0 for seconds in row["parts"].values())
-    assert step / 20 < sum(row["parts"].values()) < 20 * step  # other steps of the same kind, on a machine that others use
+    assert (
+        step / 20 < sum(row["parts"].values()) < 20 * step
+    )  # other steps of the same kind, on a machine that others use
     assert {"generator", "discriminator", "data", "optimizer"} <= set(row["parts"])
 
 
@@ -49,7 +51,14 @@ def test_settings_are_compared_in_processes_of_their_own(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    "wrong", ["--batch 3 --processes 2", "--seconds 0", "--rounds 0", "--recipe nonesuch", "--size huge --seconds 0.01"]
+    "wrong",
+    [
+        "--batch 3 --processes 2",
+        "--seconds 0",
+        "--rounds 0",
+        "--recipe nonesuch",
+        "--size huge --seconds 0.01",
+    ],
 )
 def test_wrong_settings_are_told(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *wrong.split(), "--vocab-size", "100"]) == 2

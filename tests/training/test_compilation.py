@@ -1,4 +1,6 @@
-"""Compiled layers: the numbers of plain ones, the bits of a run never stopped, and a quiet way back when there is no compiler."""
+"""Compiled layers: the numbers of plain ones, the bits of a run never stopped, and a quiet way back when
+there is no compiler.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,18 @@ from electra.training.loop import train, update
 from electra.training.run import Run, build_run, start
 from electra.training.signals import StopRequest
 
-needs_compiler = pytest.mark.skipif(not compilation.compiler_for(torch.device("cpu")), reason="needs a C++ compiler")
+needs_compiler = pytest.mark.skipif(
+    not compilation.compiler_for(torch.device("cpu")), reason="needs a C++ compiler"
+)
 
 
 def recipe(**training: object) -> object:
-    """One network, so that one layer's form is compiled (two for the modern encoder, whose first layer has no norm)."""
-    return toy.recipe(model={"dropout": 0.0, "attention_dropout": 0.0}, objective={"name": "mlm"}, training=training)
+    """One network, so that one layer's form is compiled (two for the modern encoder, whose first layer has no
+    norm).
+    """
+    return toy.recipe(
+        model={"dropout": 0.0, "attention_dropout": 0.0}, objective={"name": "mlm"}, training=training
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +59,9 @@ def test_loss_and_gradients_are_those_of_plain_layers() -> None:
 @pytest.mark.reliability
 @needs_compiler
 def test_every_form_is_compiled_before_the_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of masked slots change, rows without a second document come along: no step may wait for the compiler."""
+    """Numbers of masked slots change, rows without a second document come along: no step may wait for the
+    compiler.
+    """
     run = build_run(recipe(micro_batch=3), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
     assert compilation.compile_layers(run) is None
     with torch.compiler.set_stance("fail_on_recompile"):
@@ -63,7 +73,10 @@ def test_every_form_is_compiled_before_the_first_update(monkeypatch: pytest.Monk
 @needs_compiler
 def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     def run_to(folder: Path, steps: int) -> Pair:
-        with StopRequest() as stop, start(recipe(compile="on", checkpoint_every=3), folder, toy.store(), World()) as run:  # type: ignore[arg-type]
+        with (
+            StopRequest() as stop,
+            start(recipe(compile="on", checkpoint_every=3), folder, toy.store(), World()) as run,
+        ):  # type: ignore[arg-type]
             assert run.compiled
             if steps < run.total_steps:
                 while run.step < steps:
@@ -80,7 +93,9 @@ def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> 
         assert torch.equal(a, b), name
 
 
-def test_what_the_compiler_says_becomes_one_line_and_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_compiler_says_becomes_one_line_and_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(run: Run) -> None:
         raise RuntimeError("no compiler here\nand a long story")
 
@@ -103,11 +118,17 @@ def test_a_run_stays_with_what_it_began_with(tmp_path: Path, monkeypatch: pytest
     with start(recipe(compile="on"), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
         assert run.compiled
         compilation.plain_layers(run)
-    assert "continuing with compiled layers, unlike before: not bit-exact" in (tmp_path / "log.txt").read_text()
+    assert (
+        "continuing with compiled layers, unlike before: not bit-exact" in (tmp_path / "log.txt").read_text()
+    )
 
 
-@pytest.mark.parametrize(("training", "expected"), [({"budget": "5m"}, False), ({"budget": "30m"}, True), ({"steps": 10}, False)])
-def test_auto_asks_how_long_the_run_will_last(training: dict[str, object], expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("training", "expected"), [({"budget": "5m"}, False), ({"budget": "30m"}, True), ({"steps": 10}, False)]
+)
+def test_auto_asks_how_long_the_run_will_last(
+    training: dict[str, object], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(compilation, "compiler_for", lambda device: True)
     run = build_run(recipe(**training), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
     assert compilation.worth_it(run) == expected

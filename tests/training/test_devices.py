@@ -1,4 +1,5 @@
-"""What must hold on every device: the CPU's losses and gradients, training that learns, checkpoints, compiled layers.
+"""What must hold on every device: the CPU's losses and gradients, training that learns, checkpoints, compiled
+layers.
 
 `python benchmarks/gpu.py` runs these where there is a CUDA device.
 """
@@ -21,7 +22,9 @@ from electra.training.run import build_run, start
 from electra.training.signals import StopRequest
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-every_device = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, on_gpu])])
+every_device = pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, on_gpu])]
+)
 every_encoder = pytest.mark.parametrize("encoder", ["electra", "modern"])
 
 
@@ -39,15 +42,22 @@ def loss_and_gradients(device: str, encoder: str) -> tuple[dict[str, float], dic
 @every_device
 @every_encoder
 def test_loss_and_gradients_are_those_of_the_cpu(device: str, encoder: str) -> None:
-    (losses, gradients), (expected, theirs) = loss_and_gradients(device, encoder), loss_and_gradients("cpu", encoder)
+    (losses, gradients), (expected, theirs) = (
+        loss_and_gradients(device, encoder),
+        loss_and_gradients("cpu", encoder),
+    )
     assert losses == pytest.approx(expected, rel=1e-5)
     for name, value in theirs.items():
-        assert torch.allclose(gradients[name].cpu(), value, rtol=1e-3, atol=1e-4 * float(value.abs().max())), name
+        assert torch.allclose(
+            gradients[name].cpu(), value, rtol=1e-3, atol=1e-4 * float(value.abs().max())
+        ), name
 
 
 @every_device
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_continued_run_learns_what_the_whole_one_learns(device: str, precision: str, tmp_path: Path) -> None:
+def test_a_continued_run_learns_what_the_whole_one_learns(
+    device: str, precision: str, tmp_path: Path
+) -> None:
     """Not to the bit on a GPU, whose additions into the token table have no fixed order."""
     settings = recipe(device, precision=precision, steps=30, checkpoint_every=10, evaluate_every=30)
 

@@ -1,4 +1,6 @@
-"""No number is drawn twice, and a run that stops and goes on ends with the bits of one that does not, for every objective."""
+"""No number is drawn twice, and a run that stops and goes on ends with the bits of one that does not, for
+every objective.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NAMES = objectives.names()
 
 @pytest.fixture(autouse=True)
 def small_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SIZES, "toy", Size(num_layers=2, hidden_size=32, embedding_size=32, generator_width=0.5))
+    monkeypatch.setitem(
+        SIZES, "toy", Size(num_layers=2, hidden_size=32, embedding_size=32, generator_width=0.5)
+    )
 
 
 def recipe(**sections: Any) -> Recipe:
@@ -49,7 +53,9 @@ def train(folder: Path, stop_at: int | None = None, **sections: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_draw_of_a_run_has_a_key_of_its_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_draw_of_a_run_has_a_key_of_its_own(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Mask, sample, random token and dropout: in each update, micro-batch and row another one."""
     drawn: Counter[tuple[int, str, int, int]] = Counter()
     keys = seeds.keys
@@ -69,8 +75,14 @@ def test_every_draw_of_a_run_has_a_key_of_its_own(name: str, tmp_path: Path, mon
 
 @pytest.mark.parametrize(("encoder", "optimizer"), [("electra", "adamw"), ("modern", "muon")])
 @pytest.mark.parametrize("name", NAMES)
-def test_stopped_and_continued_gives_the_same_bits(name: str, encoder: str, optimizer: str, tmp_path: Path) -> None:
-    sections = {"objective": {"name": name}, "model": {"encoder": encoder}, "training": {"optimizer": optimizer, "evaluate_every": 3}}
+def test_stopped_and_continued_gives_the_same_bits(
+    name: str, encoder: str, optimizer: str, tmp_path: Path
+) -> None:
+    sections = {
+        "objective": {"name": name},
+        "model": {"encoder": encoder},
+        "training": {"optimizer": optimizer, "evaluate_every": 3},
+    }
     train(tmp_path / "whole", **sections)
     train(tmp_path / "parts", stop_at=3, **sections)
     train(tmp_path / "parts", stop_at=5, **sections)
@@ -84,13 +96,17 @@ def test_stopped_and_continued_gives_the_same_bits(name: str, encoder: str, opti
 
 def defined(*inputs: Any, **settings: Any) -> dict[str, float]:
     """The metrics that are defined."""
-    return {name: value for name, value in evaluation.evaluate(*inputs, **settings).items() if value is not None}
+    return {
+        name: value for name, value in evaluation.evaluate(*inputs, **settings).items() if value is not None
+    }
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:
     """The record, but for its times and events."""
     rows = [row for row in read_rows(run / "metrics.jsonl") if row["kind"] != "event"]
-    return [{key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows]
+    return [
+        {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

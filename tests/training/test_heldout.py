@@ -1,4 +1,6 @@
-"""Held-out numbers are of the text that is held out, and of nothing else: a peer's evaluation reads the training files."""
+"""Held-out numbers are of the text that is held out, and of nothing else: a peer's evaluation reads the
+training files.
+"""
 
 from __future__ import annotations
 

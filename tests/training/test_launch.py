@@ -1,4 +1,6 @@
-"""Several processes from one command: what each is told, whose code comes back, who gets the signals, and who is left behind."""
+"""Several processes from one command: what each is told, whose code comes back, who gets the signals, and who
+is left behind.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ import pytest
 
 from electra.training import launch as launcher
 
-# In place of the interpreter: `-m electra WORD...` becomes a small program that does what WORD says for its rank.
+# In place of the interpreter: `-m electra WORD...` becomes a small program that does what WORD says for its
+# rank.
 PROGRAM = """
     #!{python} -SE
     import json, os, signal, sys, time
@@ -56,7 +59,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(launcher, "GRACE_SECONDS", 0.5)
-    return lambda processes, **script: launcher.launch([str(tmp_path), json.dumps({k.strip("_"): v for k, v in script.items()})], processes)
+    return lambda processes, **script: launcher.launch(
+        [str(tmp_path), json.dumps({k.strip("_"): v for k, v in script.items()})], processes
+    )
 
 
 def notes(folder: Path, name: str) -> dict[int, str]:
@@ -77,31 +82,43 @@ def test_each_process_is_told_its_place_and_its_share_of_the_cores(
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(7)), raising=False)
     assert run(3) == 0
     said = {rank: json.loads(text) for rank, text in notes(tmp_path, "environment").items()}
-    assert {rank: (own[0], own[1], own[2], own[4]) for rank, own in said.items()} == {r: (str(r), str(r), "3", "2") for r in range(3)}
+    assert {rank: (own[0], own[1], own[2], own[4]) for rank, own in said.items()} == {
+        r: (str(r), str(r), "3", "2") for r in range(3)
+    }
     assert len({own[3] for own in said.values()}) == 1 and said[0][3].startswith("file:///")
     assert all(own[5] for own in said.values()), "each in a process group of its own"
 
 
-def test_threads_that_are_asked_for_are_kept(run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_are_asked_for_are_kept(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert run(2) == 0
     assert [json.loads(text)[4] for text in notes(tmp_path, "environment").values()] == ["5", "5"]
 
 
-def test_the_first_failure_is_the_code_and_the_others_are_ended(run: Callable[..., int], capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_first_failure_is_the_code_and_the_others_are_ended(
+    run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
     began = time.monotonic()
     assert run(3, _1="fail 7", all="hang") == 7
     assert time.monotonic() - began < 50, "and not waited for"
-    assert capfd.readouterr().err == "error: trouble in rank 1\n", "the leading process said nothing: the other's words are passed on"
+    assert capfd.readouterr().err == "error: trouble in rank 1\n", (
+        "the leading process said nothing: the other's words are passed on"
+    )
 
 
-def test_the_others_have_time_to_notice(run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_others_have_time_to_notice(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launcher, "GRACE_SECONDS", 60.0)
     assert run(2, _1="fail 7", all="linger") == 7
     assert list(notes(tmp_path, "lingered")) == [0]
 
 
-def test_what_the_leading_process_told_is_not_told_again(run: Callable[..., int], capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_the_leading_process_told_is_not_told_again(
+    run: Callable[..., int], capfd: pytest.CaptureFixture[str]
+) -> None:
     assert run(2, all="fail 2") == 2
     assert capfd.readouterr().err == "error: trouble in rank 0\n"
 
@@ -111,7 +128,9 @@ def test_a_process_killed_from_outside_is_a_failure_by_its_signal(run: Callable[
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_a_signal_reaches_every_process_once(run: Callable[..., int], tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_reaches_every_process_once(
+    run: Callable[..., int], tmp_path: Path, number: signal.Signals
+) -> None:
     before = signal.getsignal(number)
 
     def send() -> None:

@@ -1,4 +1,6 @@
-"""AdamW against torch, Adam without bias correction against its formula, groups, and moments that survive a save."""
+"""AdamW against torch, Adam without bias correction against its formula, groups, and moments that survive a
+save.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def fill_gradients(pair: Pair, step: int) -> None:
 
 
 def test_without_bias_correction_it_is_the_published_update() -> None:
-    """m, v as usual; p -= lr * (m / (sqrt(v) + eps) + wd * p): google-research/electra, model/optimization.py."""
+    """m, v as usual; p -= lr * (m / (sqrt(v) + eps) + wd * p): google-research/electra,
+    model/optimization.py.
+    """
     pair, optimizer = made(bias_correction=False, weight_decay=0.1)
     name, parameter = next((n, p) for n, p in pair.named_parameters() if n.endswith("qkv.weight"))
     expected = parameter.detach().double().clone()
@@ -41,7 +45,12 @@ def test_without_bias_correction_it_is_the_published_update() -> None:
 def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
     pair, optimizer = made(weight_decay=0.1)
     names = {p: n for n, p in pair.named_parameters()}
-    decayed = {names[p]: group["weight_decay"] > 0 for o in optimizer.optimizers for group in o.param_groups for p in group["params"]}
+    decayed = {
+        names[p]: group["weight_decay"] > 0
+        for o in optimizer.optimizers
+        for group in o.param_groups
+        for p in group["params"]
+    }
     assert set(decayed) == set(names.values())
     for name, is_decayed in decayed.items():
         assert is_decayed == (not ("norm" in name or name.endswith("bias"))), name
@@ -51,7 +60,12 @@ def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
 def test_generator_rate_spares_what_is_shared() -> None:
     pair, optimizer = made(generator_learning_rate=1e-2)
     names = {p: n for n, p in pair.named_parameters()}
-    peaks = {names[p]: group["peak"] for o in optimizer.optimizers for group in o.param_groups for p in group["params"]}
+    peaks = {
+        names[p]: group["peak"]
+        for o in optimizer.optimizers
+        for group in o.param_groups
+        for p in group["params"]
+    }
     assert peaks["generator.encoder.embeddings.words.weight"] == 1e-3, "shared: the discriminator's rate"
     assert peaks["generator.encoder.layers.0.qkv.weight"] == 1e-2
     assert peaks["discriminator.encoder.layers.0.qkv.weight"] == 1e-3
@@ -91,7 +105,9 @@ def test_clipping_apart_leaves_the_other_network_its_gradient() -> None:
         assert small < 1.0 < whole
         assert torch.allclose(optimizer.clip(), whole)
         left = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in own]))  # type: ignore[union-attr]
-        rest = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.discriminator.parameters()]))  # type: ignore[union-attr]
+        rest = torch.linalg.vector_norm(
+            torch.cat([p.grad.flatten() for p in pair.discriminator.parameters()])
+        )  # type: ignore[union-attr]
         assert torch.allclose(rest, torch.tensor(1.0), rtol=1e-3)
         assert torch.allclose(left, small) if apart else left < small / 100
 
@@ -101,4 +117,8 @@ def test_clipping_apart_without_a_generator_of_its_own() -> None:
     optimizer = Optimizer(pair, toy.recipe(training={"clip_separately": True}).training)
     fill_gradients(pair, 0)
     assert float(optimizer.clip()) > 1
-    assert torch.allclose(torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.parameters()])), torch.tensor(1.0), rtol=1e-3)
+    assert torch.allclose(
+        torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.parameters()])),
+        torch.tensor(1.0),
+        rtol=1e-3,
+    )

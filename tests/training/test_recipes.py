@@ -1,4 +1,6 @@
-"""The recipes of the paper, number by number, and what the released code does differently, difference by difference."""
+"""The recipes of the paper, number by number, and what the released code does differently, difference by
+difference.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
 from electra.training.run import build_run
 
-# Clark et al. 2020, Tables 6 and 7: layers, hidden, feed-forward, heads, embedding, generator's hidden size; mask share; peak rate,
-# warm-up steps, batch, length, steps.
+# Clark et al. 2020, Tables 6 and 7: layers, hidden, feed-forward, heads, embedding, generator's hidden size;
+# mask share; peak rate, warm-up steps, batch, length, steps.
 PAPER = {
     "small": ((12, 256, 1024, 4, 128, 64), 0.15, (5e-4, 10_000, 128, 128, 1_000_000)),
     "base": ((12, 768, 3072, 12, 768, 256), 0.15, (2e-4, 10_000, 256, 512, 766_000)),
@@ -38,39 +40,88 @@ def test_the_papers_numbers(name: str) -> None:
     recipe = named(f"paper-{name}")
     model, training, size = recipe.model, recipe.training, chosen_size(recipe.model.size)
     full = discriminator_config(
-        size, model.encoder, vocab_size=30522, dropout=model.dropout, attention_dropout=model.attention_dropout, pad_id=0
+        size,
+        model.encoder,
+        vocab_size=30522,
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
+        pad_id=0,
     )
     small = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
-    sizes = (full.num_layers, full.hidden_size, full.intermediate_size, full.num_heads, full.embedding_size, small.hidden_size)
+    sizes = (
+        full.num_layers,
+        full.hidden_size,
+        full.intermediate_size,
+        full.num_heads,
+        full.embedding_size,
+        small.hidden_size,
+    )
     assert sizes == shape and small.num_layers == full.num_layers and model.sharing == "embeddings"
-    assert (training.learning_rate, training.batch_size, training.length, training.steps) == (rate, batch, length, steps)
+    assert (training.learning_rate, training.batch_size, training.length, training.steps) == (
+        rate,
+        batch,
+        length,
+        steps,
+    )
     assert round(training.warmup * steps) == warmup
     assert (training.betas, training.epsilon, training.weight_decay) == ((0.9, 0.999), 1e-6, 0.01)
     assert (full.dropout, full.attention_dropout, full.architecture) == (0.1, 0.1, "electra")
     assert recipe.tokenizer.vocab_size == 30522 and training.optimizer == "adamw"
     made = toy.objective(**recipe.objective)
     assert made.config.mask_fraction == masked and made.config.final_mask_fraction is None
-    assert (made.weights, made.config.temperature, made.config.mask_share) == ({"mlm": 1.0, "rtd": 50.0}, 1.0, 0.85)
+    assert (made.weights, made.config.temperature, made.config.mask_share) == (
+        {"mlm": 1.0, "rtd": 50.0},
+        1.0,
+        0.85,
+    )
 
 
 def test_a_shape_of_ones_own() -> None:
     assert chosen_size("tiny", layers=2) == replace(chosen_size("tiny"), num_layers=2)
     wide = chosen_size("tiny", hidden_size=192)
-    assert (wide.hidden_size, wide.embedding_size, wide.num_layers) == (192, 192, 4), "a table as wide as the layers stays so"
-    assert chosen_size("small", hidden_size=512).embedding_size == 128, "the paper's narrow table stays narrow"
+    assert (wide.hidden_size, wide.embedding_size, wide.num_layers) == (192, 192, 4), (
+        "a table as wide as the layers stays so"
+    )
+    assert chosen_size("small", hidden_size=512).embedding_size == 128, (
+        "the paper's narrow table stays narrow"
+    )
     assert chosen_size("tiny", hidden_size=96).hidden_size == 96, "one head"
 
 
 def test_the_reference_differs_in_three_settings() -> None:
-    changed = {key: new for key, _, new in differences(named("paper-small").to_sections(), named("reference-small").to_sections())}
-    assert changed == {"model.initialisation": "reference", "training.schedule": "reference", "training.bias_correction": False}
+    changed = {
+        key: new
+        for key, _, new in differences(
+            named("paper-small").to_sections(), named("reference-small").to_sections()
+        )
+    }
+    assert changed == {
+        "model.initialisation": "reference",
+        "training.schedule": "reference",
+        "training.bias_correction": False,
+    }
 
 
 def small_run(folder: Path, **training: Any) -> Any:
     """The recipe at a size for tests: its kinds of schedule, Adam and initialisation."""
     recipe = named("reference-small")
-    sized = replace(recipe.training, length=16, batch_size=8, steps=10, warmup=0.2, threads=1, precision="fp32", device="cpu", **training)
-    return build_run(replace(recipe, training=sized, model=replace(recipe.model, size="tiny")), folder, toy.store(), World())
+    sized = replace(
+        recipe.training,
+        length=16,
+        batch_size=8,
+        steps=10,
+        warmup=0.2,
+        threads=1,
+        precision="fp32",
+        device="cpu",
+        **training,
+    )
+    return build_run(
+        replace(recipe, training=sized, model=replace(recipe.model, size="tiny")),
+        folder,
+        toy.store(),
+        World(),
+    )
 
 
 def test_reference_schedule_begins_at_zero_and_adam_without_correction_begins_large(tmp_path: Path) -> None:
@@ -85,11 +136,15 @@ def test_reference_schedule_begins_at_zero_and_adam_without_correction_begins_la
     rate = 5e-4 * 0.5 * 0.9  # half of the warm-up, a tenth of the decay
     expected = before - rate * moments[f"{name}:exp_avg"] / (moments[f"{name}:exp_avg_sq"].sqrt() + 1e-6)
     assert torch.allclose(parameters[name], expected, atol=1e-7)
-    assert not torch.allclose(parameters[name], before, atol=rate), "larger than a corrected step, which the rate bounds"
+    assert not torch.allclose(parameters[name], before, atol=rate), (
+        "larger than a corrected step, which the rate bounds"
+    )
 
 
 def test_glorot_uniform_in_two_layers_only() -> None:
-    config = discriminator_config(chosen_size("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0)
+    config = discriminator_config(
+        chosen_size("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0
+    )
     paper, reference = (
         dict(build_pair(generator_config(config, 0.25, 1.0), config, initialisation=kind).named_parameters())  # type: ignore[arg-type]
         for kind in ("paper", "reference")
@@ -120,4 +175,6 @@ def test_reference_decay_slows_every_layer_once_more() -> None:
         return sorted({group["peak"] for group in groups}, reverse=True)
 
     assert peaks(False) == pytest.approx([1.0, 0.8, 0.8**2, 0.8**3]), "head, two layers, embeddings"
-    assert peaks(True) == pytest.approx([1.0, 0.8**2, 0.8**3, 0.8**4]), "n + 2 steps below the head, as published"
+    assert peaks(True) == pytest.approx([1.0, 0.8**2, 0.8**3, 0.8**4]), (
+        "n + 2 steps below the head, as published"
+    )

@@ -1,6 +1,8 @@
-"""Gradients that travel while others are still being made: what is sent, when, in which order, and what comes of it.
+"""Gradients that travel while others are still being made: what is sent, when, in which order, and what comes
+of it.
 
-Here the other process is a stand-in that always has the same gradients. Real processes: test_resume.py and test_run.py.
+Here the other process is a stand-in that always has the same gradients. Real processes: test_resume.py and
+test_run.py.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from electra.training.distributed import Reduction, World
 
 
 class Wire:
-    """Stands for torch.distributed: what arrives is twice what was sent, and only after somebody has waited."""
+    """Stands for torch.distributed: what arrives is twice what was sent, and only after somebody
+    has waited.
+    """
 
     def __init__(self, first: nn.Parameter) -> None:
         self.first, self.sizes, self.early = first, list[int](), list[bool]()
@@ -60,7 +64,11 @@ def prepared(monkeypatch: pytest.MonkeyPatch, bucket_bytes: int) -> tuple[Net, R
 
 
 def gradients(net: Net) -> dict[str, Tensor]:
-    return {name: parameter.grad.clone() for name, parameter in net.named_parameters() if parameter.grad is not None}
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in net.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 @pytest.mark.parametrize("bucket_bytes", [1, LAYER, 2 * LAYER, 1 << 20])
@@ -94,12 +102,16 @@ def test_last_layers_travel_while_the_first_has_no_gradient_yet(monkeypatch: pyt
     del reduction.buckets[0][:]  # the idle weight, which would hold up the others
     reduction.begin()
     net(torch.randn(5, 4)).backward()
-    assert wire.early == [True, True, False], "layers 2 and 1 left early; layer 0 is used twice and had to wait for both"
+    assert wire.early == [True, True, False], (
+        "layers 2 and 1 left early; layer 0 is used twice and had to wait for both"
+    )
     reduction.finish()
     assert len(wire.sizes) == 3
 
 
-def test_a_weight_without_gradient_holds_up_what_comes_after_it_and_the_order_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_weight_without_gradient_holds_up_what_comes_after_it_and_the_order_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     net, reduction, wire = prepared(monkeypatch, 1)
     reduction.begin()
     net(torch.randn(5, 4)).backward()
@@ -122,4 +134,6 @@ def test_one_process_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     net(torch.randn(5, 4)).backward()
     before = gradients(net)
     reduction.finish()
-    assert not wire.sizes and all(torch.equal(before[name], gradient) for name, gradient in gradients(net).items())
+    assert not wire.sizes and all(
+        torch.equal(before[name], gradient) for name, gradient in gradients(net).items()
+    )

@@ -22,7 +22,9 @@ def wait_for(out: Path, step: int, *processes: Forked) -> None:
         time.sleep(0.01)
 
 
-def kill_and_continue(words: list[str], out: Path, kills: int, seed: int, sign: signal.Signals = signal.SIGKILL) -> None:
+def kill_and_continue(
+    words: list[str], out: Path, kills: int, seed: int, sign: signal.Signals = signal.SIGKILL
+) -> None:
     """Kill the run `kills` times, each at a random step and a random moment in it, then let it finish."""
     draw = random.Random(seed)
     for _ in range(kills):
@@ -48,7 +50,9 @@ def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> 
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=1)
     assert fingerprint(out) == fingerprint(unbroken)
-    assert [row["step"] for row in rows(out)] == list(range(1, LAST + 1)), "no update missing from the ledger, none twice"
+    assert [row["step"] for row in rows(out)] == list(range(1, LAST + 1)), (
+        "no update missing from the ledger, none twice"
+    )
     for network in ("discriminator", "generator"):
         mine, theirs = (load_file(run / network / "model.safetensors") for run in (out, unbroken))
         assert mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
@@ -58,8 +62,17 @@ def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"training.precision": "bf16", "training.micro-batch": "3", "training.optimizer": "muon", "model.encoder": "modern"},
-        {"objective.name": "all_tokens_mlm", "objective.masking": "whole_word", "model.sharing": "disentangled"},
+        {
+            "training.precision": "bf16",
+            "training.micro-batch": "3",
+            "training.optimizer": "muon",
+            "model.encoder": "modern",
+        },
+        {
+            "objective.name": "all_tokens_mlm",
+            "objective.masking": "whole_word",
+            "model.sharing": "disentangled",
+        },
     ],
     ids=["bf16, accumulation, muon, modern", "a corrector with a head and a table of two parts"],
 )
@@ -92,7 +105,9 @@ def test_a_finished_run_says_so_and_writes_nothing(toy_store: Path, unbroken: Pa
     assert {path: path.stat().st_mtime_ns for path in unbroken.rglob("*.safetensors")} == before
 
 
-def test_damaged_newest_checkpoint_is_named_and_the_one_before_used(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_damaged_newest_checkpoint_is_named_and_the_one_before_used(
+    toy_store: Path, unbroken: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     words = command(toy_store, out)
     process = Forked(words)
@@ -146,7 +161,9 @@ def test_two_processes_killed_and_continued(toy_store: Path, unbroken_by_two: Pa
     assert fingerprint(out) == fingerprint(unbroken_by_two)
 
 
-def test_one_of_two_processes_is_told_to_stop_and_both_do(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
+def test_one_of_two_processes_is_told_to_stop_and_both_do(
+    toy_store: Path, unbroken_by_two: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path)
     wait_for(out, 14, *both)
@@ -161,7 +178,9 @@ def test_one_of_two_processes_is_told_to_stop_and_both_do(toy_store: Path, unbro
 def test_processes_of_the_launcher_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:
     changes = {"model.dropout": "0.0", "model.attention-dropout": "0.0", "training.steps": "10"}
     complete(command(toy_store, tmp_path / "one", **changes))
-    output, _ = (process := spawn(command(toy_store, tmp_path / "two", processes=2, **changes))).communicate(timeout=240)
+    output, _ = (process := spawn(command(toy_store, tmp_path / "two", processes=2, **changes))).communicate(
+        timeout=240
+    )
     assert process.returncode == 0, output
     one, two = rows(tmp_path / "one"), rows(tmp_path / "two")
     assert [row["batch_digest"] for row in one] == [row["batch_digest"] for row in two]
@@ -184,19 +203,25 @@ def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
 def test_processes_of_a_launcher_that_is_stopped_save_or_end(
     launcher: str, number: signal.Signals, toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
-    """A killed torchrun leaves nothing behind but what was saved; told to stop, or our own launcher killed, its processes save and end."""
+    """A killed torchrun leaves nothing behind but what was saved; told to stop, or our own launcher killed,
+    its processes save and end.
+    """
     out = tmp_path / "run"
     if launcher == "ours":
         process = spawn(command(toy_store, out, processes=2))
     else:
-        process = spawn(command(toy_store, out), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+        process = spawn(
+            command(toy_store, out), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
+        )
     while process.poll() is None and steps_done(out) < 14:
         time.sleep(0.01)
     (os.killpg if (launcher, number) == ("torchrun", signal.SIGKILL) else os.kill)(process.pid, number)
     output, _ = process.communicate(timeout=240)  # returns when every process that holds the pipe has ended
     if launcher == "ours":
         assert process.returncode == (143 if number == signal.SIGTERM else -number), output
-    assert ("stopped at step" in (out / "log.txt").read_text()) == ((launcher, number) != ("torchrun", signal.SIGKILL))
+    assert ("stopped at step" in (out / "log.txt").read_text()) == (
+        (launcher, number) != ("torchrun", signal.SIGKILL)
+    )
     together(command(toy_store, out), 2, tmp_path)
     same_run(out, unbroken_by_two)
 
@@ -235,4 +260,6 @@ def test_ledger_is_readable_after_a_torn_line(toy_store: Path, unbroken: Path, t
 
     path = tmp_path / "metrics.jsonl"
     path.write_bytes((unbroken / "metrics.jsonl").read_bytes() + b'{"kind": "train", "st')
-    assert read_rows(path) == [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
+    assert read_rows(path) == [
+        json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()
+    ]

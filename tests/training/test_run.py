@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 import torch
 import toy
-from sklearn.metrics import average_precision_score, f1_score, log_loss, precision_score, recall_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    log_loss,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
 
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
@@ -45,23 +52,37 @@ def test_the_record_is_complete(tmp_path: Path) -> None:
     assert first["tokens"] == 8 * 16 and first["flops"] > 0 and first["counts"]["rtd"] <= 8 * 16
     assert first["loss"] == pytest.approx(first["losses"]["mlm"] + 50 * first["losses"]["rtd"], rel=1e-6)
     record = read_toml(tmp_path / "run" / "run.toml")
-    assert record["training"]["steps"] == 6 and record["identity"]["data"] == "toy" and record["discriminator"]["hidden_size"] == 128
+    assert (
+        record["training"]["steps"] == 6
+        and record["identity"]["data"] == "toy"
+        and record["discriminator"]["hidden_size"] == 128
+    )
 
 
 def test_what_is_said_of_the_networks_to_begin_from_reaches_the_log(tmp_path: Path) -> None:
-    warm = WarmStart({"discriminator": "there", "generator": ""}, None, None, lambda pair: ("two tables differ",))
+    warm = WarmStart(
+        {"discriminator": "there", "generator": ""}, None, None, lambda pair: ("two tables differ",)
+    )
     for _ in range(2):  # said once: not again by the run that continues
         with start(toy.recipe(), tmp_path, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
             assert loop.train(run, stop)
-    assert [row["message"] for row in read_rows(tmp_path / "metrics.jsonl") if row.get("event") == "warning"] == ["two tables differ"]
+    assert [
+        row["message"] for row in read_rows(tmp_path / "metrics.jsonl") if row.get("event") == "warning"
+    ] == ["two tables differ"]
 
 
 def test_a_network_that_takes_the_shape_of_another_model_is_named(tmp_path: Path) -> None:
-    other = replace(build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.discriminator.encoder.config, num_layers=3)  # type: ignore[union-attr]
+    other = replace(
+        build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.discriminator.encoder.config,
+        num_layers=3,
+    )  # type: ignore[union-attr]
     warm = WarmStart({"discriminator": "", "generator": "there"}, other, None, lambda pair: ())
     mlm = toy.recipe(objective={"name": "mlm"})
     assert build_run(mlm, tmp_path, toy.store(), World(), warm).notes == (
-        f"the generator has the shape of the model it starts from, 3 layers of 128; the recipe says {other.num_layers + 1} layers of 128",
+        (
+            "the generator has the shape of the model it starts from, 3 layers of 128; the recipe says"
+            f" {other.num_layers + 1} layers of 128"
+        ),
     )
     assert build_run(mlm, tmp_path, toy.store(), World()).notes == ()
 
@@ -75,14 +96,18 @@ def test_micro_batches_change_nothing(tmp_path: Path) -> None:
 
 
 def test_the_seed_decides_everything(tmp_path: Path) -> None:
-    one, same, other = (losses(train(tmp_path / str(n), training={"seed": seed})) for n, seed in enumerate((1, 1, 2)))
+    one, same, other = (
+        losses(train(tmp_path / str(n), training={"seed": seed})) for n, seed in enumerate((1, 1, 2))
+    )
     assert one == same and one != other
 
 
 def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
     train(tmp_path / "run")
     with pytest.raises(RunFolderError) as caught:
-        train(tmp_path / "run", training={"learning_rate": 2e-3}, objective={"name": "rtd", "temperature": 2.0})
+        train(
+            tmp_path / "run", training={"learning_rate": 2e-3}, objective={"name": "rtd", "temperature": 2.0}
+        )
     said = str(caught.value)
     assert (
         "training.learning_rate was 0.001, now 0.002" in said
@@ -100,7 +125,10 @@ def test_other_data_or_tokenizer_is_refused(tmp_path: Path, name: str, key: str)
         other.description["digest"] = "other"
     else:
         object.__setattr__(other, "tokenizer_digest", "other")
-    with pytest.raises(RunFolderError, match=f"identity.{key} was toy, now other"), start(toy.recipe(), tmp_path / "run", other, World()):
+    with (
+        pytest.raises(RunFolderError, match=f"identity.{key} was toy, now other"),
+        start(toy.recipe(), tmp_path / "run", other, World()),
+    ):
         pass
 
 
@@ -116,10 +144,16 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
     timed = {"training": {"steps": None, "budget": "601s"}}
     rows = train(tmp_path / "run", **timed)
     assert max(row["step"] for row in rows) == 6
-    [told] = [row["message"] for row in read_rows(tmp_path / "run" / "metrics.jsonl") if row.get("event") == "budget"]
+    [told] = [
+        row["message"]
+        for row in read_rows(tmp_path / "run" / "metrics.jsonl")
+        if row.get("event") == "budget"
+    ]
     assert told.startswith("601s is 6 steps as measured now (an update 1e+02 s")
     assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    monkeypatch.setattr(rehearsal, "measure", lambda run, budget: rehearsal.Costs(10.0))  # a faster machine, the same run
+    monkeypatch.setattr(
+        rehearsal, "measure", lambda run, budget: rehearsal.Costs(10.0)
+    )  # a faster machine, the same run
     train(tmp_path / "run", **timed)
     assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
     with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s\..*--init-discriminator"):
@@ -145,13 +179,21 @@ def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.
 def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Path) -> None:
     costs = rehearsal.Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
     free = build_run(toy.recipe(), tmp_path, toy.store(), World())
-    assert costs.steps_in(1000.0, free) == (1000 - 11 * 10 - 20 * 5) / 2  # a tenth and a twentieth of the run apart
-    assert costs.steps_in(60.0, free) == 60 / 2 / 2  # which cost more than there is: half is for updates all the same
-    set_by_hand = build_run(toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World())
+    assert (
+        costs.steps_in(1000.0, free) == (1000 - 11 * 10 - 20 * 5) / 2
+    )  # a tenth and a twentieth of the run apart
+    assert (
+        costs.steps_in(60.0, free) == 60 / 2 / 2
+    )  # which cost more than there is: half is for updates all the same
+    set_by_hand = build_run(
+        toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World()
+    )
     assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
 
 
-def test_the_first_evaluation_of_a_process_is_not_taken_for_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_evaluation_of_a_process_is_not_taken_for_the_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, calls = build_run(toy.recipe(), tmp_path, toy.store(), World()), []
 
     def cold_at_first(*args: Any, **rest: Any) -> dict[str, float | None]:
@@ -175,23 +217,43 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="not finite at step 1: nothing was updated"):
         loop.update(run)
     assert run.step == 1
-    assert all(torch.equal(before[name], p) or name.endswith("prediction.bias") for name, p in run.pair.named_parameters())
+    assert all(
+        torch.equal(before[name], p) or name.endswith("prediction.bias")
+        for name, p in run.pair.named_parameters()
+    )
     assert all(torch.equal(moments[name], value) for name, value in run.optimizer.tensors().items())
 
 
 def test_collapse_alarm(tmp_path: Path) -> None:
-    hopeless = {"training": {"steps": 101, "batch_size": 1, "learning_rate": 1e-9, "evaluate_every": 101, "log_every": 101}}
+    hopeless = {
+        "training": {
+            "steps": 101,
+            "batch_size": 1,
+            "learning_rate": 1e-9,
+            "evaluate_every": 101,
+            "log_every": 101,
+        }
+    }
     rows = train(tmp_path / "run", **hopeless, objective={"name": "rtd", "mask_fraction": 0.02})
-    assert not [row for row in rows if row.get("event") == "collapse"], "an untrained discriminator says nothing yet, but not 'original'"
+    assert not [row for row in rows if row.get("event") == "collapse"], (
+        "an untrained discriminator says nothing yet, but not 'original'"
+    )
     dull = {"recall": 0.0, "gain": 0.001, "auc": 0.51}
     assert evaluation.collapsed(dull)
-    assert not evaluation.collapsed({**dull, "recall": 0.2}) and not evaluation.collapsed({**dull, "gain": 0.1})
+    assert not evaluation.collapsed({**dull, "recall": 0.2}) and not evaluation.collapsed(
+        {**dull, "gain": 0.1}
+    )
     assert not evaluation.collapsed({"generator_loss": 3.0})
 
 
-def test_collapse_alarm_rings_once_and_can_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collapse_alarm_rings_once_and_can_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evaluation, "collapsed", lambda metrics: True)
-    long = {"training": {"steps": 102, "batch_size": 1, "evaluate_every": 50, "log_every": 50}, "evaluation": {"rows": 2}}
+    long = {
+        "training": {"steps": 102, "batch_size": 1, "evaluate_every": 50, "log_every": 50},
+        "evaluation": {"rows": 2},
+    }
     rows = train(tmp_path / "warn", **long)
     assert [row["step"] for row in rows if row.get("event") == "collapse"] == [100]
     with pytest.raises(RunFailed, match="calls everything original"):
@@ -216,18 +278,25 @@ def test_detection_metrics_equal_scikit_learn() -> None:
 
 def test_undefined_metrics_are_none_not_numbers() -> None:
     metrics = evaluation.detection(np.full(10, -1.0), np.zeros(10, dtype=bool))
-    assert metrics["auc"] is None and metrics["precision"] is None and metrics["recall"] is None and metrics["average_precision"] is None
+    assert (
+        metrics["auc"] is None
+        and metrics["precision"] is None
+        and metrics["recall"] is None
+        and metrics["average_precision"] is None
+    )
     json.dumps(metrics)
 
 
 def test_perfect_and_constant_discriminators() -> None:
     replaced = np.arange(100) < 15
     perfect = evaluation.detection(np.where(replaced, 50.0, -50.0), replaced)
-    assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect["gain"] == pytest.approx(
-        perfect["base_rate_entropy"]
-    )
+    assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect[
+        "gain"
+    ] == pytest.approx(perfect["base_rate_entropy"])
     constant = evaluation.detection(np.full(100, math.log(0.15 / 0.85)), replaced)
-    assert constant["auc"] == 0.5 and constant["gain"] == pytest.approx(0, abs=1e-12) and constant["recall"] == 0
+    assert (
+        constant["auc"] == 0.5 and constant["gain"] == pytest.approx(0, abs=1e-12) and constant["recall"] == 0
+    )
 
 
 def test_retention_keeps_the_newest_and_never_the_last_one_away(tmp_path: Path) -> None:
@@ -259,9 +328,13 @@ def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"600 tokens are more than the model's positions\. Use at most 512"):
+    with pytest.raises(
+        ConfigError, match=r"600 tokens are more than the model's positions\. Use at most 512"
+    ):
         build_run(toy.recipe(training={"length": 600}), tmp_path, toy.store(), World())
-    with pytest.raises(ConfigError, match="sharing all weights needs a generator of the discriminator's size"):
+    with pytest.raises(
+        ConfigError, match="sharing all weights needs a generator of the discriminator's size"
+    ):
         build_run(toy.recipe(model={"sharing": "all"}), tmp_path, toy.store(), World())
     with pytest.raises(ConfigError, match="8 rows cannot be shared by 3 processes"):
         build_run(toy.recipe(), tmp_path, toy.store(), World(0, 3))
@@ -273,18 +346,28 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
 def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
     width = 1.0 if sharing == "all" else 0.5
     recipe = make_recipe(
-        {"model": {"encoder": encoder, "sharing": sharing, "generator_width": width}, "training": {"length": 16, "steps": 1}}
+        {
+            "model": {"encoder": encoder, "sharing": sharing, "generator_width": width},
+            "training": {"length": 16, "steps": 1},
+        }
     )
     pair = build_run(recipe, Path("nowhere"), toy.store(), World()).pair
     assert pair.generator is not None and pair.discriminator is not None
-    mine, theirs = ({id(p): n for n, p in network.encoder.named_parameters()} for network in (pair.generator, pair.discriminator))
+    mine, theirs = (
+        {id(p): n for n, p in network.encoder.named_parameters()}
+        for network in (pair.generator, pair.discriminator)
+    )
     common = {theirs[key] for key in mine if key in theirs}
     if sharing in ("none", "disentangled"):
         assert not common
     elif sharing == "all":
         assert common == set(theirs.values())
     elif encoder == "electra":
-        expected = {"embeddings.words.weight"} if sharing == "token" else {n for n in theirs.values() if n.startswith("embeddings.")}
+        expected = (
+            {"embeddings.words.weight"}
+            if sharing == "token"
+            else {n for n in theirs.values() if n.startswith("embeddings.")}
+        )
         assert common == expected and len(expected) == (1 if sharing == "token" else 5)
     else:
         assert common == {"tokens.weight"}
@@ -303,7 +386,11 @@ def test_a_run_of_a_version_with_fewer_options_goes_on(tmp_path: Path) -> None:
     with start(recipe, tmp_path, toy.store(), World()):
         pass
     recorded = (tmp_path / "run.toml").read_text()
-    older = "\n".join(line for line in recorded.splitlines() if not line.startswith(("label_smoothing", "masking", "clip_separately")))
+    older = "\n".join(
+        line
+        for line in recorded.splitlines()
+        if not line.startswith(("label_smoothing", "masking", "clip_separately"))
+    )
     assert older != recorded
     (tmp_path / "run.toml").write_text(older)
     with start(recipe, tmp_path, toy.store(), World()) as run:

@@ -14,7 +14,9 @@ from electra.training.schedule import multiplier
 
 
 def paper(name: str) -> EncoderConfig:
-    return discriminator_config(chosen_size(name), "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0)
+    return discriminator_config(
+        chosen_size(name), "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,9 @@ def paper(name: str) -> EncoderConfig:
         ("base", False, 512, 256 * 1e6, 6.428e19),
     ],
 )
-def test_flops_are_the_published_script_s(name: str, generator: bool, length: int, sequences: float, published: float) -> None:
+def test_flops_are_the_published_script_s(
+    name: str, generator: bool, length: int, sequences: float, published: float
+) -> None:
     full = paper(name)
     if generator:
         total = sequence_flops(generator_config(full, chosen_size(name).generator_width, 1.0), full, length)
@@ -38,14 +42,38 @@ def test_flops_are_the_published_script_s(name: str, generator: bool, length: in
 
 def test_sizes_are_the_paper_s() -> None:
     small, base, large = paper("small"), paper("base"), paper("large")
-    assert (small.num_layers, small.hidden_size, small.intermediate_size, small.num_heads, small.embedding_size) == (12, 256, 1024, 4, 128)
-    assert (base.num_layers, base.hidden_size, base.intermediate_size, base.num_heads, base.embedding_size) == (12, 768, 3072, 12, 768)
-    assert (large.num_layers, large.hidden_size, large.intermediate_size, large.num_heads) == (24, 1024, 4096, 16)
+    assert (
+        small.num_layers,
+        small.hidden_size,
+        small.intermediate_size,
+        small.num_heads,
+        small.embedding_size,
+    ) == (12, 256, 1024, 4, 128)
+    assert (
+        base.num_layers,
+        base.hidden_size,
+        base.intermediate_size,
+        base.num_heads,
+        base.embedding_size,
+    ) == (12, 768, 3072, 12, 768)
+    assert (large.num_layers, large.hidden_size, large.intermediate_size, large.num_heads) == (
+        24,
+        1024,
+        4096,
+        16,
+    )
     widths = {"small": (64, 1), "small++": (256, 4), "base": (256, 4), "large": (256, 4)}
     for name, (hidden, heads) in widths.items():
         generator = generator_config(paper(name), chosen_size(name).generator_width, 1.0)
-        assert (generator.hidden_size, generator.num_heads, generator.intermediate_size) == (hidden, heads, 4 * hidden)
-        assert generator.embedding_size == paper(name).embedding_size and generator.num_layers == paper(name).num_layers
+        assert (generator.hidden_size, generator.num_heads, generator.intermediate_size) == (
+            hidden,
+            heads,
+            4 * hidden,
+        )
+        assert (
+            generator.embedding_size == paper(name).embedding_size
+            and generator.num_layers == paper(name).num_layers
+        )
 
 
 def test_linear_schedule() -> None:
@@ -86,7 +114,9 @@ def test_what_is_no_budget_is_said(text: str) -> None:
 
 def test_steps_of_a_budget() -> None:
     def steps(text: str) -> int:
-        return budget.steps_for(text, tokens_per_step=4096, flops_per_step=1e10, steps_in_seconds=lambda seconds: 2 * seconds)
+        return budget.steps_for(
+            text, tokens_per_step=4096, flops_per_step=1e10, steps_in_seconds=lambda seconds: 2 * seconds
+        )
 
     assert (steps("1m"), steps("1e12flops"), steps("1Mtokens"), steps("77steps")) == (120, 100, 244, 77)
     with pytest.raises(ConfigError, match="less than one step"):

@@ -1,4 +1,6 @@
-"""The first signal asks, the second one ends; and what a run says when its processes have changed in number."""
+"""The first signal asks, the second one ends; and what a run says when its processes have
+changed in number.
+"""
 
 from __future__ import annotations
 

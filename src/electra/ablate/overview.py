@@ -1,4 +1,6 @@
-"""What a study shows while it runs: a table that stays in place on a terminal, plain lines elsewhere. Both also go to log.txt."""
+"""What a study shows while it runs: a table that stays in place on a terminal, plain lines elsewhere. Both
+also go to log.txt.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,18 @@ FINISHED = ("done", "failed", "stopped")
 class Overview:
     """Use as a context manager around a study."""
 
-    def __init__(self, title: str, jobs: Sequence[Progress], log: Path, console: Console | None = None) -> None:
+    def __init__(
+        self, title: str, jobs: Sequence[Progress], log: Path, console: Console | None = None
+    ) -> None:
         self.title, self.jobs, self.log = title, jobs, log
         self.console = console or Console(highlight=False, soft_wrap=True)
         self.began = self.last_line = time.monotonic()
         self.done_before = sum(progress.step for progress in jobs)
-        self.live = Live(console=self.console, refresh_per_second=4, transient=True) if self.console.is_terminal else None
+        self.live = (
+            Live(console=self.console, refresh_per_second=4, transient=True)
+            if self.console.is_terminal
+            else None
+        )
 
     def __enter__(self) -> Overview:
         if self.live is not None:
@@ -62,11 +70,18 @@ class Overview:
         seeds = sorted({one.job.seed for one in self.jobs})
         table = Table("arm", *(f"seed {seed}" for seed in seeds), box=None, pad_edge=False)
         for arm, share in dict.fromkeys((one.job.arm, one.job.share) for one in self.jobs):
-            cells = {one.job.seed: _cell(one) for one in self.jobs if (one.job.arm, one.job.share) == (arm, share)}
-            table.add_row(arm if share == 1 else f"{arm} at {share:g}", *(cells.get(seed, "") for seed in seeds))
+            cells = {
+                one.job.seed: _cell(one) for one in self.jobs if (one.job.arm, one.job.share) == (arm, share)
+            }
+            table.add_row(
+                arm if share == 1 else f"{arm} at {share:g}", *(cells.get(seed, "") for seed in seeds)
+            )
         done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
         return Group(
-            Text(self.title, style="bold"), table, ProgressBar(total=total, completed=done, width=40), Text(self._rest().strip("; "))
+            Text(self.title, style="bold"),
+            table,
+            ProgressBar(total=total, completed=done, width=40),
+            Text(self._rest().strip("; ")),
         )
 
     def _rest(self) -> str:
@@ -88,7 +103,12 @@ def _stage(progress: Progress) -> str:
 
 
 def _cell(progress: Progress) -> Text:
-    style = {"done": "green", "failed": "red", "running": "bold", "stopped": "yellow"}.get(progress.state, "dim")
+    style = {"done": "green", "failed": "red", "running": "bold", "stopped": "yellow"}.get(
+        progress.state, "dim"
+    )
     share = f"{100 * progress.step / progress.steps:.0f} %"
-    shown = {"running": "scoring" if progress.step >= progress.steps else share, "waiting": share if progress.step else "waiting"}
+    shown = {
+        "running": "scoring" if progress.step >= progress.steps else share,
+        "waiting": share if progress.step else "waiting",
+    }
     return Text(shown.get(progress.state, progress.state), style=style)

@@ -1,11 +1,13 @@
-"""The transfer panel: a few small fixed tasks that tell a good encoder from a bad one in a minute or two on a slow core.
+"""The transfer panel: a few small fixed tasks that tell a good encoder from a bad one in a minute or two on a
+slow core.
 
-pos and chunking ask the frozen encoder (probing.py); the others tune it (finetune/). Data are found under one folder by name:
+pos and chunking ask the frozen encoder (probing.py); the others tune it (finetune/). Data are found under one
+folder by name:
 
     ud-english-ewt/ train, dev    chunking/conll2000/ train, test    glue/sts-b, sst-2, cola, mnli  train, dev
 
-The sentences used are a fixed draw, the same for every arm and seed. All scores are shares (Matthews' correlation for CoLA, Spearman's for
-STS-B), higher is better; the panel's own score is their mean.
+The sentences used are a fixed draw, the same for every arm and seed. All scores are shares (Matthews'
+correlation for CoLA, Spearman's for STS-B), higher is better; the panel's own score is their mean.
 """
 
 from __future__ import annotations
@@ -60,7 +62,10 @@ class Probed:
 
     def files(self, data: Path) -> dict[str, Path]:
         folder = data / self.folder
-        found = {split: find_split(folder, split, formats=sentences.FORMATS) if folder.is_dir() else None for split in self.splits}
+        found = {
+            split: find_split(folder, split, formats=sentences.FORMATS) if folder.is_dir() else None
+            for split in self.splits
+        }
         return {split: path or _refuse(folder, split) for split, path in found.items()}
 
     def score(self, subject: Subject) -> dict[str, Any] | None:
@@ -68,7 +73,9 @@ class Probed:
 
         sides = []
         for path, limit in zip(self.files(subject.data).values(), self.limits, strict=True):
-            examples = sentences.read_sentences(path, sentences.Names(word=("word",), tag=(self.tag,)), labelled=True).examples
+            examples = sentences.read_sentences(
+                path, sentences.Names(word=("word",), tag=(self.tag,)), labelled=True
+            ).examples
             chosen = limit_by_hash(examples, limit)
             sides.append(Tagged([example.texts for example in chosen], [example.gold for example in chosen]))
         found = probe(subject.encoder, subject.tokenizer, *sides)
@@ -86,7 +93,9 @@ class Tuned:
     limit_train: int | None = None
 
     def settings(self, data: Path, out: Path, seed: int) -> Settings:
-        return Settings(task=self.task, data=data / self.folder, out=out, seed=seed, limit_train=self.limit_train)
+        return Settings(
+            task=self.task, data=data / self.folder, out=out, seed=seed, limit_train=self.limit_train
+        )
 
     def files(self, data: Path) -> dict[str, Path]:
         settings = self.settings(data, Path("."), 0)
@@ -101,7 +110,9 @@ class Tuned:
             subject.stop,
         )
         value = None if results is None else results[f"eval_{self.metric}"]
-        return None if results is None else {"value": 0.0 if value is None else value}  # undefined: the same answer to everything
+        return (
+            None if results is None else {"value": 0.0 if value is None else value}
+        )  # undefined: the same answer to everything
 
 
 def _refuse(folder: Path, split: str) -> Path:
@@ -140,7 +151,10 @@ def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
         "folder": str(data.resolve()) if data is not None else "",
         "tasks": {name: {"title": task.title, "metric": task.metric} for name, task in chosen.items()},
         "identity": {
-            name: {"version": VERSION, **{split: durable.sha256(path) for split, path in task.files(data or Path()).items()}}
+            name: {
+                "version": VERSION,
+                **{split: durable.sha256(path) for split, path in task.files(data or Path()).items()},
+            }
             for name, task in chosen.items()
         },
     }

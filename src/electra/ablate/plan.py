@@ -1,12 +1,14 @@
-"""What a study will do, decided before anything is trained: every arm's recipe, its FLOPs an update, and so its number of updates.
+"""What a study will do, decided before anything is trained: every arm's recipe, its FLOPs an update, and so
+its number of updates.
 
-Every arm gets the same training FLOPs. A budget of FLOPs is that number; of tokens or steps, what the arm whose tokens or steps are dearest
-needs for them, so that every arm gets at least that many; of time, what the baseline arm gets through on this machine. The plan is recorded
-in study.json, which is what the worker processes read. A study goes on with the plan it began with, or not at all; arms may be added.
+Every arm gets the same training FLOPs. A budget of FLOPs is that number; of tokens or steps, what the arm
+whose tokens or steps are dearest needs for them, so that every arm gets at least that many; of time, what the
+baseline arm gets through on this machine. The plan is recorded in study.json, which is what the worker
+processes read. A study goes on with the plan it began with, or not at all; arms may be added.
 
     OUT/  study.json   results.json   report.html   figures/   tokenizer/
-          arms/ARM/seed-1/             a run folder as electra pretrain makes it, and score.json: the panel's scores
-          arms/ARM/budget-0.25/seed-1/ the same at a quarter of the budget
+          arms/ARM/seed-1/             a run folder as electra pretrain makes it, and score.json: the panel's
+          scores arms/ARM/budget-0.25/seed-1/ the same at a quarter of the budget
 """
 
 from __future__ import annotations
@@ -60,7 +62,14 @@ class Planned:
 
 
 def make_plan(
-    study: Study, store: TokenStore, out: Path, *, recipe: str, budget_text: str | None, threads: int, panel: dict[str, Any]
+    study: Study,
+    store: TokenStore,
+    out: Path,
+    *,
+    recipe: str,
+    budget_text: str | None,
+    threads: int,
+    panel: dict[str, Any],
 ) -> dict[str, Any]:
     """The contents of study.json; refuses when `out` holds another study."""
     recorded = read_plan(out) if (out / RECORD).exists() else None
@@ -86,11 +95,21 @@ def make_plan(
     }
     shown = {
         "arms": {
-            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")} for name, arm in study.arms.items()
+            name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")}
+            for name, arm in study.arms.items()
         }
     }
-    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {"paper": asdict(study.paper)}
-    whole = {"format": FORMAT, "study": shown, "recipe": recipe, "budget": asked, "fixed": fixed, "panel": panel}
+    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {
+        "paper": asdict(study.paper)
+    }
+    whole = {
+        "format": FORMAT,
+        "study": shown,
+        "recipe": recipe,
+        "budget": asked,
+        "fixed": fixed,
+        "panel": panel,
+    }
     plan: dict[str, Any] = json.loads(
         json.dumps({**whole, "store": str(store.path.resolve())})
     )  # as it will be read again: tuples are lists
@@ -107,14 +126,20 @@ def _own_budget(recipe: str) -> str:
         return str(training["budget"])
     if "steps" in training:
         return f"{training['steps']}steps"
-    raise ConfigError("the recipe has none of its own", where="--budget", fix="Give one, such as 2e14flops, 10Mtokens or 30m")
+    raise ConfigError(
+        "the recipe has none of its own",
+        where="--budget",
+        fix="Give one, such as 2e14flops, 10Mtokens or 30m",
+    )
 
 
 def _planned(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> Planned:
     """Build the arm once, which checks all of its recipe, and ask what an update costs."""
     try:
         made = arm_recipe(study, arm, recipe)
-        run = build_run(replace(made, training=replace(made.training, threads=threads)), Path("."), store, World())
+        run = build_run(
+            replace(made, training=replace(made.training, threads=threads)), Path("."), store, World()
+        )
     except ElectraError as error:
         where = f"{study.name}, arm {arm.name}" + (f": {error.where}" if error.where else "")
         raise type(error)(error.what, where=where, fix=error.fix) from None
@@ -129,7 +154,10 @@ def budget_in_flops(text: str, planned: Mapping[str, Planned], baseline: Planned
     if unit == "seconds":
         seconds = seconds_per_step(build_run(baseline.recipe, Path("."), store, World()))
         return amount / seconds * baseline.flops_per_step
-    return max(amount / (one.tokens_per_step if unit == "tokens" else 1) * one.flops_per_step for one in planned.values())
+    return max(
+        amount / (one.tokens_per_step if unit == "tokens" else 1) * one.flops_per_step
+        for one in planned.values()
+    )
 
 
 def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, asked: str) -> list[int]:
@@ -138,7 +166,8 @@ def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, ask
     if min(steps) < MIN_STEPS:
         share = "" if min(shares) == 1 else f" ({min(shares):g} of it at the smallest)"
         raise ConfigError(
-            f"{asked}{share} pays for {min(steps)} updates of arm {name!r}, too few for the {MIN_STEPS} held-out evaluations of a run",
+            f"{asked}{share} pays for {min(steps)} updates of arm {name!r}, too few for the {MIN_STEPS}"
+            " held-out evaluations of a run",
             where="--budget",
             fix=f"Give at least {MIN_STEPS * one.flops_per_step / min(shares):.3g}flops",
         )
@@ -174,14 +203,22 @@ def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
 
 def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
     """The seeds that the study's folder holds runs of, finished or not."""
-    folders = [path for arm in plan["fixed"]["arms"] for under in ("", "budget-*/") for path in (out / "arms" / arm).glob(f"{under}seed-*")]
+    folders = [
+        path
+        for arm in plan["fixed"]["arms"]
+        for under in ("", "budget-*/")
+        for path in (out / "arms" / arm).glob(f"{under}seed-*")
+    ]
     return {int(path.name.removeprefix("seed-")) for path in folders if path.is_dir()}
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
     """What the run of a job is made from."""
     arm = plan["fixed"]["arms"][job.arm]
-    sections = {name: {key: value for key, value in keys.items() if value is not None} for name, keys in arm["recipe"].items()}
+    sections = {
+        name: {key: value for key, value in keys.items() if value is not None}
+        for name, keys in arm["recipe"].items()
+    }
     steps = arm["steps"][plan["fixed"]["budgets"].index(job.share)]
     sections["training"] |= {"seed": job.seed, "steps": steps, "threads": threads}
     return make_recipe(sections)

@@ -1,9 +1,10 @@
 """What a frozen encoder knows of each word: a linear probe on a learned mix of its layers.
 
-The encoder reads every sentence once; a word's vector is the mean over its tokens, before the first layer and after each one. One softmax
-weight a layer mixes them (the scalar mix of ELMo, Peters et al. 2018, section 3.2) and one linear layer answers; both are fitted by L-BFGS
-from zeros. Nothing is random, so a score is a function of the encoder alone. Departures from ELMo: every layer is standardised before it is
-mixed, so that layers of different scale start level, and there is no overall scale.
+The encoder reads every sentence once; a word's vector is the mean over its tokens, before the first layer and
+after each one. One softmax weight a layer mixes them (the scalar mix of ELMo, Peters et al. 2018, section
+3.2) and one linear layer answers; both are fitted by L-BFGS from zeros. Nothing is random, so a score is a
+function of the encoder alone. Departures from ELMo: every layer is standardised before it is mixed, so that
+layers of different scale start level, and there is no overall scale.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def probe(encoder: Encoder, tokenizer: Tokenizer, train: Tagged, test: Tagged) -
     layers = learn.layers.sub_(mean).div_(scale)
     weights = fit(layers, targets, len(names))
     answers = _logits(judge.layers.sub_(mean).div_(scale), weights).argmax(1)
-    gold = torch.tensor([names.get(tag, -1) for tag in judge.tags])  # a tag never seen in training cannot be right
+    gold = torch.tensor(
+        [names.get(tag, -1) for tag in judge.tags]
+    )  # a tag never seen in training cannot be right
     return Probe(float((answers == gold).double().mean()), weights[0].softmax(0).tolist())
 
 

@@ -1,4 +1,6 @@
-"""Runs the jobs of a study in worker processes, as many at a time as asked, until all are done or somebody asks to stop."""
+"""Runs the jobs of a study in worker processes, as many at a time as asked, until all are done or somebody
+asks to stop.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ def carry_out(
     look: Callable[[], None],
     finished: Callable[[Progress], None],
 ) -> None:
-    """Work through the jobs in their order. `look` is called all the time, `finished` after each job that has ended.
+    """Work through the jobs in their order. `look` is called all the time, `finished` after each job that has
+    ended.
 
     A job that fails does not keep the others from running. When `stopping`, the workers save and end.
     """
@@ -137,7 +140,11 @@ def _problem(progress: Progress, code: int) -> str:
     lines = [line for line in said_by(progress).read_text(errors="replace").splitlines() if line.strip()]
     if lines and lines[-1].startswith("error: "):
         return lines[-1].removeprefix("error: ")
-    return f"the worker was ended by signal {-code}" if code < 0 else f"the worker ended with code {code}, see {said_by(progress)}"
+    return (
+        f"the worker was ended by signal {-code}"
+        if code < 0
+        else f"the worker ended with code {code}, see {said_by(progress)}"
+    )
 
 
 def said_by(progress: Progress) -> Path:
@@ -168,5 +175,7 @@ def scored(folder: Path, identity: dict[str, Any]) -> bool:
     """Whether a job is done: trained to its end, and scored by this panel."""
     if not (folder / SCORE).exists():
         return False
-    record = durable.read_json(folder / SCORE, RunFolderError, fix="Delete it: the scores are then made again")
+    record = durable.read_json(
+        folder / SCORE, RunFolderError, fix="Delete it: the scores are then made again"
+    )
     return bool(isinstance(record, dict) and record.get("panel") == identity)

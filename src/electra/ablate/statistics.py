@@ -1,7 +1,8 @@
 """Means over seeds with their intervals, and arms against a baseline, seed by seed.
 
-Arms that have a seed in common read the same rows in the same order, so the test is the paired one: Student's t on the differences. Several
-arms are several chances to be lucky: `holm` is Holm's (1979) correction over them.
+Arms that have a seed in common read the same rows in the same order, so the test is the paired one: Student's
+t on the differences. Several arms are several chances to be lucky: `holm` is Holm's (1979) correction over
+them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far a score can be trusted: what another seed changes, and the smallest true difference that this many seeds find."""
+    """How far a score can be trusted: what another seed changes, and the smallest true difference that this
+    many seeds find.
+    """
 
     sd: float | None  # between seeds, pooled over the arms
     sd_of_differences: float | None  # of an arm minus the baseline, pooled
@@ -71,7 +74,9 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values: the smallest times their number, the next times one less, and so on, never falling."""
+    """Adjusted p-values: the smallest times their number, the next times one less, and so on,
+    never falling.
+    """
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -105,13 +110,17 @@ def detectable(sd_of_differences: float | None, n: int) -> float | None:
     critical = _t(1 - (1 - CONFIDENCE) / 2, n - 1)
 
     def missing(shift: float) -> float:
-        return float(stats.nct.sf(critical, n - 1, shift)) - POWER  # that it is found with the wrong sign is as good as impossible
+        return (
+            float(stats.nct.sf(critical, n - 1, shift)) - POWER
+        )  # that it is found with the wrong sign is as good as impossible
 
     return float(optimize.brentq(missing, 0.0, 10 * critical)) * sd_of_differences / math.sqrt(n)
 
 
 def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
-    """The FLOPs at which a curve first reaches `level`, log-linearly between its points; None when it never does."""
+    """The FLOPs at which a curve first reaches `level`, log-linearly between its points; None when it never
+    does.
+    """
     for index, (x, y) in enumerate(zip(flops, scores, strict=True)):
         if y >= level:
             if index == 0:

@@ -2,8 +2,9 @@
 
     python -m electra.ablate.worker OUT ARM SHARE SEED THREADS
 
-The run folder is what electra pretrain would make of the same recipe, checkpoints included, so a run that was stopped or killed goes on
-from its last checkpoint. Standard input is a pipe that nobody writes to: when it closes, the study is gone, and the worker saves and ends.
+The run folder is what electra pretrain would make of the same recipe, checkpoints included, so a run that was
+stopped or killed goes on from its last checkpoint. Standard input is a pipe that nobody writes to: when it
+closes, the study is gone, and the worker saves and ends.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _stop_with_the_study() -> None:
-    os.read(sys.stdin.fileno(), 1)  # not sys.stdin.read(): its lock, held by a daemon thread, aborts the exit of the interpreter
+    os.read(
+        sys.stdin.fileno(), 1
+    )  # not sys.stdin.read(): its lock, held by a daemon thread, aborts the exit of the interpreter
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -65,7 +68,9 @@ def run_job(out: Path, job: Job, threads: int, stop: StopRequest) -> int:
         with start(job_recipe(plan, job, threads), folder, store, World(), name=plan["recipe"]) as run:
             if not train(run, stop):
                 return stop.exit_code
-            run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
+            run.telemetry.event(
+                run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
+            )
             record = score(run, plan["panel"], job.seed, stop)
             if record is None:
                 return stop.exit_code
@@ -79,7 +84,13 @@ def score(run: Run, chosen: dict[str, Any], seed: int, stop: StopRequest) -> dic
     assert network is not None
     data, began = Path(chosen["folder"]), time.perf_counter()
     subject = panel.Subject(
-        network.encoder, run.store.tokenizer, run.folder, data, seed, run.telemetry.say, lambda: stop.received is not None
+        network.encoder,
+        run.store.tokenizer,
+        run.folder,
+        data,
+        seed,
+        run.telemetry.say,
+        lambda: stop.received is not None,
     )
     scores: dict[str, Any] = {}
     for name in chosen["tasks"]:

@@ -1,7 +1,8 @@
 """Probes: what does a model know? One file each.
 
-A module of this folder that defines a class `Probe` beside a frozen dataclass `Config` is a probe (contract: `parts/interface.py`).
-Dropping a file in gives it a name on the command line, a section of the page and the contract tests. Nothing is registered by hand.
+A module of this folder that defines a class `Probe` beside a frozen dataclass `Config` is a probe (contract:
+`parts/interface.py`). Dropping a file in gives it a name on the command line, a section of the page and the
+contract tests. Nothing is registered by hand.
 """
 
 from __future__ import annotations
@@ -31,13 +32,21 @@ LIMITS = {  # of the options that several probes have by one name: the least and
         "hypotheses": (0, INFINITE),
         "draws": (1, INFINITE),
     },
-    **{"bins": (1, INFINITE), "resamples": (0, INFINITE), "queries": (1, INFINITE), "fraction": (0.01, 1.0), "threshold": (0.0, 0.999)},
+    **{
+        "bins": (1, INFINITE),
+        "resamples": (0, INFINITE),
+        "queries": (1, INFINITE),
+        "fraction": (0.01, 1.0),
+        "threshold": (0.0, 0.999),
+    },
 }
 
 
 def names() -> list[str]:
     """The probes there are. (The folder may hold helpers too: only a module with a class `Probe` is one.)"""
-    return sorted(name for name in _modules() if hasattr(importlib.import_module(f"{__name__}.{name}"), "Probe"))
+    return sorted(
+        name for name in _modules() if hasattr(importlib.import_module(f"{__name__}.{name}"), "Probe")
+    )
 
 
 def module_of(name: str) -> Any:
@@ -68,30 +77,51 @@ def describe_options(name: str) -> list[tuple[str, Any, str]]:
     config = module_of(name).Config
     told: dict[str, str] = {}
     for part in (part for part in reversed(config.__mro__) if "__dataclass_fields__" in vars(part)):
-        body = next(node for node in ast.parse(inspect.getsource(part)).body if isinstance(node, ast.ClassDef)).body
+        body = next(
+            node for node in ast.parse(inspect.getsource(part)).body if isinstance(node, ast.ClassDef)
+        ).body
         told |= {
             field.target.id: inspect.cleandoc(text.value.value)
             for field, text in pairwise(body)
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+            if isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
         }
-    return [(field.name, getattr(config(), field.name), told.get(field.name, "")) for field in dataclasses.fields(config)]
+    return [
+        (field.name, getattr(config(), field.name), told.get(field.name, ""))
+        for field in dataclasses.fields(config)
+    ]
 
 
 def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Each chosen probe's options, out of `key=value` (for every chosen probe that has the key) and `probe.key=value`."""
+    """Each chosen probe's options, out of `key=value` (for every chosen probe that has the key) and
+    `probe.key=value`.
+    """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
     for word in given:
         name, equals, text = word.partition("=")
         probe, dot, key = name.rpartition(".")
         key = key.replace("-", "_")
         if not equals:
-            raise ConfigError(f"{word!r} is not key=value", where=OPTION, fix=f"Such as {OPTION} resamples=200")
+            raise ConfigError(
+                f"{word!r} is not key=value", where=OPTION, fix=f"Such as {OPTION} resamples=200"
+            )
         if dot and probe not in options:
-            raise ConfigError(f"{probe!r} is not among the chosen probes", where=f"{OPTION} {name}", fix=nearest(probe, list(options)))
-        takers = [taker for taker in ([probe] if dot else chosen) if key in module_of(taker).Config.__dataclass_fields__]
+            raise ConfigError(
+                f"{probe!r} is not among the chosen probes",
+                where=f"{OPTION} {name}",
+                fix=nearest(probe, list(options)),
+            )
+        takers = [
+            taker
+            for taker in ([probe] if dot else chosen)
+            if key in module_of(taker).Config.__dataclass_fields__
+        ]
         if not takers:
-            known = sorted({field for taker in chosen for field in module_of(taker).Config.__dataclass_fields__})
+            known = sorted(
+                {field for taker in chosen for field in module_of(taker).Config.__dataclass_fields__}
+            )
             raise ConfigError("no such option", where=f"{OPTION} {name}", fix=nearest(key, known))
         for taker in takers:
             options[taker][key] = _value(module_of(taker).Config, key, text)
@@ -99,7 +129,9 @@ def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[s
 
 
 def _value(config: type, key: str, text: str) -> Any:
-    """The first reading of `text` that fits the option's type: a TOML value, the text itself, a list of parts between commas."""
+    """The first reading of `text` that fits the option's type: a TOML value, the text itself, a list of parts
+    between commas.
+    """
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,6 @@
-"""Where do the heads look? Entropy, distance, and the share that goes to [CLS] and [SEP], layer by layer and head by head."""
+"""Where do the heads look? Entropy, distance, and the share that goes to [CLS] and [SEP], layer by layer and
+head by head.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,21 @@ from electra.model import hidden
 Floats = npt.NDArray[np.float64]
 
 MEASURES = {
-    "entropy": ("Entropy of attention", "share of the highest possible", "1: a token attends to all alike. 0: to one."),
-    "distance": ("Distance of attention", "tokens", "How far away the ordinary tokens lie that a token attends to."),
-    "specials": ("Attention to [CLS] and [SEP]", "share", "Heads with nothing to do are known to look there (Clark et al. 2019)."),
+    "entropy": (
+        "Entropy of attention",
+        "share of the highest possible",
+        "1: a token attends to all alike. 0: to one.",
+    ),
+    "distance": (
+        "Distance of attention",
+        "tokens",
+        "How far away the ordinary tokens lie that a token attends to.",
+    ),
+    "specials": (
+        "Attention to [CLS] and [SEP]",
+        "share",
+        "Heads with nothing to do are known to look there (Clark et al. 2019).",
+    ),
 }
 
 
@@ -51,7 +65,9 @@ class Probe(TreebankProbe):
             # Each layer's mean over its heads; layers are counted from 1, so depth 0 stays empty.
             points = {name: list(found.sums[key].mean(2).T) for name, found in looked.items()}
             found = {
-                name: by_depth.ratios({name: rows}, looked[name].tokens, np.arange(len(sentences)), self.config.resamples)[name]
+                name: by_depth.ratios(
+                    {name: rows}, looked[name].tokens, np.arange(len(sentences)), self.config.resamples
+                )[name]
                 for name, rows in points.items()
             }
             tables.append(by_depth.table(f"{title}, mean of the heads", found, f"In {unit}. {note}", first=1))
@@ -67,8 +83,14 @@ class Probe(TreebankProbe):
         uniform = float(sum(_uniform_distance(n) * n for n in tokens) / max(1, tokens.sum()))
         notes = [
             f"{int(tokens.sum())} tokens of {len(sentences)} sentences, by {first}'s tokenizer.",
-            f"Attention that is the same everywhere has a mean distance of {uniform:.2f} tokens in these sentences.",
-            "Weights are made again from the layers' queries and keys; a test holds them against what the layers computed.",
+            (
+                f"Attention that is the same everywhere has a mean distance of {uniform:.2f} tokens in these"
+                " sentences."
+            ),
+            (
+                "Weights are made again from the layers' queries and keys; a test holds them against what the"
+                " layers computed."
+            ),
         ]
         return Report(headline, tables, figures, notes)
 
@@ -76,12 +98,16 @@ class Probe(TreebankProbe):
 @dataclass(frozen=True)
 class Looked:
     tokens: npt.NDArray[np.int64]  # [sentences] ordinary tokens of each
-    sums: dict[str, Floats]  # measure -> [sentences, layers, heads] summed over the sentence's ordinary tokens
+    sums: dict[
+        str, Floats
+    ]  # measure -> [sentences, layers, heads] summed over the sentence's ordinary tokens
 
 
 def look(encoder: Named, sentences: Sequence[Sentence], progress: hidden.Progress) -> Looked:
     loaded = encoder.loaded
-    rows = rows_of_words(loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions)
+    rows = rows_of_words(
+        loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
+    )
     shape = (len(rows), loaded.config.num_layers, loaded.config.num_heads)
     sums = {key: np.zeros(shape) for key in MEASURES}
     for i, layer, weights_HTT in heads.weights(loaded.encoder, rows, progress):
@@ -91,7 +117,9 @@ def look(encoder: Named, sentences: Sequence[Sentence], progress: hidden.Progres
 
 
 def measure(weights_HTT: Floats) -> dict[str, Floats]:
-    """Each measure [H] of one sentence's attention, summed over its ordinary tokens: all but the first and the last."""
+    """Each measure [H] of one sentence's attention, summed over its ordinary tokens: all but the first and
+    the last.
+    """
     size = weights_HTT.shape[-1]
     given = weights_HTT[:, 1:-1]
     entropy = -(given * np.log(np.maximum(given, 1e-30))).sum(-1) / np.log(size)
@@ -99,7 +127,11 @@ def measure(weights_HTT: Floats) -> dict[str, Floats]:
     shares = ordinary / np.maximum(ordinary.sum(-1, keepdims=True), 1e-30)
     places = np.arange(size - 2)
     distance = (shares * np.abs(places[:, None] - places)).sum(-1)
-    return {"entropy": entropy.sum(-1), "distance": distance.sum(-1), "specials": 1.0 * (1 - ordinary.sum(-1)).sum(-1)}
+    return {
+        "entropy": entropy.sum(-1),
+        "distance": distance.sum(-1),
+        "specials": 1.0 * (1 - ordinary.sum(-1)).sum(-1),
+    }
 
 
 def _uniform_distance(size: int) -> float:

@@ -1,8 +1,9 @@
 """Calibration: is P(replaced) a probability? Of the tokens said to be replaced with 30 %, were 30 % replaced?
 
-Measures: reliability diagram, expected calibration error (Naeini et al. 2015) over bins of equal width and of equal mass, the Brier
-score and its parts (Murphy 1973), and what recalibration mends: temperature scaling (Guo et al. 2017), scale and offset (Platt 1999),
-isotonic regression (Zadrozny and Elkan 2002), each fitted on one half of the sentences and judged on the other. The paper gives none.
+Measures: reliability diagram, expected calibration error (Naeini et al. 2015) over bins of equal width and of
+equal mass, the Brier score and its parts (Murphy 1973), and what recalibration mends: temperature scaling
+(Guo et al. 2017), scale and offset (Platt 1999), isotonic regression (Zadrozny and Elkan 2002), each fitted
+on one half of the sentences and judged on the other. The paper gives none.
 """
 
 from __future__ import annotations
@@ -15,10 +16,29 @@ import numpy as np
 
 from electra import seeds
 from electra.analysis.parts import bootstrap, corruption, interface, texts, tokens
-from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, ProbeDataError, Progress, Report, Series, Table
+from electra.analysis.parts.interface import (
+    Cell,
+    Data,
+    Estimate,
+    Figure,
+    Input,
+    ProbeDataError,
+    Progress,
+    Report,
+    Series,
+    Table,
+)
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.reading import sample
-from electra.analysis.parts.reliability import Bins, brier, ece, log_loss, recalibrations, sigmoid, temperature
+from electra.analysis.parts.reliability import (
+    Bins,
+    brier,
+    ece,
+    log_loss,
+    recalibrations,
+    sigmoid,
+    temperature,
+)
 from electra.analysis.parts.tokens import Bools, Floats, Ints
 from electra.interop.detection import refuse_energies
 
@@ -60,7 +80,9 @@ class Judged:
 class Probe(interface.Probe):
     title = "Calibration"
     question = "Is P(replaced) a probability?"
-    source = "Methods: Naeini et al. 2015, Murphy 1973, Guo et al. 2017. No published answer for discriminators."
+    source = (
+        "Methods: Naeini et al. 2015, Murphy 1973, Guo et al. 2017. No published answer for discriminators."
+    )
     version = 1
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
@@ -80,10 +102,14 @@ class Probe(interface.Probe):
             progress(model.name, (number + 1) / (len(models) + 1))
         if not judged:
             what = "neither held-out text (with a generator to corrupt it) nor learners' sentences"
-            raise ProbeDataError(what, where="calibration", fix="Give --data with one of them, and a model with its generator")
+            raise ProbeDataError(
+                what, where="calibration", fix="Give --data with one of them, and a model with its generator"
+            )
         answers = {key: calibrate(found, self.config) for key, found in judged.items()}
         of_first = {kind: answers[name, kind] for name, kind in answers if name == models[0].name}
-        return Report(headline(of_first), tables(answers), figures(answers, models[0].name), self.notes(models, judged))
+        return Report(
+            headline(of_first), tables(answers), figures(answers, models[0].name), self.notes(models, judged)
+        )
 
     def judge(self, model: Model, data: Data) -> dict[str, Judged]:
         """What the discriminator says of each kind of wrong."""
@@ -92,18 +118,25 @@ class Probe(interface.Probe):
         generator = model.optional("generator")
         if generator is not None and "text" in data:
             room = min(config.length - 2, tokens.room(model.discriminator, generator))
-            rows = texts.held_out_rows(model.discriminator.tokenizer, data["text"], length=room, count=config.rows)
+            rows = texts.held_out_rows(
+                model.discriminator.tokenizer, data["text"], length=room, count=config.rows
+            )
             corrupted = corruption.by_generator(generator, rows, fraction=config.fraction, seed=config.seed)
-            found[GENERATOR] = gather(tokens.log_odds(model.discriminator, corrupted.rows), corrupted.replaced)
+            found[GENERATOR] = gather(
+                tokens.log_odds(model.discriminator, corrupted.rows), corrupted.replaced
+            )
         if "learners" in data:
             chosen = sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
-            values = texts.word_values(model.discriminator, [s.words for s in chosen], "odds", texts.suspicion, how=config.combine)
+            values = texts.word_values(
+                model.discriminator, [s.words for s in chosen], "odds", texts.suspicion, how=config.combine
+            )
             found[HUMAN] = gather(values, [np.array(s.columns[0]) != texts.CORRECT for s in chosen])
         return found
 
     def notes(self, models: Sequence[Model], judged: Mapping[tuple[str, str], Judged]) -> list[str]:
         said = [
-            f"{kind} ({name}): {len(found.wrong):,} {'tokens' if kind == GENERATOR else 'words'}, {100 * found.wrong.mean():.1f} % wrong."
+            f"{kind} ({name}): {len(found.wrong):,} {'tokens' if kind == GENERATOR else 'words'},"
+            f" {100 * found.wrong.mean():.1f} % wrong."
             for (name, kind), found in judged.items()
         ]
         said += [
@@ -124,7 +157,9 @@ def gather(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> Judged:
 
 @dataclass(frozen=True)
 class Answer:
-    """One model on one kind of wrong; everything is measured on the half of the sentences that nothing was fitted on."""
+    """One model on one kind of wrong; everything is measured on the half of the sentences that nothing was
+    fitted on.
+    """
 
     by_map: Mapping[str, Mapping[str, Estimate]]  # how it is recalibrated -> measure -> value
     classes: Mapping[str, Estimate]
@@ -147,18 +182,29 @@ def calibrate(judged: Judged, config: Config) -> Answer:
 
         def measure(w: Floats, p: Floats = p, width: Bins = width, mass: Bins = mass) -> dict[str, float]:
             parts = brier(p, y, w, mass)
-            parts["explained"] = parts["resolution"] / parts["uncertainty"] if parts["uncertainty"] else float("nan")
-            return {"ece": ece(p, y, w, width), "ece_mass": ece(p, y, w, mass), "log_loss": log_loss(p, y, w), **parts}
+            parts["explained"] = (
+                parts["resolution"] / parts["uncertainty"] if parts["uncertainty"] else float("nan")
+            )
+            return {
+                "ece": ece(p, y, w, width),
+                "ece_mass": ece(p, y, w, mass),
+                "log_loss": log_loss(p, y, w),
+                **parts,
+            }
 
         by_map[name] = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
         curves[name] = curve(p, y, groups, mass, config)
     p = sigmoid(z)
-    classes = bootstrap.estimates(lambda w: by_class(p, y, w), groups, resamples=config.resamples, seed=config.seed)
+    classes = bootstrap.estimates(
+        lambda w: by_class(p, y, w), groups, resamples=config.resamples, seed=config.seed
+    )
     fitted = temperature(judged.log_odds[fit], judged.wrong[fit])
     return Answer(by_map, classes, curves, fitted, chance_error(p, config))
 
 
-def curve(p: Floats, y: Floats, groups: Ints, bins: Bins, config: Config) -> tuple[Floats, Floats, Floats, Floats]:
+def curve(
+    p: Floats, y: Floats, groups: Ints, bins: Bins, config: Config
+) -> tuple[Floats, Floats, Floats, Floats]:
     weight, mean_p, _ = bins.sums(p, y, np.ones(len(p)))
 
     def shares(w: Floats) -> dict[str, float]:
@@ -168,12 +214,17 @@ def curve(p: Floats, y: Floats, groups: Ints, bins: Bins, config: Config) -> tup
     found = bootstrap.estimates(shares, groups, resamples=config.resamples, seed=config.seed)
     kept = [b for b in range(len(weight)) if weight[b] > 0]
     ends = [(found[str(b)].value, found[str(b)].low, found[str(b)].high) for b in kept]
-    share, low, high = (np.array([np.nan if x is None else x for x in column], np.float64) for column in zip(*ends, strict=True))
+    share, low, high = (
+        np.array([np.nan if x is None else x for x in column], np.float64)
+        for column in zip(*ends, strict=True)
+    )
     return mean_p[kept], share, low, high
 
 
 def by_class(p: Floats, y: Floats, w: Floats) -> dict[str, float]:
-    """What it says, and is right in, of what it calls replaced and original; and how sure it is of what truly is."""
+    """What it says, and is right in, of what it calls replaced and original; and how sure it is of what truly
+    is.
+    """
     found = {}
     for name, called, right in (("replaced", p >= 0.5, y), ("original", p < 0.5, 1 - y)):
         weight = w * called
@@ -184,15 +235,21 @@ def by_class(p: Floats, y: Floats, w: Floats) -> dict[str, float]:
         found[f"{name} right"] = float((weight * right).sum() / total) if total else float("nan")
     for name, truly in (("wrong", y), ("right", 1 - y)):
         weight = w * truly
-        found[f"mean P where {name}"] = float((weight * p).sum() / weight.sum()) if weight.sum() else float("nan")
+        found[f"mean P where {name}"] = (
+            float((weight * p).sum() / weight.sum()) if weight.sum() else float("nan")
+        )
     return found
 
 
 def chance_error(p: Floats, config: Config) -> float:
-    """The mean calibration error (equal width) when outcomes are drawn from the probabilities themselves (Broecker and Smith 2007)."""
+    """The mean calibration error (equal width) when outcomes are drawn from the probabilities themselves
+    (Broecker and Smith 2007).
+    """
     bins, ones = Bins.make(p, config.bins, "width"), np.ones(len(p))
     keys = seeds.keys(config.seed, "analysis/outcomes", 0, np.arange(SIMULATIONS))
-    return float(np.mean([ece(p, (seeds.uniforms(key, len(p)) < p).astype(np.float64), ones, bins) for key in keys]))
+    return float(
+        np.mean([ece(p, (seeds.uniforms(key, len(p)) < p).astype(np.float64), ones, bins) for key in keys])
+    )
 
 
 def headline(answers: Mapping[str, Answer]) -> dict[str, Estimate]:
@@ -212,54 +269,111 @@ def tables(answers: Mapping[tuple[str, str], Answer]) -> list[Table]:
         for name, found in answer.by_map.items():
             label = f"temperature {answer.temperature:.2f}" if name == "temperature" else name
             floor = answer.floor if name == "as it is" else None
-            errors.append([model, kind, label, found["ece"], floor, found["ece_mass"], found["brier"], found["log_loss"]])
+            errors.append(
+                [
+                    model,
+                    kind,
+                    label,
+                    found["ece"],
+                    floor,
+                    found["ece_mass"],
+                    found["brier"],
+                    found["log_loss"],
+                ]
+            )
         found = answer.by_map["as it is"]
-        parts.append([model, kind, *(found[key] for key in ("brier", "reliability", "resolution", "uncertainty", "within"))])
+        parts.append(
+            [
+                model,
+                kind,
+                *(found[key] for key in ("brier", "reliability", "resolution", "uncertainty", "within")),
+            ]
+        )
         for name in ("replaced", "original"):
-            classes.append([model, kind, f"called {name}", *(answer.classes[f"{name} {key}"] for key in ("share", "confidence", "right"))])
+            classes.append(
+                [
+                    model,
+                    kind,
+                    f"called {name}",
+                    *(answer.classes[f"{name} {key}"] for key in ("share", "confidence", "right")),
+                ]
+            )
         for name in ("wrong", "right"):
             classes.append([model, kind, f"truly {name}", None, answer.classes[f"mean P where {name}"], None])
     return [
         Table(
             "Calibration error, before and after recalibration",
-            ("model", "of", "recalibrated", "ECE, equal width", "by chance", "ECE, equal mass", "Brier", "log loss"),
+            (
+                "model",
+                "of",
+                "recalibrated",
+                "ECE, equal width",
+                "by chance",
+                "ECE, equal mass",
+                "Brier",
+                "log loss",
+            ),
             errors,
-            "Fitted on one half of the sentences, judged on the other. By chance: the ECE of a calibrated model with the same"
-            " probabilities and as few words. An ECE errs upward, and in a resample more so: its interval may lie above it. Log loss"
-            " in nats.",
+            "Fitted on one half of the sentences, judged on the other. By chance: the ECE of a calibrated"
+            " model with the same probabilities and as few words. An ECE errs upward, and in a resample more"
+            " so: its interval may lie above it. Log loss in nats.",
         ),
         Table(
             "The Brier score's parts",
             ("model", "of", "Brier", "reliability", "resolution", "uncertainty", "within bins"),
             parts,
-            "Brier = reliability - resolution + uncertainty + within bins. Reliability 0 is calibrated; resolution is what the model"
-            " knows; uncertainty is the data's.",
+            "Brier = reliability - resolution + uncertainty + within bins. Reliability 0 is calibrated;"
+            " resolution is what the model knows; uncertainty is the data's.",
         ),
         Table(
             "By class",
             ("model", "of", "class", "share of all", "mean confidence", "right"),
             classes,
-            "Called: P(replaced) from 0.5 up or below; confidence is in what it is called. Truly: the mean P(replaced).",
+            "Called: P(replaced) from 0.5 up or below; confidence is in what it is called. Truly: the mean"
+            " P(replaced).",
         ),
     ]
 
 
 def figures(answers: Mapping[tuple[str, str], Answer], first: str) -> list[Figure]:
     drawn = []
-    note = "Bins of equal mass, with 95 % intervals. On the diagonal a probability is a probability; below it the model sees too much."
+    note = (
+        "Bins of equal mass, with 95 % intervals. On the diagonal a probability is a probability; below it"
+        " the model sees too much."
+    )
     models = list(dict.fromkeys(model for model, _ in answers))
     for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
         if (first, kind) in answers:
             curves = {name: answers[first, kind].curves[name] for name in answers[first, kind].curves}
             drawn.append(_diagram(f"reliability-{slug}", f"Reliability, {kind}", note, curves))
-        compared = {model: answers[model, kind].curves["as it is"] for model in models if (model, kind) in answers}
+        compared = {
+            model: answers[model, kind].curves["as it is"] for model in models if (model, kind) in answers
+        }
         if len(compared) > 1:
-            drawn.append(_diagram(f"reliability-{slug}-models", f"Reliability of each model, {kind}", note, compared))
+            drawn.append(
+                _diagram(f"reliability-{slug}-models", f"Reliability of each model, {kind}", note, compared)
+            )
     return drawn
 
 
-def _diagram(name: str, title: str, note: str, curves: Mapping[str, tuple[Floats, Floats, Floats, Floats]]) -> Figure:
-    series = [Series(label, p.tolist(), share.tolist(), low.tolist(), high.tolist()) for label, (p, share, low, high) in curves.items()]
-    end = float(np.ceil(10 * max(max(p.max(), share.max()) for p, share, *_ in curves.values())) / 10)  # no more than is in use
+def _diagram(
+    name: str, title: str, note: str, curves: Mapping[str, tuple[Floats, Floats, Floats, Floats]]
+) -> Figure:
+    series = [
+        Series(label, p.tolist(), share.tolist(), low.tolist(), high.tolist())
+        for label, (p, share, low, high) in curves.items()
+    ]
+    end = float(
+        np.ceil(10 * max(max(p.max(), share.max()) for p, share, *_ in curves.values())) / 10
+    )  # no more than is in use
     diagonal = Series("calibrated", [0.0, end], [0.0, end], style="reference")
-    return Figure(name, title, note, "P(replaced)", "share that is wrong", [*series, diagonal], x_range=(0.0, end), y_range=(0.0, end))
+    return Figure(
+        name,
+        title,
+        note,
+        "P(replaced)",
+        "share that is wrong",
+        [*series, diagonal],
+        x_range=(0.0, end),
+        y_range=(0.0, end),
+    )

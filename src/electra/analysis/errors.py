@@ -1,9 +1,10 @@
 """Grammatical error detection without fine-tuning: does P(replaced) find what learners get wrong?
 
-The threshold of each scorer is the one of the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al. 2014; precision counts
-twice), and everything else is measured on the test sentences; without a test file, on the other half of the dev sentences. Beside it: the
-generator's surprisal, that of any masked language model it is compared with, how many tokens the word is cut into (which finds
-misspellings), chance, and a fine-tuned detector when one is given.
+The threshold of each scorer is the one of the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al.
+2014; precision counts twice), and everything else is measured on the test sentences; without a test file, on
+the other half of the dev sentences. Beside it: the generator's surprisal, that of any masked language model
+it is compared with, how many tokens the word is cut into (which finds misspellings), chance, and a fine-tuned
+detector when one is given.
 """
 
 from __future__ import annotations
@@ -17,7 +18,19 @@ import numpy as np
 
 from electra.analysis.parts import bootstrap, interface, texts
 from electra.analysis.parts.detector import detector_values, folder_of
-from electra.analysis.parts.interface import Cell, Data, Estimate, Figure, Input, Network, ProbeDataError, Progress, Report, Series, Table
+from electra.analysis.parts.interface import (
+    Cell,
+    Data,
+    Estimate,
+    Figure,
+    Input,
+    Network,
+    ProbeDataError,
+    Progress,
+    Report,
+    Series,
+    Table,
+)
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.ranking import Ranking
 from electra.analysis.parts.reading import Sentence, sample
@@ -35,7 +48,8 @@ class Config:
     language: texts.Language = "en"
     """Whose learners: en (FCE) or de (Falko-MERLIN)."""
     combine: texts.Combine = "max"
-    """How the tokens of a word make the word's score: the most suspicious one, their mean, or the first one."""
+    """How the tokens of a word make the word's score: the most suspicious one, their mean, or the first one.
+    """
     sentences: int = 0
     """Sentences of each file (0: all)."""
     surprisal: bool = True
@@ -50,7 +64,9 @@ class Config:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of some sentences in one row. `kinds`: an error's type where the file names it, else the kind of word it stands on."""
+    """The words of some sentences in one row. `kinds`: an error's type where the file names it, else the kind
+    of word it stands on.
+    """
 
     sentence: Ints
     wrong: Bools
@@ -60,7 +76,10 @@ class Words:
 class Probe(interface.Probe):
     title = "Errors of learners, without fine-tuning"
     question = "Does P(replaced) find what people get wrong? Which errors are found, which never?"
-    source = "Task: Rei and Yannakoudakis 2016, Yuan et al. 2021 (fine-tuned ELECTRA-large: F0.5 72.9 on FCE's test set)."
+    source = (
+        "Task: Rei and Yannakoudakis 2016, Yuan et al. 2021 (fine-tuned ELECTRA-large: F0.5 72.9 on FCE's"
+        " test set)."
+    )
     version = 1
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {"AUC": (0.5, 1.0)}
@@ -76,38 +95,70 @@ class Probe(interface.Probe):
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
         """The detector's weights count as data: the record names them by their digest."""
         weights = folder_of(self.config.detector) / WEIGHTS
-        return super().find(roots) | ({"detector": [weights]} if self.config.detector and weights.is_file() else {})
+        return super().find(roots) | (
+            {"detector": [weights]} if self.config.detector and weights.is_file() else {}
+        )
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
         config = self.config
         dev = sample(texts.read_learners(data["learners"][0]), config.sentences, config.seed)
-        test = sample(texts.read_learners(data["learners_test"][0]), config.sentences, config.seed) if "learners_test" in data else []
+        test = (
+            sample(texts.read_learners(data["learners_test"][0]), config.sentences, config.seed)
+            if "learners_test" in data
+            else []
+        )
         everything = [*dev, *test]
         words = describe(everything, models[0], config.language)
         if not words.wrong.any() or words.wrong.all():
-            raise ProbeDataError("no errors among its words, or nothing else", where=data["learners"][0], fix="Labels are c and i")
+            raise ProbeDataError(
+                "no errors among its words, or nothing else",
+                where=data["learners"][0],
+                fix="Labels are c and i",
+            )
         chosen = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
         if not words.wrong[chosen].any() or not words.wrong[~chosen].any():
-            what = "no errors among the words that choose the threshold, or among those judged: are the labels withheld?"
-            raise ProbeDataError(what, where=", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data))
+            what = (
+                "no errors among the words that choose the threshold, or among those judged: are the labels"
+                " withheld?"
+            )
+            raise ProbeDataError(
+                what,
+                where=", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data),
+            )
         scores = self.scores(models, everything, progress)
         answers = {name: judge(score, words, chosen, config) for name, score in scores.items()}
         first = f"discriminator of {models[0].name}"
         share = words.wrong[~chosen].mean()
-        judged_on = f"{'test' if test else 'the other half of dev'}: {int((~chosen).sum()):,} words, {100 * share:.1f} % wrong"
+        judged_on = (
+            f"{'test' if test else 'the other half of dev'}: {int((~chosen).sum()):,} words,"
+            f" {100 * share:.1f} % wrong"
+        )
         notes = [
-            f"Thresholds chosen on {'dev' if test else 'one half of dev'} ({int(chosen.sum()):,} words), judged on {judged_on}.",
-            "The file does not say which type an error is of, so errors are told apart by the word they stand on."
-            if not has_types(everything)
-            else "Error types as the file names them.",
+            (
+                f"Thresholds chosen on {'dev' if test else 'one half of dev'} ({int(chosen.sum()):,} words),"
+                f" judged on {judged_on}."
+            ),
+            (
+                "The file does not say which type an error is of, so errors are told apart by the word they"
+                " stand on."
+                if not has_types(everything)
+                else "Error types as the file names them."
+            ),
         ]
         found = answers[first].measures
-        headline = {"average precision": found["ap"], "AUC": found["auc"], "F0.5": found["f"], "precision": found["precision"]}
+        headline = {
+            "average precision": found["ap"],
+            "AUC": found["auc"],
+            "F0.5": found["f"],
+            "precision": found["precision"],
+        }
         headline |= {"recall": found["recall"], "chance: average precision": answers["chance"].measures["ap"]}
         ahead = compare(scores, words, ~chosen, first, config)
         return Report(headline, [*tables(answers, words, chosen), ahead], figures(answers, first), notes)
 
-    def scores(self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress) -> dict[str, Floats]:
+    def scores(
+        self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress
+    ) -> dict[str, Floats]:
         """Scorer -> suspicion of each word."""
         config = self.config
         given = [sentence.words for sentence in sentences]
@@ -125,13 +176,18 @@ class Probe(interface.Probe):
                 def tell(done: int, total: int, number: int = number) -> None:
                     progress("the generator's surprisal", (2 * number + 1 + done / max(1, total)) / steps)
 
-                values = texts.word_values(generator, given, "masked", texts.suspicion, how=config.combine, progress=tell)
+                values = texts.word_values(
+                    generator, given, "masked", texts.suspicion, how=config.combine, progress=tell
+                )
                 found[f"surprisal, generator of {model.name}"] = flat(values)
         if config.detector:
             found["fine-tuned detector"] = flat(detector_values(config.detector, given))
         tokenizer = models[0].discriminator.tokenizer
         found["number of tokens in the word"] = flat(
-            [np.bincount(texts.owners(tokenizer, words), minlength=len(words)).astype(np.float64) for words in given]
+            [
+                np.bincount(texts.owners(tokenizer, words), minlength=len(words)).astype(np.float64)
+                for words in given
+            ]
         )
         found["chance"] = np.zeros(len(found["number of tokens in the word"]))
         return found
@@ -194,7 +250,11 @@ def compare(scores: Mapping[str, Floats], words: Words, judged: Bools, first: st
 
     def measure(w: Floats) -> dict[str, float]:
         own = rankings[first].average_precision(w), rankings[first].auc(w)
-        others = {name: (ranking.average_precision(w), ranking.auc(w)) for name, ranking in rankings.items() if name != first}
+        others = {
+            name: (ranking.average_precision(w), ranking.auc(w))
+            for name, ranking in rankings.items()
+            if name != first
+        }
         return {f"{name}\t{i}": own[i] - other[i] for name, other in others.items() for i in (0, 1)}
 
     found = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
@@ -212,18 +272,25 @@ def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
     """The curve at evenly spaced recalls."""
     true, false = ranking.counts(np.ones(len(ranking.positive)))
     recall, precision = true / true[-1], true / (true + false)
-    places = np.unique(np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left").clip(max=len(recall) - 1))
+    places = np.unique(
+        np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left").clip(max=len(recall) - 1)
+    )
     return recall[places].tolist(), precision[places].tolist()
 
 
 def tables(answers: Mapping[str, Answer], words: Words, chosen: Bools) -> list[Table]:
     keys = ("precision", "recall", "f", "ap", "auc")
-    rows: list[list[Cell]] = [[name, *(answer.measures[key] for key in keys)] for name, answer in answers.items()]
+    rows: list[list[Cell]] = [
+        [name, *(answer.measures[key] for key in keys)] for name, answer in answers.items()
+    ]
     kinds, wrong = np.array(words.kinds)[~chosen], words.wrong[~chosen]
-    named = sorted(next(iter(answers.values())).recall_by_kind, key=lambda kind: -int((wrong & (kinds == kind)).sum()))
+    named = sorted(
+        next(iter(answers.values())).recall_by_kind, key=lambda kind: -int((wrong & (kinds == kind)).sum())
+    )
     shown = [name for name in answers if name != "chance"]
     by_kind: list[list[Cell]] = [
-        [kind, int((wrong & (kinds == kind)).sum()), *(answers[name].recall_by_kind[kind] for name in shown)] for kind in named
+        [kind, int((wrong & (kinds == kind)).sum()), *(answers[name].recall_by_kind[kind] for name in shown)]
+        for kind in named
     ]
     return [
         Table(
@@ -242,7 +309,10 @@ def tables(answers: Mapping[str, Answer], words: Words, chosen: Bools) -> list[T
 
 
 def figures(answers: Mapping[str, Answer], first: str) -> list[Figure]:
-    curves = [Series(name, *answer.curve, style="points" if len(answer.curve[0]) < 12 else "line") for name, answer in answers.items()]
+    curves = [
+        Series(name, *answer.curve, style="points" if len(answer.curve[0]) < 12 else "line")
+        for name, answer in answers.items()
+    ]
     chance = answers["chance"].measures["ap"].value
     curves[-1] = Series("chance", [0.0, 1.0], [chance, chance], style="reference")
     note = "Precision and recall at every threshold. A good detector's curve runs along the top."
@@ -253,8 +323,22 @@ def figures(answers: Mapping[str, Answer], first: str) -> list[Figure]:
         if name not in ("chance", "number of tokens in the word")
     ]
     return [
-        Figure("precision-recall", "Precision and recall", note, "recall", "precision", curves, x_range=(0.0, 1.0)),
         Figure(
-            "by-kind", "Which errors are found", "Recall at the chosen threshold, 95 % intervals.", "recall", "", found, kind="categories"
+            "precision-recall",
+            "Precision and recall",
+            note,
+            "recall",
+            "precision",
+            curves,
+            x_range=(0.0, 1.0),
+        ),
+        Figure(
+            "by-kind",
+            "Which errors are found",
+            "Recall at the chosen threshold, 95 % intervals.",
+            "recall",
+            "",
+            found,
+            kind="categories",
         ),
     ]

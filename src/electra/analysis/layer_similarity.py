@@ -1,4 +1,6 @@
-"""How alike are two encoders, depth by depth? Centred kernel alignment of the vectors they give the same words."""
+"""How alike are two encoders, depth by depth? Centred kernel alignment of the vectors they give the same
+words.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ class Probe(TreebankProbe):
     title = "Likeness of representations, depth by depth"
     question = "How do the representations differ from BERT's, and by more than two seeds of one training do?"
     source = (
-        "Asked by a reader's review of the paper. Method: Kornblith et al. 2019; debiased by the estimate of Song et al. 2012. "
-        "Name the masked language model and other seeds beside it: the difference between seeds is the yardstick."
+        "Asked by a reader's review of the paper. Method: Kornblith et al. 2019; debiased by the estimate of"
+        " Song et al. 2012. Name the masked language model and other seeds beside it: the difference between"
+        " seeds is the yardstick."
     )
     version = 1
 
@@ -44,22 +47,35 @@ class Probe(TreebankProbe):
             title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
             figures.append(_matrix(words, names, other, title))
             if other:
-                table, found, headline[f"CKA with {names[other]}, last depth"] = self._same_depth(words, names, other)
+                table, found, headline[f"CKA with {names[other]}, last depth"] = self._same_depth(
+                    words, names, other
+                )
                 tables.append(table)
                 same_depth[_label(encoders[0], encoders[other])] = found
         kinds = yardstick(encoders)
         if all(kinds.values()):
             across = self._across(words, kinds)
-            tables.insert(0, by_depth.table(TITLE, across, f"Debiased CKA, means over pairs. {_told(kinds, names)}"))
+            tables.insert(
+                0, by_depth.table(TITLE, across, f"Debiased CKA, means over pairs. {_told(kinds, names)}")
+            )
             headline = {f"CKA {name}, last depth": row[-1] for name, row in across.items()} | headline
             note = "Debiased CKA, means over pairs."
-            figures.insert(0, by_depth.figure("across", TITLE, note=note, y="CKA", found=dict(list(across.items())[:2])))
+            figures.insert(
+                0, by_depth.figure("across", TITLE, note=note, y="CKA", found=dict(list(across.items())[:2]))
+            )
         if same_depth:
             note = f"Debiased CKA of {names[0]} and each other encoder."
-            figures.insert(0, by_depth.figure("same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth))
+            figures.insert(
+                0,
+                by_depth.figure(
+                    "same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth
+                ),
+            )
         return Report(headline, tables, figures, self._notes(words, len(sentences), kinds))
 
-    def _same_depth(self, words: Words, names: list[str], other: int) -> tuple[Table, list[Estimate], Estimate]:
+    def _same_depth(
+        self, words: Words, names: list[str], other: int
+    ) -> tuple[Table, list[Estimate], Estimate]:
         """CKA at each depth that both have, with intervals; and that of the last depths of both."""
         mine, theirs = words.vectors[0], words.vectors[other]
         pairs = [(depth, depth) for depth in range(min(len(mine), len(theirs)))]
@@ -72,15 +88,23 @@ class Probe(TreebankProbe):
 
         found = half_samples(measure, words.sentence, resamples=self.config.resamples)
         rows: list[list[Cell]] = [
-            [str(a) if a == b else f"{a} and {b}", one, cka(Features(mine[a]), Features(theirs[b]), debiased=False)]
+            [
+                str(a) if a == b else f"{a} and {b}",
+                one,
+                cka(Features(mine[a]), Features(theirs[b]), debiased=False),
+            ]
             for (a, b), one in zip(pairs, found, strict=True)
         ]
-        note = "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
+        note = (
+            "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
+        )
         table = Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note)
         return table, found[: min(len(mine), len(theirs))], found[-1]
 
     def _across(self, words: Words, kinds: Kinds) -> by_depth.Found:
-        """The mean CKA of each kind of pairs, and how far seeds are more alike than objectives, at each depth that all of them have."""
+        """The mean CKA of each kind of pairs, and how far seeds are more alike than objectives, at each depth
+        that all of them have.
+        """
         involved = {i for pairs in kinds.values() for pair in pairs for i in pair}
         depths = range(min(len(words.vectors[i]) for i in involved))
 
@@ -88,17 +112,29 @@ class Probe(TreebankProbe):
             values: list[float] = []
             for depth in depths:
                 features = {i: Features(words.vectors[i][depth][items]) for i in involved}
-                seeds, objectives = (float(np.mean([cka(features[i], features[j]) for i, j in kinds[kind]])) for kind in (SEED, OBJECTIVE))
+                seeds, objectives = (
+                    float(np.mean([cka(features[i], features[j]) for i, j in kinds[kind]]))
+                    for kind in (SEED, OBJECTIVE)
+                )
                 values += [seeds, objectives, seeds - objectives]
             return values
 
         flat = half_samples(measure, words.sentence, resamples=self.config.resamples)
-        return {name: flat[place::3] for place, name in enumerate(("across seeds", "across objectives", "difference"))}
+        return {
+            name: flat[place::3]
+            for place, name in enumerate(("across seeds", "across objectives", "difference"))
+        }
 
     def _notes(self, words: Words, sentences: int, kinds: Kinds) -> list[str]:
         notes = [
-            f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its tokens', so vocabularies may differ.",
-            "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated word as likeness.",
+            (
+                f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its"
+                " tokens', so vocabularies may differ."
+            ),
+            (
+                "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated"
+                " word as likeness."
+            ),
         ]
         if not kinds[SEED]:
             yardstick = "without that yardstick a difference between two objectives cannot be judged"
@@ -113,8 +149,13 @@ def yardstick(encoders: Sequence[Named]) -> Kinds:
 
 
 def _told(kinds: Kinds, names: Sequence[str]) -> str:
-    listed = {kind: "; ".join(f"{names[i]} and {names[j]}" for i, j in pairs) for kind, pairs in kinds.items()}
-    return f"Seeds: {listed[SEED]}. Objectives: {listed[OBJECTIVE]}. Intervals are over sentences, not over further trainings."
+    listed = {
+        kind: "; ".join(f"{names[i]} and {names[j]}" for i, j in pairs) for kind, pairs in kinds.items()
+    }
+    return (
+        f"Seeds: {listed[SEED]}. Objectives: {listed[OBJECTIVE]}. Intervals are over sentences, not over"
+        " further trainings."
+    )
 
 
 def _label(first: Named, other: Named) -> str:
@@ -128,4 +169,6 @@ def _matrix(words: Words, names: list[str], other: int, title: str) -> Figure:
     columns = [str(depth) for depth in range(len(theirs))]
     series = [Series(f"depth {depth}", columns, list(row)) for depth, row in enumerate(values)]
     note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
-    return Figure(f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix", y_range=(0.0, 1.0))
+    return Figure(
+        f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix", y_range=(0.0, 1.0)
+    )

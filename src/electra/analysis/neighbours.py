@@ -1,7 +1,9 @@
-"""What lies next to a word in context? Whether the context tells a word's readings apart, how lexical the space is, and examples.
+"""What lies next to a word in context? Whether the context tells a word's readings apart, how lexical the
+space is, and examples.
 
-A form that occurs with several parts of speech ("like", "that") is looked up among its own other occurrences: does the nearest one have
-the same part of speech? Static vectors could only answer at chance. Cosines of centred vectors; neighbours come from other sentences.
+A form that occurs with several parts of speech ("like", "that") is looked up among its own other occurrences:
+does the nearest one have the same part of speech? Static vectors could only answer at chance. Cosines of
+centred vectors; neighbours come from other sentences.
 """
 
 from __future__ import annotations
@@ -58,21 +60,33 @@ class Probe(TreebankProbe):
         tags = words.of(sentence.columns[0] for sentence in sentences)
         groups = ambiguous_forms(forms, tags)
         if not groups:
-            raise ProbeDataError("no word occurs with two parts of speech", where="the treebank", fix="Give more sentences")
+            raise ProbeDataError(
+                "no word occurs with two parts of speech", where="the treebank", fix="Give more sentences"
+            )
         asked = np.concatenate(list(groups.values()))
-        queries = np.arange(len(forms))[:: max(1, len(forms) // self.config.queries) if self.config.queries else 1]
+        queries = np.arange(len(forms))[
+            :: max(1, len(forms) // self.config.queries) if self.config.queries else 1
+        ]
         same_reading: dict[str, list[Floats]] = {}
         same_form: dict[str, list[Floats]] = {}
         last: dict[str, Vectors] = {}  # the vectors of the last depth
         for number, encoder in enumerate(encoders):
             same_reading[encoder.name], same_form[encoder.name] = [], []
             for depth, vectors in enumerate(words.vectors[number]):
-                progress(f"neighbours by {encoder.name}", 0.5 + 0.5 * (number + depth / len(words.vectors[number])) / len(encoders))
+                progress(
+                    f"neighbours by {encoder.name}",
+                    0.5 + 0.5 * (number + depth / len(words.vectors[number])) / len(encoders),
+                )
                 last[encoder.name] = unit = centred_unit(vectors)
-                same = [nearest_alike(unit[items], np.arange(len(items)), tags[items], words.sentence[items]) for items in groups.values()]
+                same = [
+                    nearest_alike(unit[items], np.arange(len(items)), tags[items], words.sentence[items])
+                    for items in groups.values()
+                ]
                 same_reading[encoder.name].append(np.concatenate(same))
                 same_form[encoder.name].append(nearest_alike(unit, queries, forms, words.sentence))
-        chance = np.concatenate([expected_at_random(tags[items], words.sentence[items]) for items in groups.values()])
+        chance = np.concatenate(
+            [expected_at_random(tags[items], words.sentence[items]) for items in groups.values()]
+        )
         comparable = np.isfinite(chance)
         draws = words.sentence[asked], self.config.resamples
         found = by_depth.ratios({**same_reading, CHANCE: [np.nan_to_num(chance)]}, comparable, *draws)
@@ -87,25 +101,55 @@ class Probe(TreebankProbe):
         ]
         figures = [
             by_depth.figure(
-                "readings", "Readings told apart", note=READINGS, y="share", found=found, references={CHANCE: by_chance.value or 0.0}
+                "readings",
+                "Readings told apart",
+                note=READINGS,
+                y="share",
+                found=found,
+                references={CHANCE: by_chance.value or 0.0},
             ),
             by_depth.figure("forms", "Neighbours of the same form", note=FORMS, y="share", found=lexical),
         ]
         notes = [
-            f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences, in {len(sentences)} sentences.",
-            f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common direction is taken out.",
+            (
+                f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences,"
+                f" in {len(sentences)} sentences."
+            ),
+            (
+                f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common"
+                " direction is taken out."
+            ),
         ]
         if ahead:
-            tables.insert(1, by_depth.table(f"Readings told apart: how far {first} is ahead", ahead, "Paired over the same occurrences."))
+            tables.insert(
+                1,
+                by_depth.table(
+                    f"Readings told apart: how far {first} is ahead",
+                    ahead,
+                    "Paired over the same occurrences.",
+                ),
+            )
         return Report({"same part of speech, last depth": found[first][-1]}, tables, figures, notes)
 
-    def _examples(self, last: Mapping[str, Vectors], groups: Mapping[str, Ints], sentences: Sequence[Sentence], words: Words) -> Table:
-        """For words with several readings, one occurrence of each of the two commonest, and the nearest by each trained encoder."""
+    def _examples(
+        self,
+        last: Mapping[str, Vectors],
+        groups: Mapping[str, Ints],
+        sentences: Sequence[Sentence],
+        words: Words,
+    ) -> Table:
+        """For words with several readings, one occurrence of each of the two commonest, and the nearest by
+        each trained encoder.
+        """
         flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
         tags = words.of(sentence.columns[0] for sentence in sentences)
         missing = [word for word in self.config.words if word.lower() not in groups]
         if missing:
-            raise ProbeDataError(f"{missing[0]!r} does not occur with two parts of speech", where="words", fix="Name other words")
+            raise ProbeDataError(
+                f"{missing[0]!r} does not occur with two parts of speech",
+                where="words",
+                fix="Name other words",
+            )
         chosen = [word.lower() for word in self.config.words] or list(groups)[: self.config.examples]
         names = [name for name in last if name != UNTRAINED]
         rows: list[list[Cell]] = []
@@ -113,10 +157,29 @@ class Probe(TreebankProbe):
             items = groups[word]
             for tag, _ in Counter(tags[items].tolist()).most_common(2):
                 place = int(np.flatnonzero(tags[items] == tag)[0])
-                near = [int(nearest(last[name][items], np.array([place]), words.sentence[items])[0]) for name in names]
+                near = [
+                    int(nearest(last[name][items], np.array([place]), words.sentence[items])[0])
+                    for name in names
+                ]
                 shown = [place, *near]
-                rows.append([tag, *(in_context(sentences, flat[words.kept[items[i]]], tags[items[i]]) if i >= 0 else "" for i in shown)])
-        return Table("Examples, last depth", ("reading", "word in context", *(f"nearest by {name}" for name in names)), rows)
+                rows.append(
+                    [
+                        tag,
+                        *(
+                            (
+                                in_context(sentences, flat[words.kept[items[i]]], tags[items[i]])
+                                if i >= 0
+                                else ""
+                            )
+                            for i in shown
+                        ),
+                    ]
+                )
+        return Table(
+            "Examples, last depth",
+            ("reading", "word in context", *(f"nearest by {name}" for name in names)),
+            rows,
+        )
 
 
 def ambiguous_forms(forms: npt.NDArray[np.str_], tags: npt.NDArray[np.str_]) -> dict[str, Ints]:
@@ -124,7 +187,11 @@ def ambiguous_forms(forms: npt.NDArray[np.str_], tags: npt.NDArray[np.str_]) -> 
     order = np.argsort(forms, kind="stable")
     starts = np.flatnonzero(np.append(True, forms[order][1:] != forms[order][:-1]))
     found = {str(forms[items[0]]): np.sort(items) for items in np.split(order, starts[1:])}
-    second = {form: Counter(tags[items].tolist()).most_common(2)[1:] for form, items in found.items() if len(items) > 3}
+    second = {
+        form: Counter(tags[items].tolist()).most_common(2)[1:]
+        for form, items in found.items()
+        if len(items) > 3
+    }
     kept = [form for form, rest in second.items() if rest and rest[0][1] > 1]
     return {form: found[form] for form in sorted(kept, key=lambda form: (-second[form][0][1], form))}
 
@@ -142,11 +209,14 @@ def nearest(unit: Vectors, queries: Ints, sentence: Ints) -> Ints:
 
 
 def nearest_alike(unit: Vectors, queries: Ints, labels: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-    """For each query, whether the nearest item has its label. Of equally near ones (all are, where vectors know no context) the share that
-    has it; 0 where there is none."""
+    """For each query, whether the nearest item has its label. Of equally near ones (all are, where vectors
+    know no context) the share that has it; 0 where there is none.
+    """
     cosines = _cosines(unit, queries, sentence)
     near = (cosines >= cosines.max(1, keepdims=True) - TIE) & np.isfinite(cosines)
-    return np.asarray((near & (labels[queries][:, None] == labels[None, :])).sum(1) / np.maximum(near.sum(1), 1))
+    return np.asarray(
+        (near & (labels[queries][:, None] == labels[None, :])).sum(1) / np.maximum(near.sum(1), 1)
+    )
 
 
 def _cosines(unit: Vectors, queries: Ints, sentence: Ints) -> Vectors:
@@ -156,7 +226,9 @@ def _cosines(unit: Vectors, queries: Ints, sentence: Ints) -> Vectors:
 
 
 def expected_at_random(tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-    """For each occurrence, the share of those in other sentences that have its tag; nan where there are none."""
+    """For each occurrence, the share of those in other sentences that have its tag; nan where
+    there are none.
+    """
     other = sentence[:, None] != sentence[None, :]
     with np.errstate(invalid="ignore"):
         return np.asarray((other & (tags[:, None] == tags[None, :])).sum(1) / other.sum(1))
@@ -164,4 +236,6 @@ def expected_at_random(tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
 
 def in_context(sentences: Sequence[Sentence], place: tuple[int, int], tag: str) -> str:
     words, at = sentences[place[0]].words, place[1]
-    return " ".join([*words[max(0, at - AROUND) : at], f"[{words[at]}/{tag}]", *words[at + 1 : at + 1 + AROUND]])
+    return " ".join(
+        [*words[max(0, at - AROUND) : at], f"[{words[at]}/{tag}]", *words[at + 1 : at + 1 + AROUND]]
+    )

@@ -1,4 +1,6 @@
-"""Do alike sentences have alike vectors, without any training for it? STS-B with frozen encoders, depth by depth."""
+"""Do alike sentences have alike vectors, without any training for it? STS-B with frozen encoders, depth by
+depth.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ OVERLAP = "word overlap"
 class Probe(PairsProbe):
     title = "Sentence similarity without training"
     question = "Does the cosine of two sentences' mean vectors rank pairs as people do?"
-    source = "Asked by a reader's review of the paper. Data: STS-B, Cer et al. 2017. Spearman correlation with the human scores."
+    source = (
+        "Asked by a reader's review of the paper. Data: STS-B, Cer et al. 2017. Spearman correlation with the"
+        " human scores."
+    )
     version = 1
 
     def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
@@ -43,24 +48,58 @@ class Probe(PairsProbe):
         first = encoders[0].name
         best = max(found[first], key=lambda one: one.value or 0.0)
         tables = [
-            by_depth.table("Spearman correlation", found, "Cosine of the mean token vectors. Depth 0 is what enters the first layer."),
-            by_depth.table("Spearman correlation, common direction removed", found_centred, "The mean of all vectors is taken out first."),
-            Table("Without an encoder", ("measure", "Spearman"), [(OVERLAP, baseline)], "Shared words over all words of the two."),
+            by_depth.table(
+                "Spearman correlation",
+                found,
+                "Cosine of the mean token vectors. Depth 0 is what enters the first layer.",
+            ),
+            by_depth.table(
+                "Spearman correlation, common direction removed",
+                found_centred,
+                "The mean of all vectors is taken out first.",
+            ),
+            Table(
+                "Without an encoder",
+                ("measure", "Spearman"),
+                [(OVERLAP, baseline)],
+                "Shared words over all words of the two.",
+            ),
         ]
         if ahead:
-            tables.insert(1, by_depth.table(f"Spearman correlation: how far {first} is ahead", ahead, "Paired over the same pairs."))
+            tables.insert(
+                1,
+                by_depth.table(
+                    f"Spearman correlation: how far {first} is ahead", ahead, "Paired over the same pairs."
+                ),
+            )
         figures = [
-            by_depth.figure(name, title, note=note, y="Spearman correlation", found=shown, references=references)
+            by_depth.figure(
+                name, title, note=note, y="Spearman correlation", found=shown, references=references
+            )
             for name, title, note, shown in (
-                ("spearman", "Frozen sentence similarity", "Cosine of mean vectors against human scores.", found),
-                ("spearman-centred", "Frozen sentence similarity, centred", "The same, the common direction removed.", found_centred),
+                (
+                    "spearman",
+                    "Frozen sentence similarity",
+                    "Cosine of mean vectors against human scores.",
+                    found,
+                ),
+                (
+                    "spearman-centred",
+                    "Frozen sentence similarity, centred",
+                    "The same, the common direction removed.",
+                    found_centred,
+                ),
             )
         ]
         notes = [f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."]
         return Report({"Spearman, best depth": best}, tables, figures, notes)
 
-    def _rank(self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats) -> tuple[by_depth.Found, by_depth.Found, Estimate]:
-        """Spearman correlations, how far the first encoder is ahead of the others, and the correlation of word overlap."""
+    def _rank(
+        self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats
+    ) -> tuple[by_depth.Found, by_depth.Found, Estimate]:
+        """Spearman correlations, how far the first encoder is ahead of the others, and the correlation of
+        word overlap.
+        """
         first, *others = similar
         depths = {name: len(rows) for name, rows in similar.items()}
         shared = {name: min(depths[first], depths[name]) for name in others}
@@ -72,7 +111,9 @@ class Probe(PairsProbe):
                 return pearson(ranks(values, weights), of_gold, weights)
 
             values = {name: [rank(row) for row in rows] for name, rows in similar.items()}
-            ahead = [values[first][depth] - values[name][depth] for name in others for depth in range(shared[name])]
+            ahead = [
+                values[first][depth] - values[name][depth] for name in others for depth in range(shared[name])
+            ]
             everything = [*(value for rows in values.values() for value in rows), *ahead, rank(overlap)]
             return {str(number): value for number, value in enumerate(everything)}
 

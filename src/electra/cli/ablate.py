@@ -1,4 +1,6 @@
-"""Compare objectives and settings at equal compute: the arms of a study, over seeds, with statistics and a page."""
+"""Compare objectives and settings at equal compute: the arms of a study, over seeds, with statistics and a
+page.
+"""
 
 from __future__ import annotations
 
@@ -21,27 +23,44 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     study: Positional[str]
-    """objectives, generator-size, training-algorithm, tying, masking, convergence, model-size, lambda, temperature, ...; or a TOML file."""
+    """objectives, generator-size, training-algorithm, tying, masking, convergence, model-size, lambda,
+    temperature, ...; or a TOML file.
+    """
     out: Path
-    """The study's folder. The same command again continues a study that was stopped; another --arm, more --seeds, or a panel add to it."""
+    """The study's folder. The same command again continues a study that was stopped; another --arm, more
+    --seeds, or a panel add to it.
+    """
     arm: Repeated[tuple[str, ...]] = ()
-    """An arm to train now (may be repeated; none: all). Others can follow another day; the page names what is missing."""
+    """An arm to train now (may be repeated; none: all). Others can follow another day; the page names what is
+    missing.
+    """
     corpus: tuple[str, ...] = ()
-    """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's own documentation)."""
+    """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's
+    own documentation).
+    """
     store: str | None = None
-    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address (s3://..., https://...)."""
+    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address
+    (s3://..., https://...).
+    """
     budget: str | None = None
-    """What each arm gets (none: the recipe's): 2e14flops; 10Mtokens or 5000steps, which no arm gets less of; 30m of the baseline arm."""
+    """What each arm gets (none: the recipe's): 2e14flops; 10Mtokens or 5000steps, which no arm gets less of;
+    30m of the baseline arm.
+    """
     seeds: int = 3
     """Replicates of each arm. Arms share the seed of a replicate, and with it the order of the data."""
     seed: int = 1
     """The first seed."""
     recipe: str | None = None
-    """What the arms change: a recipe's name or a TOML file (none: the study's, budget-tiny in all of ours)."""
+    """What the arms change: a recipe's name or a TOML file (none: the study's, budget-tiny in all of ours).
+    """
     panel_data: Path | None = None
-    """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training metrics only."""
+    """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training
+    metrics only.
+    """
     panel: Repeated[tuple[str, ...]] = ()
-    """A task that scores each encoder (may be repeated; none: pos and chunking, frozen): stsb, sst2, cola, mnli are tuned, and slower."""
+    """A task that scores each encoder (may be repeated; none: pos and chunking, frozen): stsb, sst2, cola,
+    mnli are tuned, and slower.
+    """
     jobs: int = 1
     """Arms trained at the same time."""
     threads: int | None = None
@@ -49,7 +68,8 @@ class Arguments:
     workers: int | None = None
     """Processes that encode the corpus (none: all cores)."""
     dry_run: bool = False
-    """Say what the study costs, in FLOPs and in hours at the speed measured here and now, and train nothing."""
+    """Say what the study costs, in FLOPs and in hours at the speed measured here and now, and train nothing.
+    """
 
 
 def run(arguments: Arguments) -> int:
@@ -82,7 +102,9 @@ def _open_store(arguments: Arguments, study: Study) -> TokenStore:
     if arguments.store is not None and arguments.corpus:
         raise ConfigError("both --store and --corpus are given", fix="Give one of them")
     baseline = arm_recipe(study, study.arms[study.baseline], arguments.recipe or study.recipe)
-    inputs = Inputs(out=arguments.out, corpus=arguments.corpus, store=arguments.store, workers=arguments.workers)
+    inputs = Inputs(
+        out=arguments.out, corpus=arguments.corpus, store=arguments.store, workers=arguments.workers
+    )
     return open_store(inputs, baseline, leads=True)
 
 
@@ -104,10 +126,20 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
         panel=_panel(arguments),
     )
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-    whole = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, sorted({*seeds, *plan.seeds_begun(out, planned)}))]
-    jobs = [progress for progress in whole if progress.job.seed in seeds and progress.job.arm in (arguments.arm or study.arms)]
+    whole = [
+        runner.stand(out, job, planned)
+        for job in plan.all_jobs(planned, sorted({*seeds, *plan.seeds_begun(out, planned)}))
+    ]
+    jobs = [
+        progress
+        for progress in whole
+        if progress.job.seed in seeds and progress.job.arm in (arguments.arm or study.arms)
+    ]
     if arguments.dry_run:
-        lines = [*_opening(planned, jobs, threads, arguments.jobs), *_hours(planned, jobs, store, threads, arguments.jobs)]
+        lines = [
+            *_opening(planned, jobs, threads, arguments.jobs),
+            *_hours(planned, jobs, store, threads, arguments.jobs),
+        ]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         return 0
     store.tokenizer.save(out / "tokenizer")  # where the workers find it
@@ -127,7 +159,9 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
             record()
 
         crew = runner.Crew(out.resolve(), arguments.jobs, threads)
-        runner.carry_out(crew, jobs, stopping=lambda: stop.received is not None, look=overview.look, finished=finished)
+        runner.carry_out(
+            crew, jobs, stopping=lambda: stop.received is not None, look=overview.look, finished=finished
+        )
         found = record()
         for line in results.describe(found):
             overview.say(line)
@@ -144,12 +178,16 @@ def _panel(arguments: Arguments) -> dict[str, Any]:
     """The panel asked for, or the one that the study has been scored by so far."""
     from electra.ablate import panel, plan
 
-    recorded = plan.read_plan(arguments.out)["panel"] if (arguments.out / plan.RECORD).exists() else {"tasks": {}}
+    recorded = (
+        plan.read_plan(arguments.out)["panel"] if (arguments.out / plan.RECORD).exists() else {"tasks": {}}
+    )
     data, tasks = arguments.panel_data, arguments.panel or tuple(recorded["tasks"]) or panel.DEFAULT
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
     if data is None and arguments.panel:
-        raise ConfigError("is of no use without --panel-data", where="--panel", fix="Name the folder with the panel's data")
+        raise ConfigError(
+            "is of no use without --panel-data", where="--panel", fix="Name the folder with the panel's data"
+        )
     return panel.describe(data, tasks)
 
 
@@ -157,8 +195,8 @@ def _opening(planned: dict[str, Any], jobs: list[Any], threads: int, at_once: in
     done = sum(progress.state == "done" for progress in jobs)
     arms = planned["fixed"]["arms"]
     lines = [
-        f"{len(arms)} arms, {planned['fixed']['flops']:.3g} FLOPs each; {len(jobs)} runs, {done} of them done; "
-        f"{at_once} at a time, {threads} thread{'s' if threads > 1 else ''} each"
+        f"{len(arms)} arms, {planned['fixed']['flops']:.3g} FLOPs each; {len(jobs)} runs, {done} of them"
+        f" done; {at_once} at a time, {threads} thread{'s' if threads > 1 else ''} each"
     ]
     for name, arm in arms.items():
         steps = arm["steps"][-1]
@@ -167,7 +205,9 @@ def _opening(planned: dict[str, Any], jobs: list[Any], threads: int, at_once: in
     return lines
 
 
-def _hours(planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads: int, at_once: int) -> list[str]:
+def _hours(
+    planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads: int, at_once: int
+) -> list[str]:
     """What is left to train, in time: each arm is trained for some seconds, one after the other."""
     from electra.ablate.plan import Job, job_recipe
     from electra.training.distributed import World
@@ -177,8 +217,19 @@ def _hours(planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads:
     share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
     for arm in dict.fromkeys(progress.job.arm for progress in jobs):
         run = build_run(job_recipe(planned, Job(arm, share, 1), threads), Path("."), store, World())
-        each, left = seconds_per_step(run), sum(progress.steps - progress.step for progress in jobs if progress.job.arm == arm)
-        lines.append(f"  {arm}: {1000 * each:.0f} ms an update, {left:,} updates left, {each * left / 3600:.2f} h")
+        each, left = (
+            seconds_per_step(run),
+            sum(progress.steps - progress.step for progress in jobs if progress.job.arm == arm),
+        )
+        lines.append(
+            f"  {arm}: {1000 * each:.0f} ms an update, {left:,} updates left, {each * left / 3600:.2f} h"
+        )
         total += each * left
-    together = f"{total / 3600:.2f} h one after the other" + (f", {total / 3600 / at_once:.2f} h in {at_once} lanes" if at_once > 1 else "")
-    return ["time at the speed measured now:", *lines, f"  {together}; evaluations and the panel come on top; nothing was trained"]
+    together = f"{total / 3600:.2f} h one after the other" + (
+        f", {total / 3600 / at_once:.2f} h in {at_once} lanes" if at_once > 1 else ""
+    )
+    return [
+        "time at the speed measured now:",
+        *lines,
+        f"  {together}; evaluations and the panel come on top; nothing was trained",
+    ]

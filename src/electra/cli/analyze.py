@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     models: Positional[tuple[str, ...]] = ()
-    """Run folders, exported or published folders, or names on the hub: one, or several to compare the first with."""
+    """Run folders, exported or published folders, or names on the hub: one, or several to compare the first
+    with.
+    """
     probe: Repeated[tuple[str, ...]] = ()
     """Which probe, by name (may be repeated; none, or all: every one whose data and networks are there)."""
     data: Repeated[tuple[str, ...]] = ()
@@ -27,7 +29,9 @@ class Arguments:
     out: Path | None = None
     """The folder for the JSON files, the figures and the page. Probes run earlier stay on the page."""
     probe_option: Repeated[tuple[str, ...]] = ()
-    """key=value, or PROBE.key=value (may be repeated). help: the chosen probes' options, and nothing else is done."""
+    """key=value, or PROBE.key=value (may be repeated). help: the chosen probes' options, and nothing else is
+    done.
+    """
     over_training: bool = False
     """Follow the probe over the checkpoints of a run instead of asking the finished model."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -43,7 +47,9 @@ def run(arguments: Arguments) -> int:
     from electra.training.precision import pick_device
 
     every = not arguments.probe or "all" in arguments.probe
-    chosen = analysis.names() if every else [name.replace("-", "_") for name in dict.fromkeys(arguments.probe)]
+    chosen = (
+        analysis.names() if every else [name.replace("-", "_") for name in dict.fromkeys(arguments.probe)]
+    )
     if "help" in arguments.probe_option:
         for name in chosen:
             say(f"{name}: {analysis.module_of(name).Probe.question}")
@@ -51,7 +57,10 @@ def run(arguments: Arguments) -> int:
                 say(f"  {option}={_plain(default)}  {told}")
         return 0
     if not arguments.models or arguments.out is None:
-        what, example = ("no model" if not arguments.models else "no --out", "electra analyze MODEL --data DATA/ --out analysis/")
+        what, example = (
+            "no model" if not arguments.models else "no --out",
+            "electra analyze MODEL --data DATA/ --out analysis/",
+        )
         raise ConfigError(f"{what} given", where="electra analyze", fix=f"Such as: {example}")
     options = analysis.options_for(chosen, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
@@ -59,7 +68,9 @@ def run(arguments: Arguments) -> int:
     if missing is not None:
         raise ConfigError("no such file or folder", where=missing, fix="Check --data")
     if arguments.over_training and arguments.models[1:]:
-        raise ConfigError("--over-training follows one run", where=arguments.models[1], fix="Run the command once for each")
+        raise ConfigError(
+            "--over-training follows one run", where=arguments.models[1], fix="Run the command once for each"
+        )
     for source in arguments.models:
         locate(source)  # a wrong name is one line, not one for each probe
     models = named_models(arguments.models, pick_device(arguments.device))
@@ -71,11 +82,21 @@ def run(arguments: Arguments) -> int:
             with _bar() as bar:
                 task = bar.add_task(name, total=1.0)
 
-                def progress(what: str, share: float, bar: Bar = bar, task: TaskID = task, name: str = name) -> None:
+                def progress(
+                    what: str, share: float, bar: Bar = bar, task: TaskID = task, name: str = name
+                ) -> None:
                     bar.update(task, completed=share, description=f"{name}: {what}")
 
                 started = time.monotonic()
-                answered = run_probe(name, probe, models, data, arguments.out, progress=progress, over_training=arguments.over_training)
+                answered = run_probe(
+                    name,
+                    probe,
+                    models,
+                    data,
+                    arguments.out,
+                    progress=progress,
+                    over_training=arguments.over_training,
+                )
         except ElectraError as problem:
             if not every:
                 raise
@@ -84,17 +105,29 @@ def run(arguments: Arguments) -> int:
         done += 1
         for line in answered.left_out:
             say(f"{name}: {line}")
-        took = "kept: the same question was answered before" if answered.kept else f"{time.monotonic() - started:.0f} s"
+        took = (
+            "kept: the same question was answered before"
+            if answered.kept
+            else f"{time.monotonic() - started:.0f} s"
+        )
         say(f"{name}: {answered.path} ({took})")
     if not done:
-        raise ConfigError("no probe could be run", where="electra analyze", fix="The lines above say what each one needs")
+        raise ConfigError(
+            "no probe could be run", where="electra analyze", fix="The lines above say what each one needs"
+        )
     say(f"page: {pages.write_page(arguments.out)}")
     return 0
 
 
 def _plain(value: object) -> str:
     """An option's value as it is typed."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value).lower() if isinstance(value, bool) else str(value)
+    return (
+        ",".join(map(str, value))
+        if isinstance(value, tuple)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _bar() -> Bar:

@@ -1,4 +1,6 @@
-"""The one module that knows the argument parser (tyro). A verb is a dataclass of arguments and a `run` function."""
+"""The one module that knows the argument parser (tyro). A verb is a dataclass of arguments and a `run`
+function.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from typing import Any, TypeVar
 
 import tyro
 from tyro.conf import Positional
-from tyro.conf import UseAppendAction as Repeated  # Repeated[tuple[str, ...]]: one value each time, --x a --x b
+from tyro.conf import (
+    UseAppendAction as Repeated,
+)  # Repeated[tuple[str, ...]]: one value each time, --x a --x b
 
 from electra.errors import ConfigError
 
@@ -22,8 +26,12 @@ __all__ = ["Positional", "Repeated", "parse"]
 T = TypeVar("T")
 
 
-def parse(arguments: type[T], argv: Sequence[str], *, verb: str, description: str, default: T | None = None) -> T:
-    """Parse `argv` into the dataclass `arguments`. What is wrong becomes one line; --help ends the process with code 0."""
+def parse(
+    arguments: type[T], argv: Sequence[str], *, verb: str, description: str, default: T | None = None
+) -> T:
+    """Parse `argv` into the dataclass `arguments`. What is wrong becomes one line; --help ends the process
+    with code 0.
+    """
     _name_positionals(arguments)
     caught = io.StringIO()
     options: Any = {} if default is None else {"default": default}
@@ -51,7 +59,11 @@ def _name_positionals(arguments: type) -> None:
     for field in dataclasses.fields(arguments):
         hint = hints[field.name]
         if typing.get_origin(hint) is typing.Annotated and tyro.conf.Positional in hint.__metadata__:
-            shown = field.name.upper() if field.default in (dataclasses.MISSING, ()) else f"[{field.name.upper()}]"
+            shown = (
+                field.name.upper()
+                if field.default in (dataclasses.MISSING, ())
+                else f"[{field.name.upper()}]"
+            )
             arguments.__annotations__[field.name] = typing.Annotated[hint, tyro.conf.arg(metavar=shown)]
 
 
@@ -84,9 +96,15 @@ def _switches_spelled(argv: Sequence[str], switches: set[str]) -> list[str]:
 
 
 def _complaint(box: str) -> tuple[str, str]:
-    """What is wrong, and which option was meant. tyro draws a box, cut by rules: first the complaint, then options that are near."""
+    """What is wrong, and which option was meant. tyro draws a box, cut by rules: first the complaint, then
+    options that are near.
+    """
     text = re.sub(r"\x1b\[[0-9;]*m", "", box)
-    lines = [re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line) for line in text.splitlines() if line.strip()][1:]
+    lines = [
+        re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line)
+        for line in text.splitlines()
+        if line.strip()
+    ][1:]
     parts: list[list[str]] = [[]]
     for line in lines:
         if line.strip("-"):
@@ -94,7 +112,13 @@ def _complaint(box: str) -> tuple[str, str]:
         elif parts[-1]:
             parts.append([])
     said = " ".join(parts[0]).removesuffix("(required)").strip().rstrip(".") or "wrong options"
-    near = [line.split()[0].rstrip(",") for part in parts if part[:1] == ["Perhaps you meant:"] for line in part if line.startswith("--")]
+    near = [
+        line.split()[0].rstrip(",")
+        for part in parts
+        if part[:1] == ["Perhaps you meant:"]
+        for line in part
+        if line.startswith("--")
+    ]
     typed = next((word.rstrip(",") for word in said.split() if word.startswith("--")), "")
     nearest = get_close_matches(typed, near, n=1, cutoff=0.0)
     stray = said.removeprefix("Unrecognized options: ")

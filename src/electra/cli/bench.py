@@ -1,4 +1,6 @@
-"""Measure how fast this machine trains: tokens per second, the parts of a step, the share of its ceiling; to choose settings by."""
+"""Measure how fast this machine trains: tokens per second, the parts of a step, the share of its ceiling; to
+choose settings by.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Arguments:
     processes: tuple[int, ...] = (1,)
     """Processes that share a batch; several are compared."""
     compile: tuple[Literal["off", "on"], ...] = ("off",)
-    """torch.compile of the encoders' layers; both are compared. The compiling itself (a minute, once) is not counted."""
+    """torch.compile of the encoders' layers; both are compared. The compiling itself (a minute, once) is not
+    counted.
+    """
     dropout: float | None = None
     """Another dropout than the recipe's."""
     vocab_size: int = 8192
@@ -42,7 +46,9 @@ class Arguments:
     seconds: float = 10.0
     """How long to train for one measurement."""
     rounds: int = 1
-    """When several settings are compared: how often each has its turn. Turns are interleaved, medians are told."""
+    """When several settings are compared: how often each has its turn. Turns are interleaved, medians are
+    told.
+    """
     json: bool = False
     """One line of JSON for each setting, and nothing else."""
 
@@ -50,10 +56,17 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     options = arguments
     if options.seconds <= 0 or options.rounds < 1 or options.vocab_size < 100:
-        raise ConfigError("needs seconds above 0, at least 1 round, a vocabulary of at least 100", where="electra bench")
+        raise ConfigError(
+            "needs seconds above 0, at least 1 round, a vocabulary of at least 100", where="electra bench"
+        )
     settings: list[Setting] = list(
         itertools.product(
-            options.batch or (0,), options.length or (0,), options.precision, options.threads or (0,), options.compile, options.processes
+            options.batch or (0,),
+            options.length or (0,),
+            options.precision,
+            options.threads or (0,),
+            options.compile,
+            options.processes,
         )
     )
     for setting in settings:
@@ -72,7 +85,9 @@ def run(arguments: Arguments) -> int:
     return 0
 
 
-Setting = tuple[int, int, str, int, str, int]  # batch, length, precision, threads, compile, processes; 0: the recipe's
+Setting = tuple[
+    int, int, str, int, str, int
+]  # batch, length, precision, threads, compile, processes; 0: the recipe's
 
 
 def recipe_for(options: Arguments, setting: Setting) -> Recipe:
@@ -98,7 +113,10 @@ def recipe_for(options: Arguments, setting: Setting) -> Recipe:
         ),
     ).to_sections()
     if processes < 1 or sections["training"]["batch_size"] % processes:
-        raise ConfigError(f"{processes} processes cannot share a batch of {sections['training']['batch_size']} rows", where="--processes")
+        raise ConfigError(
+            f"{processes} processes cannot share a batch of {sections['training']['batch_size']} rows",
+            where="--processes",
+        )
     return make_recipe(sections)
 
 
@@ -128,9 +146,13 @@ def one(options: Arguments, setting: Setting) -> int:
 def in_a_process(options: Arguments, setting: Setting) -> dict[str, Any]:
     """A setting's turn has a process of its own: peak memory and thread pools are not shared."""
     command = ["bench", *flags(options, setting), "--json"]
-    ended = subprocess.run([sys.executable, "-m", "electra", *command], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "electra", *command], capture_output=True, text=True, check=False
+    )
     if ended.returncode:
-        raise RunFailed(ended.stderr.strip().removeprefix("error: ") or "a measurement failed", where=" ".join(command))
+        raise RunFailed(
+            ended.stderr.strip().removeprefix("error: ") or "a measurement failed", where=" ".join(command)
+        )
     row: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return row
 
@@ -147,9 +169,18 @@ def flags(options: Arguments, setting: Setting) -> list[str]:
         "threads": threads,
         "compile": compiled,
     }
-    chosen |= {"processes": processes, "dropout": options.dropout, "vocab-size": options.vocab_size, "device": options.device}
+    chosen |= {
+        "processes": processes,
+        "dropout": options.dropout,
+        "vocab-size": options.vocab_size,
+        "device": options.device,
+    }
     chosen |= {"seconds": options.seconds}
-    given = {name: value for name, value in chosen.items() if value is not None and (value != 0 or name == "dropout")}
+    given = {
+        name: value
+        for name, value in chosen.items()
+        if value is not None and (value != 0 or name == "dropout")
+    }
     return [word for name, value in given.items() for word in (f"--{name}", str(value))]
 
 
@@ -158,7 +189,11 @@ def middle(turns: list[dict[str, Any]]) -> dict[str, Any]:
     ordered = sorted(turns, key=lambda row: row["tokens_per_s_median"])
     rates = [row["tokens_per_s_median"] for row in ordered]
     row = ordered[len(ordered) // 2]
-    return {**row, "tokens_per_s_median": statistics.median(rates), "tokens_per_s_turns": rates} if len(turns) > 1 else row
+    return (
+        {**row, "tokens_per_s_median": statistics.median(rates), "tokens_per_s_turns": rates}
+        if len(turns) > 1
+        else row
+    )
 
 
 def tell(rows: list[dict[str, Any]]) -> None:
@@ -167,18 +202,35 @@ def tell(rows: list[dict[str, Any]]) -> None:
 
     first = rows[0]
     console = Console(highlight=False)
-    shown = f"{first['objective']}, size {first['size']}, {first['encoder']} encoder, vocabulary {first['vocab_size']:,}"
+    shown = (
+        f"{first['objective']}, size {first['size']}, {first['encoder']} encoder, vocabulary"
+        f" {first['vocab_size']:,}"
+    )
     console.print(f"{shown}, on {first['device']}.")
     for precision, gflops in {row["precision"]: row["matmul_gflops"] for row in rows}.items():
         console.print(f"Ceiling of {precision} matrix products in one process: {gflops:,.0f} GFLOP/s.")
     console.print(f"Ceiling of copies: {first['copy_gb_per_s']:,.0f} GB/s.\n")
-    columns = ("batch", "length", "precision", "threads", "processes", "compiled", "tokens/s", "MFU", "peak MiB")
+    columns = (
+        "batch",
+        "length",
+        "precision",
+        "threads",
+        "processes",
+        "compiled",
+        "tokens/s",
+        "MFU",
+        "peak MiB",
+    )
     table = Table(*columns, box=None, pad_edge=False)
     for column in table.columns:
         column.justify = "right"
     for row in rows:
-        shape = [str(row[name]) for name in ("batch", "length", "precision", "threads", "processes")] + ["yes" if row["compiled"] else "no"]
-        table.add_row(*shape, f"{row['tokens_per_s_median']:,.0f}", f"{row['mfu']:.0%}", f"{row['peak_rss_mib']:,}")
+        shape = [str(row[name]) for name in ("batch", "length", "precision", "threads", "processes")] + [
+            "yes" if row["compiled"] else "no"
+        ]
+        table.add_row(
+            *shape, f"{row['tokens_per_s_median']:,.0f}", f"{row['mfu']:.0%}", f"{row['peak_rss_mib']:,}"
+        )
     console.print(table)
     best = max(rows, key=lambda row: float(row["tokens_per_s_median"]))
     total = sum(best["parts"].values())

@@ -32,7 +32,8 @@ class Arguments:
     file: str = ""
     """A file with one text on each line; - is standard input."""
     json: bool = False
-    """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does."""
+    """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does.
+    """
     threshold: float = 0.5
     """P(replaced) from which a word is marked."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -42,9 +43,15 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from_stdin = arguments.text == "-"
     if bool(arguments.text) == bool(arguments.file):
-        raise ConfigError("give a text or --file, one of them", where="electra detect", fix='Such as: electra detect MODEL "The chef ate"')
+        raise ConfigError(
+            "give a text or --file, one of them",
+            where="electra detect",
+            fix='Such as: electra detect MODEL "The chef ate"',
+        )
     if not 0 <= arguments.threshold <= 1:
-        raise ConfigError(f"{arguments.threshold} is no probability", where="--threshold", fix="Give a number from 0 to 1")
+        raise ConfigError(
+            f"{arguments.threshold} is no probability", where="--threshold", fix="Give a number from 0 to 1"
+        )
     texts = iter([arguments.text]) if arguments.text and not from_stdin else _lines(arguments.file or "-")
 
     from electra.interop.detection import detect
@@ -66,12 +73,18 @@ def run(arguments: Arguments) -> int:
     marked = sum(word.p_replaced >= arguments.threshold for word in words)
     worst = max(words, key=lambda word: word.p_replaced, default=None)
     highest = f"; highest {worst.p_replaced:.3f}, {worst.text}" if worst is not None else ""
-    console.print(f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}", style="dim", markup=False)
+    console.print(
+        f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}",
+        style="dim",
+        markup=False,
+    )
     return 0
 
 
 def painted(detection: Detection, threshold: float) -> Text:
-    """The text with each word in a colour from plain to red; marked words also stand in brackets with their probability."""
+    """The text with each word in a colour from plain to red; marked words also stand in brackets with their
+    probability.
+    """
     from rich.text import Text
 
     line, position = Text(), 0
@@ -81,7 +94,9 @@ def painted(detection: Detection, threshold: float) -> Text:
         if word.p_replaced >= threshold:
             line.append(f"[{text[word.start : word.end]} {word.p_replaced:.2f}]", style="bold red")
         else:
-            line.append(text[word.start : word.end], style="yellow" if word.p_replaced >= threshold / 2 else "")
+            line.append(
+                text[word.start : word.end], style="yellow" if word.p_replaced >= threshold / 2 else ""
+            )
         position = word.end
     line.append(text[position:])
     return line
@@ -96,6 +111,8 @@ def _lines(name: str) -> Iterator[str]:
                 number += 1
                 yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise CorpusError(f"not UTF-8 ({problem.reason})", where=f"{name}:{number}", fix="Convert it to UTF-8") from None
+        raise CorpusError(
+            f"not UTF-8 ({problem.reason})", where=f"{name}:{number}", fix="Convert it to UTF-8"
+        ) from None
     except OSError as problem:
         raise CorpusError(f"cannot be read ({problem.strerror})", where=name, fix="Check the path") from None

@@ -1,4 +1,6 @@
-"""Run a suite of tasks on one model or several: GLUE, tagging, SQuAD, BabyLM, beside the published numbers."""
+"""Run a suite of tasks on one model or several: GLUE, tagging, SQuAD, BabyLM, beside the
+published numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,16 @@ class Arguments:
     seeds: int = 1
     """How many times to fine-tune each task. The published numbers are medians of many."""
     jobs: int = 1
-    """Tasks at the same time, each in a process that has its share of the cores: on a CPU, one a core is fastest."""
+    """Tasks at the same time, each in a process that has its share of the cores: on a CPU, one a core is
+    fastest.
+    """
     random_twin: bool = False
-    """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach."""
+    """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach.
+    """
     option: Repeated[tuple[str, ...]] = ()
-    """key=value: a setting of electra finetune for all tasks, such as learning_rate=1e-3 or limit_train=1000 (may be repeated)."""
+    """key=value: a setting of electra finetune for all tasks, such as learning_rate=1e-3 or limit_train=1000
+    (may be repeated).
+    """
     probe_option: Repeated[tuple[str, ...]] = ()
     """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -38,9 +45,15 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     if not arguments.models:
-        raise ConfigError("no model given", where="electra evaluate", fix="Such as: electra evaluate MODEL --data glue/ --out results/")
+        raise ConfigError(
+            "no model given",
+            where="electra evaluate",
+            fix="Such as: electra evaluate MODEL --data glue/ --out results/",
+        )
     if not arguments.data:
-        raise ConfigError("no data given", where="--data", fix="Name the folder that holds the tasks' folders")
+        raise ConfigError(
+            "no data given", where="--data", fix="Name the folder that holds the tasks' folders"
+        )
     if arguments.seeds < 1:
         raise ConfigError(f"must be at least 1, not {arguments.seeds}", where="--seeds")
     if arguments.jobs < 1:
@@ -57,7 +70,15 @@ def run(arguments: Arguments) -> int:
     options = Options(arguments.seeds, arguments.device, arguments.jobs, settings, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     with StopRequest() as stop:
-        record = evaluate(suite, models, roots, arguments.out, options=options, say=say, stop=lambda: stop.received is not None)
+        record = evaluate(
+            suite,
+            models,
+            roots,
+            arguments.out,
+            options=options,
+            say=say,
+            stop=lambda: stop.received is not None,
+        )
     if record is None:
         pages.write_page(arguments.out)  # what is done so far, as in evaluation.json
         return stop.exit_code
@@ -65,7 +86,11 @@ def run(arguments: Arguments) -> int:
     say(f"table: {arguments.out / 'evaluation.tsv'}")
     say(f"page: {pages.write_page(arguments.out)}")
     if failed:
-        raise ConfigError(f"could not be done: {', '.join(failed)}", where=arguments.out, fix="The lines above say why; then run it again")
+        raise ConfigError(
+            f"could not be done: {', '.join(failed)}",
+            where=arguments.out,
+            fix="The lines above say why; then run it again",
+        )
     return 0
 
 

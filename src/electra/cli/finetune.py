@@ -1,4 +1,6 @@
-"""Fine-tune a model on labelled texts, over one or more seeds: numbers, predictions, and a model folder for transformers."""
+"""Fine-tune a model on labelled texts, over one or more seeds: numbers, predictions, and a model folder for
+transformers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class Arguments(Settings):
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair the option is given twice (none: the usual names)."""
     also: Repeated[tuple[Path, ...]] = ()
-    """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files are found in the folder)."""
+    """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files
+    are found in the folder).
+    """
 
 
 def run(arguments: Arguments) -> int:

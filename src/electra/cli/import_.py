@@ -18,12 +18,16 @@ class Arguments:
     generator: str | None = None
     """Folder or hub name of the generator, if you have it."""
     allow_pickle: bool = False
-    """Also read pytorch_model.bin. It is opened with torch's restricted unpickler, which makes tensors and calls no code."""
+    """Also read pytorch_model.bin. It is opened with torch's restricted unpickler, which makes tensors and
+    calls no code.
+    """
 
 
 def run(arguments: Arguments) -> int:
     from electra.interop.transfer import import_pair
 
-    for line in import_pair(arguments.source, arguments.out, arguments.generator, allow_pickle=arguments.allow_pickle):
+    for line in import_pair(
+        arguments.source, arguments.out, arguments.generator, allow_pickle=arguments.allow_pickle
+    ):
         sys.stdout.write(f"{line}\n")
     return 0

@@ -18,12 +18,25 @@ from types import ModuleType
 from electra import cli
 from electra.errors import ElectraError, nearest
 
-ORDER = ["prepare", "pretrain", "detect", "show", "report", "finetune", "predict", "evaluate", "analyze", "ablate"]
+ORDER = [
+    "prepare",
+    "pretrain",
+    "detect",
+    "show",
+    "report",
+    "finetune",
+    "predict",
+    "evaluate",
+    "analyze",
+    "ablate",
+]
 HELPERS = {"main", "arguments", "terminal"}
 
 
 def verbs() -> dict[str, str]:
-    """Each verb and its module: every file of this folder but the helpers (`import_.py` is the verb `import`)."""
+    """Each verb and its module: every file of this folder but the helpers (`import_.py` is the verb
+    `import`).
+    """
     stems = [module.name for module in pkgutil.iter_modules(cli.__path__) if module.name not in HELPERS]
     stems.sort(key=lambda stem: (ORDER.index(stem) if stem in ORDER else len(ORDER), stem))
     return {stem.rstrip("_"): f"electra.cli.{stem}" for stem in stems}
@@ -72,7 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("interrupted\n")
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's own flush stays quiet
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # so that the interpreter's own flush stays quiet
         return 0
 
 

@@ -15,16 +15,23 @@ class Arguments:
     model: Positional[str]
     """What `electra finetune` wrote, or any fine-tuned ELECTRA's folder or hub name."""
     file: Positional[Path]
-    """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions also SQuAD's JSON."""
+    """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions
+    also SQuAD's JSON.
+    """
     out: Path | None = None
-    """Where to write the predictions: tsv, or csv or JSON where the name ends so; JSON of questions is the official scorers' file (none:
-    the terminal)."""
+    """Where to write the predictions: tsv, or csv or JSON where the name ends so; JSON of questions is the
+    official scorers' file (none: the terminal).
+    """
     text_column: Repeated[tuple[str, ...]] = ()
-    """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual names)."""
+    """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual
+    names).
+    """
     columns: tuple[str, ...] = ()
     """The columns' names, for a file without a header line."""
     threshold: float | None = None
-    """Of questions that may have no answer: none is given where null odds exceed this (none: what was best on dev, else the published)."""
+    """Of questions that may have no answer: none is given where null odds exceed this (none: what was best on
+    dev, else the published).
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
@@ -35,20 +42,39 @@ def run(arguments: Arguments) -> int:
     from electra.finetune.predict import predict
     from electra.finetune.tables import format_csv, format_tsv
 
-    predictions = predict(arguments.model, arguments.file, arguments.text_column, arguments.columns, arguments.device, arguments.threshold)
+    predictions = predict(
+        arguments.model,
+        arguments.file,
+        arguments.text_column,
+        arguments.columns,
+        arguments.device,
+        arguments.threshold,
+    )
     rows = predictions.rows()
     ending = arguments.out.suffix if arguments.out else ""
-    content = predictions.to_json() if ending == ".json" else format_csv(rows) if ending == ".csv" else format_tsv(rows)
+    content = (
+        predictions.to_json()
+        if ending == ".json"
+        else format_csv(rows)
+        if ending == ".csv"
+        else format_tsv(rows)
+    )
     if arguments.out is None:
         sys.stdout.write(content.decode())
     else:
         commit_file(arguments.out, content)
-        labelled = rows[0].index("label") if "label" in rows[0] else None  # numbers and answers are not counted
+        labelled = (
+            rows[0].index("label") if "label" in rows[0] else None
+        )  # numbers and answers are not counted
         counts = Counter(row[labelled] for row in rows[1:]) if labelled is not None else Counter()
-        labels = ": " + ", ".join(f"{label} {count}" for label, count in counts.most_common()) if counts else ""
+        labels = (
+            ": " + ", ".join(f"{label} {count}" for label, count in counts.most_common()) if counts else ""
+        )
         sys.stdout.write(f"{len(rows) - 1} predictions in {arguments.out}{labels}\n")
     if predictions.truncated:
-        sys.stderr.write(f"{predictions.truncated} texts are longer than {predictions.max_length} tokens and were cut\n")
+        sys.stderr.write(
+            f"{predictions.truncated} texts are longer than {predictions.max_length} tokens and were cut\n"
+        )
     for note in predictions.notes:
         sys.stderr.write(note + "\n")
     return 0

@@ -1,4 +1,6 @@
-"""Turn text into a token store: read it, train or take a tokenizer, encode on all cores, and account for every token."""
+"""Turn text into a token store: read it, train or take a tokenizer, encode on all cores, and account for
+every token.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Arguments:
     corpus: Positional[tuple[str, ...]]
-    """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (the prose of Python's own documentation)."""
+    """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (the prose of Python's
+    own documentation).
+    """
     out: Path
     """The store to make. The same command again finds it complete."""
     tokenizer: str | None = None
-    """An existing tokenizer: a folder, vocab.txt, tokenizer.json, run folder or hub name (none: train a WordPiece vocabulary)."""
+    """An existing tokenizer: a folder, vocab.txt, tokenizer.json, run folder or hub name (none: train a
+    WordPiece vocabulary).
+    """
     vocab_size: int = 30_522
     """Entries of the vocabulary to train."""
     lowercase: bool = True
@@ -48,7 +54,9 @@ class Arguments:
     workers: int | None = None
     """Processes that encode (none: all cores). The store is the same for any number."""
     shard: str | None = None
-    """Prepare one of several parts, such as 3/8 (counted from 0), on a machine of its own. Needs --tokenizer; --merge ends it."""
+    """Prepare one of several parts, such as 3/8 (counted from 0), on a machine of its own. Needs --tokenizer;
+    --merge ends it.
+    """
     merge: bool = False
     """CORPUS are the shards of one corpus: make the store of them that one command would have made."""
 
@@ -58,7 +66,9 @@ def run(arguments: Arguments) -> int:
     from electra.data.tokenizer import TokenizerConfig
 
     if not arguments.corpus:
-        raise ConfigError("no text named", where="electra prepare", fix="Such as: electra prepare texts/ --out store")
+        raise ConfigError(
+            "no text named", where="electra prepare", fix="Such as: electra prepare texts/ --out store"
+        )
     if arguments.shard is not None or arguments.merge:
         return run_part(arguments)
     existed = (arguments.out / "store.json").is_file()
@@ -66,15 +76,22 @@ def run(arguments: Arguments) -> int:
         store = build(
             arguments.corpus,
             arguments.out,
-            existing_tokenizer(arguments.tokenizer)
-            if arguments.tokenizer
-            else TokenizerConfig(
-                vocab_size=arguments.vocab_size,
-                lowercase=arguments.lowercase,
-                strip_accents=arguments.strip_accents,
-                sample_mb=arguments.sample_mb,
+            (
+                existing_tokenizer(arguments.tokenizer)
+                if arguments.tokenizer
+                else TokenizerConfig(
+                    vocab_size=arguments.vocab_size,
+                    lowercase=arguments.lowercase,
+                    strip_accents=arguments.strip_accents,
+                    sample_mb=arguments.sample_mb,
+                )
             ),
-            CorpusConfig(unit=arguments.unit, text_field=arguments.text_field, format=arguments.format, heldout=arguments.heldout),
+            CorpusConfig(
+                unit=arguments.unit,
+                text_field=arguments.text_field,
+                format=arguments.format,
+                heldout=arguments.heldout,
+            ),
             arguments.workers,
         )
     say(f"{'already complete' if existed else 'written'}: {arguments.out} (data {store.digest[:16]})")
@@ -88,7 +105,9 @@ def run_part(arguments: Arguments) -> int:
     from electra.data.sharding import build_shard, merge, parse_shard
 
     if arguments.merge and arguments.shard is not None:
-        raise ConfigError("both --shard and --merge are given", where="electra prepare", fix="Give one of them")
+        raise ConfigError(
+            "both --shard and --merge are given", where="electra prepare", fix="Give one of them"
+        )
     if arguments.merge:
         with _terminated_as_exit(), _progress() as progress:
             store = merge([Path(folder) for folder in arguments.corpus], arguments.out, progress)
@@ -97,12 +116,28 @@ def run_part(arguments: Arguments) -> int:
         return 0
     shard = parse_shard(str(arguments.shard))
     if arguments.tokenizer is None:
-        fix = "Make one from a sample first: electra prepare SAMPLE --out first; then --tokenizer first/tokenizer"
+        fix = (
+            "Make one from a sample first: electra prepare SAMPLE --out first; then --tokenizer"
+            " first/tokenizer"
+        )
         raise ConfigError("all shards need the same tokenizer", where="--shard", fix=fix)
-    config = CorpusConfig(unit=arguments.unit, text_field=arguments.text_field, format=arguments.format, heldout=arguments.heldout)
+    config = CorpusConfig(
+        unit=arguments.unit,
+        text_field=arguments.text_field,
+        format=arguments.format,
+        heldout=arguments.heldout,
+    )
     tokenizer = existing_tokenizer(arguments.tokenizer)
     with _terminated_as_exit(), _progress() as progress:
-        new = build_shard(arguments.corpus, tokenizer, arguments.out, shard, config=config, workers=arguments.workers, progress=progress)
+        new = build_shard(
+            arguments.corpus,
+            tokenizer,
+            arguments.out,
+            shard,
+            config=config,
+            workers=arguments.workers,
+            progress=progress,
+        )
     say(f"{'written' if new else 'already complete'}: shard {arguments.shard} in {arguments.out}")
     return 0
 
@@ -123,9 +158,19 @@ def prepare(
     wanted = (
         existing_tokenizer(existing)
         if existing
-        else TokenizerConfig(vocab_size=tokenizer.vocab_size, lowercase=tokenizer.lowercase, strip_accents=tokenizer.strip_accents)
+        else TokenizerConfig(
+            vocab_size=tokenizer.vocab_size,
+            lowercase=tokenizer.lowercase,
+            strip_accents=tokenizer.strip_accents,
+        )
     )
-    return build(corpus, out, wanted, CorpusConfig(unit=data.unit, text_field=data.text_field, heldout=data.heldout), workers)
+    return build(
+        corpus,
+        out,
+        wanted,
+        CorpusConfig(unit=data.unit, text_field=data.text_field, heldout=data.heldout),
+        workers,
+    )
 
 
 def build(corpus: Sequence[str], out: Path, tokenizer: Any, config: Any, workers: int | None) -> TokenStore:

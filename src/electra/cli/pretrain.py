@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.cli.arguments import parse as parse_arguments
 from electra.config import build, find_recipe, merge, read_toml
 from electra.errors import ConfigError, ElectraError
-from electra.training.recipe import DataSection, EvaluationSection, ModelSection, Recipe, TokenizerSection, TrainingSection, make_recipe
+from electra.training.recipe import (
+    DataSection,
+    EvaluationSection,
+    ModelSection,
+    Recipe,
+    TokenizerSection,
+    TrainingSection,
+    make_recipe,
+)
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
@@ -48,15 +56,21 @@ class Inputs:
     recipe: str = "tiny"
     """A recipe's name or a TOML file; flags override it."""
     corpus: tuple[str, ...] = ()
-    """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's own documentation)."""
+    """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's
+    own documentation).
+    """
     store: str | None = None
-    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address (s3://..., https://...)."""
+    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address
+    (s3://..., https://...).
+    """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps."""
     workers: int | None = None
     """Processes that encode the corpus (none: all cores)."""
     processes: int = 1
-    """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core. Across machines: torchrun."""
+    """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core.
+    Across machines: torchrun.
+    """
     init_discriminator: str | None = None
     """Continue from this model's discriminator: a run, a model folder or a hub name."""
     init_generator: str | None = None
@@ -76,7 +90,9 @@ class Arguments:
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Defaults, then the recipe file, then flags. The objective's options join the flags once its name is known."""
+    """Defaults, then the recipe file, then flags. The objective's options join the flags once its name is
+    known.
+    """
     path = find_recipe(_peek(argv, "--recipe") or "tiny")
     named = _peek(argv, "--objective.name")
     sections = read_toml(path)
@@ -84,15 +100,26 @@ def parse(argv: Sequence[str]) -> Arguments:
         sections["objective"] = {"name": named}  # the options of another objective do not carry over
     recipe = make_recipe(sections, where=str(path))
     in_a_hurry = _wants_help(argv) and named is None
-    objective_type = ObjectiveSection if in_a_hurry else _objective_section(str(recipe.objective.get("name", "rtd")))
-    kind = make_dataclass("Options", [("objective", objective_type, field(default_factory=objective_type))], bases=(Inputs,), frozen=True)
+    objective_type = (
+        ObjectiveSection if in_a_hurry else _objective_section(str(recipe.objective.get("name", "rtd")))
+    )
+    kind = make_dataclass(
+        "Options",
+        [("objective", objective_type, field(default_factory=objective_type))],
+        bases=(Inputs,),
+        frozen=True,
+    )
     default: Any = kind(
         **{name: getattr(recipe, name) for name in ("model", "training", "evaluation", "tokenizer", "data")},
-        objective=objective_type() if in_a_hurry else build(objective_type, recipe.objective, where=f"{path}: objective"),
+        objective=objective_type()
+        if in_a_hurry
+        else build(objective_type, recipe.objective, where=f"{path}: objective"),
     )
     inputs = parse_arguments(kind, argv, verb="pretrain", description=__doc__ or "", default=default)
     flags = dataclasses.asdict(inputs)
-    chosen = {name: flags[name] for name in ("model", "training", "evaluation", "tokenizer", "data", "objective")}
+    chosen = {
+        name: flags[name] for name in ("model", "training", "evaluation", "tokenizer", "data", "objective")
+    }
     if inputs.budget is not None:
         chosen["training"] = merge(chosen["training"], {"budget": inputs.budget})
     elif chosen["training"]["steps"] is not None and _peek(argv, "--training.steps"):
@@ -126,10 +153,19 @@ def run(arguments: Arguments) -> int:
             world = join_world()
             with (
                 StopRequest() as stop,
-                start(recipe, inputs.out, store, world, warm=warm_start(inputs, recipe, store), name=inputs.recipe) as started,
+                start(
+                    recipe,
+                    inputs.out,
+                    store,
+                    world,
+                    warm=warm_start(inputs, recipe, store),
+                    name=inputs.recipe,
+                ) as started,
             ):
                 if leads and inputs.store is not None and not (inputs.out / "tokenizer").exists():
-                    store.tokenizer.save(inputs.out / "tokenizer")  # so that the run folder can be used without its store
+                    store.tokenizer.save(
+                        inputs.out / "tokenizer"
+                    )  # so that the run folder can be used without its store
                 if not train(started, stop):
                     return stop.exit_code or 143
                 if leads:
@@ -144,7 +180,9 @@ def run(arguments: Arguments) -> int:
 
 
 def open_store(inputs: Inputs, recipe: Recipe, leads: bool) -> TokenStore:
-    """The store given, or the corpus prepared into RUN/store by the leading process while the others wait for it."""
+    """The store given, or the corpus prepared into RUN/store by the leading process while the others wait for
+    it.
+    """
     from electra.cli.prepare import existing_tokenizer, prepare
     from electra.data.remote import fetch_store, is_remote
     from electra.data.store import TokenStore
@@ -168,7 +206,9 @@ def open_store(inputs: Inputs, recipe: Recipe, leads: bool) -> TokenStore:
             for theirs, ours in RENAMED.items():
                 error.where, error.fix = error.where.replace(theirs, ours), error.fix.replace(theirs, ours)
             raise
-    while not (out / "store.json").is_file():  # before the process group exists: its timeout must not end a long preparation
+    while not (
+        out / "store.json"
+    ).is_file():  # before the process group exists: its timeout must not end a long preparation
         time.sleep(0.5)
     return TokenStore.open(out)
 
@@ -185,20 +225,27 @@ def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart |
         if source is None:
             return None
         model = recipe.model
-        return dataclasses.replace(load(source, kind).config, dropout=model.dropout, attention_dropout=model.attention_dropout)
+        return dataclasses.replace(
+            load(source, kind).config, dropout=model.dropout, attention_dropout=model.attention_dropout
+        )
 
     return WarmStart(
         names={"discriminator": inputs.init_discriminator or "", "generator": inputs.init_generator or ""},
         generator=shape(inputs.init_generator, "generator"),
         discriminator=shape(inputs.init_discriminator, "discriminator"),
         load=lambda pair: load_weights_into(
-            pair, discriminator=inputs.init_discriminator, generator=inputs.init_generator, tokenizer=store.tokenizer
+            pair,
+            discriminator=inputs.init_discriminator,
+            generator=inputs.init_generator,
+            tokenizer=store.tokenizer,
         ),
     )
 
 
 def finish(run: Run) -> None:
-    """Export the networks, score the example sentences and write the report; what exists from an earlier finish stays."""
+    """Export the networks, score the example sentences and write the report; what exists from an earlier
+    finish stays.
+    """
     from electra import durable
     from electra.interop.card import card_of_run
     from electra.interop.examples import example_rows, load_pair
@@ -207,31 +254,44 @@ def finish(run: Run) -> None:
 
     folder, pair = run.folder, run.pair
     if (folder / "examples.json").exists() and (folder / "report.html").exists():
-        run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {folder / 'report.html'}")
+        run.telemetry.say(
+            f"{folder} is complete: {run.total_steps} steps, report in {folder / 'report.html'}"
+        )
         return
-    (folder / "examples.json").unlink(missing_ok=True)  # written last but the report: the mark of a finished export
+    (folder / "examples.json").unlink(
+        missing_ok=True
+    )  # written last but the report: the mark of a finished export
     if run.store.audit:
         durable.commit_json(folder / "audit.json", run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
     pair.cpu()  # whole: one network's weights may be made of another's
-    networks: dict[Kind, Generator | Discriminator | None] = {"generator": pair.generator, "discriminator": pair.discriminator}
+    networks: dict[Kind, Generator | Discriminator | None] = {
+        "generator": pair.generator,
+        "discriminator": pair.discriminator,
+    }
     for kind, network in networks.items():
         if network is not None:
             export_network(folder / kind, network, run.store.tokenizer, card_of_run(folder, kind))
     discriminator, generator = load_pair(folder)
     seed = run.recipe.training.seed
-    examples = [{"text": text, "rows": example_rows(discriminator, generator, text, seed=seed)} for text in SENTENCES]
+    examples = [
+        {"text": text, "rows": example_rows(discriminator, generator, text, seed=seed)} for text in SENTENCES
+    ]
     durable.commit_json(folder / "examples.json", examples)
     write_report(folder)
     run.telemetry.say(f"networks in {folder}, report in {folder / 'report.html'}")
 
 
 def _objective_section(name: str) -> type:
-    """The options of one objective as a dataclass. Reading them imports torch, which a bare --help does not wait for."""
+    """The options of one objective as a dataclass. Reading them imports torch, which a bare --help does not
+    wait for.
+    """
     from electra import objectives
 
     config = objectives.module_of(name).Config
-    return make_dataclass("ObjectiveSection", [("name", str, field(default=name))], bases=(config,), frozen=True)
+    return make_dataclass(
+        "ObjectiveSection", [("name", str, field(default=name))], bases=(config,), frozen=True
+    )
 
 
 def _peek(argv: Sequence[str], flag: str) -> str | None:

@@ -1,4 +1,6 @@
-"""Classify texts with a discriminator by prompts: the label whose words it takes for original; as it is, or after a few examples."""
+"""Classify texts with a discriminator by prompts: the label whose words it takes for original; as it is, or
+after a few examples.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,19 @@ class Arguments(PromptSettings):
 def run(arguments: Arguments) -> int:
     from electra.finetune.prompting import RESULTS, prompt
 
-    settings = PromptSettings(**{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)})
+    settings = PromptSettings(
+        **{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)}
+    )
     results = prompt(arguments.model, settings, say)
     if results["shots"]:
         sd = results["few_shot_accuracy_sd"]
         spread = f", sd {sd:.4f}" if sd is not None else ""
-        say(f"{results['shots']} shots a label: accuracy {results['few_shot_accuracy']:.4f}, the mean of {settings.seeds} draws{spread}")
-    say(f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results: {settings.out / RESULTS}")
+        say(
+            f"{results['shots']} shots a label: accuracy {results['few_shot_accuracy']:.4f}, the mean of"
+            f" {settings.seeds} draws{spread}"
+        )
+    say(
+        f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results:"
+        f" {settings.out / RESULTS}"
+    )
     return 0

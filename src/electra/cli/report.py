@@ -1,4 +1,6 @@
-"""Write a run's report: one self-contained HTML page with its curves, data audit, held-out metrics and worked examples."""
+"""Write a run's report: one self-contained HTML page with its curves, data audit, held-out metrics and worked
+examples.
+"""
 
 from __future__ import annotations
 

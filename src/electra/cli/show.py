@@ -14,7 +14,9 @@ class Arguments:
     model: Positional[str]
     """A run folder, or any model with a discriminator (or, to see samples only, a generator)."""
     generator_or_text: Positional[str] = ""
-    """Where the generator is, when MODEL does not hold both: a folder or a hub name (owner/name). Anything else is the sentence."""
+    """Where the generator is, when MODEL does not hold both: a folder or a hub name (owner/name). Anything
+    else is the sentence.
+    """
     text: Positional[str] = ""
     """The sentence. Default: the paper's, "the chef cooked the meal"."""
     seed: int = 1
@@ -25,7 +27,9 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     if not 0 < arguments.masked <= 1:
-        raise ConfigError(f"{arguments.masked} is no share", where="--masked", fix="Give a number above 0, up to 1")
+        raise ConfigError(
+            f"{arguments.masked} is no share", where="--masked", fix="Give a number above 0, up to 1"
+        )
     second, text = arguments.generator_or_text, arguments.text
     if second and not text and not _names_a_model(second):
         second, text = "", second
@@ -35,11 +39,16 @@ def run(arguments: Arguments) -> int:
     from electra.interop.examples import SENTENCE, example_rows, load_pair, table_of
 
     discriminator, generator = load_pair(arguments.model, second or None)
-    rows = example_rows(discriminator, generator, text or SENTENCE, seed=arguments.seed, masked=arguments.masked)
+    rows = example_rows(
+        discriminator, generator, text or SENTENCE, seed=arguments.seed, masked=arguments.masked
+    )
     console = Console(highlight=False)
     console.print(table_of(rows))
     if generator is None:
-        console.print("no generator here: the text is judged as it stands (name a generator's folder after MODEL)", style="dim")
+        console.print(
+            "no generator here: the text is judged as it stands (name a generator's folder after MODEL)",
+            style="dim",
+        )
     return 0
 
 

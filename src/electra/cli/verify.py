@@ -1,4 +1,6 @@
-"""Check a run, a checkpoint, a token store, a fine-tuning or a model folder for damage: manifests, hashes, shapes."""
+"""Check a run, a checkpoint, a token store, a fine-tuning or a model folder for damage: manifests, hashes,
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -21,5 +23,7 @@ def run(arguments: Arguments) -> int:
     damaged = 0
     for finding in verify(arguments.path):
         damaged += bool(finding.problem)
-        sys.stdout.write(f"{'DAMAGED' if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n")
+        sys.stdout.write(
+            f"{'DAMAGED' if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n"
+        )
     return 1 if damaged else 0

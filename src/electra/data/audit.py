@@ -16,7 +16,9 @@ class Audit:
     documents_duplicate: int = 0  # dropped: the same text as an earlier document
     documents_train: int = 0
     documents_heldout: int = 0
-    heldout_by: str = "hash"  # "hash"; "smallest hash"; or "end of one document", when any whole one would be too much
+    heldout_by: str = (
+        "hash"  # "hash"; "smallest hash"; or "end of one document", when any whole one would be too much
+    )
     characters: int = 0  # of the kept documents, as are all counts below
     words: int = 0  # separated by white space
     tokens_train: int = 0
@@ -27,7 +29,9 @@ class Audit:
     vocab_size: int = 0
     bytes_replaced: int = 0  # not UTF-8, each run now one U+FFFD (in all documents read)
     nuls_dropped: int = 0
-    padding: dict[str, float] = field(default_factory=dict)  # share of [PAD] in an epoch of training rows of a length
+    padding: dict[str, float] = field(
+        default_factory=dict
+    )  # share of [PAD] in an epoch of training rows of a length
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -43,7 +47,11 @@ class Audit:
         return self.tokens / self.words if self.words else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        derived = {"tokens": self.tokens, "unknown_rate": self.unknown_rate, "tokens_per_word": self.tokens_per_word}
+        derived = {
+            "tokens": self.tokens,
+            "unknown_rate": self.unknown_rate,
+            "tokens_per_word": self.tokens_per_word,
+        }
         return asdict(self) | derived
 
 
@@ -51,13 +59,42 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """An audit, as it stands in audit.json, as the lines of a table."""
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
     return [
-        ("documents", f"{count['documents_read']} read, {count['documents_empty']} empty, {count['documents_duplicate']} duplicate"),
-        ("kept", f"{count['documents_train']} to train on, {count['documents_heldout']} held out (by {audit['heldout_by']})"),
+        (
+            "documents",
+            (
+                f"{count['documents_read']} read, {count['documents_empty']} empty,"
+                f" {count['documents_duplicate']} duplicate"
+            ),
+        ),
+        (
+            "kept",
+            (
+                f"{count['documents_train']} to train on, {count['documents_heldout']} held out (by"
+                f" {audit['heldout_by']})"
+            ),
+        ),
         ("text", f"{count['characters']} characters, {count['words']} words"),
-        ("tokens", f"{count['tokens_train']} to train on, {count['tokens_heldout']} held out, {count['tokens_lost']} lost"),
+        (
+            "tokens",
+            (
+                f"{count['tokens_train']} to train on, {count['tokens_heldout']} held out,"
+                f" {count['tokens_lost']} lost"
+            ),
+        ),
         ("tokens per word", f"{audit['tokens_per_word']:.3f}"),
         ("unknown tokens", f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)"),
         ("vocabulary used", f"{count['vocabulary_used']} of {count['vocab_size']}"),
-        ("padding", ", ".join(f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())),
-        ("mended", f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs dropped"),
+        (
+            "padding",
+            ", ".join(
+                f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items()
+            ),
+        ),
+        (
+            "mended",
+            (
+                f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs"
+                " dropped"
+            ),
+        ),
     ]

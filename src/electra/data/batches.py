@@ -1,16 +1,17 @@
 """Batches: a pure function of the example numbers, with no state to save.
 
-The documents are laid end to end in one virtual stream, with two slots between neighbours for [SEP] and [CLS]. Block b is the
-b-th run of `length - 2` slots, put between [CLS] and [SEP]:
+The documents are laid end to end in one virtual stream, with two slots between neighbours for [SEP] and
+[CLS]. Block b is the b-th run of `length - 2` slots, put between [CLS] and [SEP]:
 
     [CLS] end of document a [SEP] [CLS] all of document b [SEP] [CLS] start of document c [SEP]
 
-Separators at a block's edge would make an empty piece; they are dropped, and the row is filled with [PAD] at its end. So every
-token is used exactly once per epoch, and only such rows and the last one hold any padding. Models keep pieces apart by
-`piece_ids`. The order of an epoch is a keyed permutation of the blocks: example n is block permute(n mod N) of epoch n // N.
+Separators at a block's edge would make an empty piece; they are dropped, and the row is filled with [PAD] at
+its end. So every token is used exactly once per epoch, and only such rows and the last one hold any padding.
+Models keep pieces apart by `piece_ids`. The order of an epoch is a keyed permutation of the blocks: example n
+is block permute(n mod N) of epoch n // N.
 
-Departs from the paper's code, which cuts each line at the length and loses the rest (build_pretraining_dataset.py), pads the
-remnants of documents, and joins two random segments.
+Departs from the paper's code, which cuts each line at the length and loses the rest
+(build_pretraining_dataset.py), pads the remnants of documents, and joins two random segments.
 """
 
 from __future__ import annotations
@@ -38,13 +39,17 @@ class Rows:
     input_ids: Int64  # [B, T]
     position_ids: Int64  # [B, T] from 0 in each piece; 0 at padding
     piece_ids: Int64  # [B, T] 0, 1, 2, ... in each row; -1 at padding
-    special: npt.NDArray[np.bool_]  # [B, T] true at [CLS], [SEP], [PAD] and [MASK], wherever they stand: never masked, never replaced
+    special: npt.NDArray[
+        np.bool_
+    ]  # [B, T] true at [CLS], [SEP], [PAD] and [MASK], wherever they stand: never masked, never replaced
     packed: bool  # true when a row holds more than one piece, or padding: then attention needs the piece ids
 
 
 @dataclass(frozen=True)
 class Batch(Rows):
-    examples: npt.NDArray[np.uint64]  # [B] the global example numbers, which key every random draw about a row
+    examples: npt.NDArray[
+        np.uint64
+    ]  # [B] the global example numbers, which key every random draw about a row
 
     @cached_property
     def digest(self) -> str:
@@ -59,13 +64,17 @@ class Batches:
 
     def __init__(self, documents: TokenDocuments, *, length: int, seed: int, specials: Specials) -> None:
         if length < SHORTEST:
-            raise ConfigError(f"sequence length {length}", fix=f"The shortest that packs documents is {SHORTEST}")
+            raise ConfigError(
+                f"sequence length {length}", fix=f"The shortest that packs documents is {SHORTEST}"
+            )
         ends = np.asarray(documents.ends).astype(np.int64)
         sizes = np.diff(ends, prepend=0)
         if not sizes.any():
             raise StoreError("no tokens to make batches of")
         self._sizes: Int64 = sizes[sizes > 0]  # a store of another maker may hold empty documents
-        self._starts: Int64 = ends[sizes > 0] - self._sizes + 2 * np.arange(len(self._sizes))  # of each document, in the virtual stream
+        self._starts: Int64 = (
+            ends[sizes > 0] - self._sizes + 2 * np.arange(len(self._sizes))
+        )  # of each document, in the virtual stream
         self._tokens = np.asarray(documents.tokens)
         self._slots = int(self._starts[-1] + self._sizes[-1])
         self.length, self.seed, self.specials = length, seed, specials
@@ -79,7 +88,9 @@ class Batches:
         blocks = np.empty_like(examples)
         for epoch in np.unique(epochs):
             chosen = epochs == epoch
-            blocks[chosen] = seeds.permute(places[chosen], self.num_blocks, seeds.key(self.seed, "order", int(epoch)))
+            blocks[chosen] = seeds.permute(
+                places[chosen], self.num_blocks, seeds.key(self.seed, "order", int(epoch))
+            )
         rows = self.rows(blocks)
         return Batch(rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, rows.packed, examples)
 
@@ -106,11 +117,14 @@ class Batches:
         closes[:, :-1] = opens[:, 1:]
         closes |= column == used + 1
 
-        source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + piece)  # each token slot's place in the flat array
+        source = (
+            begin[:, None] + column - 1 - 2 * (begin_document[:, None] + piece)
+        )  # each token slot's place in the flat array
         ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
         piece[padding], position[padding] = -1, 0
-        # A store of another maker may hold special tokens inside its documents, such as an end-of-text after each.
+        # A store of another maker may hold special tokens inside its documents, such as an end-of-text after
+        # each.
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
         return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
 
@@ -127,7 +141,9 @@ class Batches:
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """The first slot from each of `slots` on that holds a token, and the document it belongs to."""
         document = np.searchsorted(self._starts, slots, side="right") - 1
-        document += slots >= self._starts[document] + self._sizes[document]  # on a separator: the next document's start
+        document += (
+            slots >= self._starts[document] + self._sizes[document]
+        )  # on a separator: the next document's start
         return np.maximum(slots, self._starts[document]), document
 
     def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:

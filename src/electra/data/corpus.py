@@ -32,13 +32,21 @@ class CorpusConfig:
 
 
 class Documents:
-    """The documents of `sources`: files, folders, globs, `-`, remote addresses, `python-docs`, `hub:NAME[:CONFIG][:SPLIT]`.
+    """The documents of `sources`: files, folders, globs, `-`, remote addresses, `python-docs`,
+    `hub:NAME[:CONFIG][:SPLIT]`.
 
-    Iterate as often as you like. `scratch` is a folder for copies of what cannot be read twice. `shard` (i, n) keeps the i-th of n
-    runs of neighbouring sources, so that the shards one after the other are the corpus.
+    Iterate as often as you like. `scratch` is a folder for copies of what cannot be read twice. `shard` (i,
+    n) keeps the i-th of n runs of neighbouring sources, so that the shards one after the other are the
+    corpus.
     """
 
-    def __init__(self, sources: Sequence[str | Path], config: CorpusConfig, scratch: Path, shard: tuple[int, int] = (0, 1)) -> None:
+    def __init__(
+        self,
+        sources: Sequence[str | Path],
+        config: CorpusConfig,
+        scratch: Path,
+        shard: tuple[int, int] = (0, 1),
+    ) -> None:
         self.config = config
         found = find_sources(sources, scratch, config.format)
         index, count = shard

@@ -1,12 +1,13 @@
 """Corpus text to ids at many times the speed of the library, with identical ids.
 
-In BERT's pipeline (clean, normalise, split at white space and punctuation, WordPiece) nothing looks across white space or an ASCII
-punctuation mark, so the ids of a text are the ids of its words in a row; and words recur. Their ids are kept, and whole arrays of
-words are looked up at once: the UTF-8 bytes of a word of up to 15 bytes, with its length, are 128 bits, which are its key. Words not
-yet known, and longer ones, go through a dictionary; what is in neither goes to the library.
+In BERT's pipeline (clean, normalise, split at white space and punctuation, WordPiece) nothing looks across
+white space or an ASCII punctuation mark, so the ids of a text are the ids of its words in a row; and words
+recur. Their ids are kept, and whole arrays of words are looked up at once: the UTF-8 bytes of a word of up to
+15 bytes, with its length, are 128 bits, which are its key. Words not yet known, and longer ones, go through a
+dictionary; what is in neither goes to the library.
 
-White space is just the four characters that the cleaner turns into space and never deletes; every other control character is
-left to the library.
+White space is just the four characters that the cleaner turns into space and never deletes; every other
+control character is left to the library.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class CorpusEncoder:
         self._forget()
 
     def _forget(self) -> None:
-        self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)  # of each word, in the order of their first use
+        self._numbers: defaultdict[bytes, int] = defaultdict(
+            count().__next__
+        )  # of each word, in the order of their first use
         self._bytes = 0  # of all words
         self._table = _Table()  # the numbers of short words
         self._ids: Ids = np.empty(0, dtype=self._dtype)  # of all words, in the order of their numbers
@@ -68,18 +71,25 @@ class CorpusEncoder:
         if self._by_word:
             marks = self._raw.encode_batch_fast(list(string.punctuation), add_special_tokens=False)
             ids = [mark.ids for mark in marks]
-            self._append(np.array([i for mark in ids for i in mark], dtype=self._dtype), np.cumsum([len(mark) for mark in ids]))
+            self._append(
+                np.array([i for mark in ids for i in mark], dtype=self._dtype),
+                np.cumsum([len(mark) for mark in ids]),
+            )
             for mark in string.punctuation:
                 self._numbers[mark.encode()]  # in the order of their encodings
 
     def __call__(self, texts: Sequence[str]) -> list[Ids]:
         if not self._by_word:
-            encodings = self._raw.encode_batch_fast([_utf8(text).decode() for text in texts], add_special_tokens=False)
+            encodings = self._raw.encode_batch_fast(
+                [_utf8(text).decode() for text in texts], add_special_tokens=False
+            )
             return [np.array(encoding.ids, dtype=self._dtype) for encoding in encodings]
         if len(self._numbers) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
             self._forget()
         contents = [_utf8(text) for text in texts]
-        content = np.frombuffer(b"\n".join([*contents, b"\n" * 16]), dtype=np.uint8)  # room to read 16 bytes anywhere
+        content = np.frombuffer(
+            b"\n".join([*contents, b"\n" * 16]), dtype=np.uint8
+        )  # room to read 16 bytes anywhere
         if self._lowercase:
             content = _LOWER[content]
         kinds = _KINDS[content]
@@ -101,18 +111,25 @@ class CorpusEncoder:
 
     def _look_up(self, content: npt.NDArray[np.uint8], first: Int64, sizes: Int64) -> Int64:
         """The number of each word; new ones are encoded and remembered."""
-        eight: UInt64 = np.ndarray(len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,))  # the 8 bytes from each place on
+        eight: UInt64 = np.ndarray(
+            len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,)
+        )  # the 8 bytes from each place on
         low = eight[first] & _FIRST_BYTES[np.minimum(sizes, 8)]
         high = eight[first + 8] & _FIRST_BYTES[np.clip(sizes - 8, 0, 7)]
         short = sizes <= _SHORT
-        high |= np.where(short, sizes, 0).astype(np.uint64) << np.uint64(56)  # 0, that no word has, for the long ones
+        high |= np.where(short, sizes, 0).astype(np.uint64) << np.uint64(
+            56
+        )  # 0, that no word has, for the long ones
         numbers = self._table.find(low, high)
 
         rest = np.flatnonzero(numbers < 0)
         known = len(self._numbers)
         if len(rest):
             whole, begin = content.tobytes(), first[rest]
-            numbers[rest] = [self._numbers[whole[a:b]] for a, b in zip(begin.tolist(), (begin + sizes[rest]).tolist(), strict=True)]
+            numbers[rest] = [
+                self._numbers[whole[a:b]]
+                for a, b in zip(begin.tolist(), (begin + sizes[rest]).tolist(), strict=True)
+            ]
             self._encode_new(list(islice(reversed(self._numbers), len(self._numbers) - known))[::-1])
             new = rest[(numbers[rest] >= known) & short[rest]]
             each, where = np.unique(numbers[new], return_index=True)
@@ -144,7 +161,9 @@ def _utf8(text: str) -> bytes:
 
 
 class _Table:
-    """128-bit keys to numbers, for whole arrays at once: open addressing in arrays that are never more than half full."""
+    """128-bit keys to numbers, for whole arrays at once: open addressing in arrays that are never more than
+    half full.
+    """
 
     def __init__(self, bits: int = 16) -> None:
         self._bits, self._used = bits, 0
@@ -165,7 +184,9 @@ class _Table:
         while len(other):
             at = slots[other] = (slots[other] + 1) & (len(self._number) - 1)
             numbers[other] = self._number[at]
-            other = other[(numbers[other] >= 0) & ((self._low[at] != low[other]) | (self._high[at] != high[other]))]
+            other = other[
+                (numbers[other] >= 0) & ((self._low[at] != low[other]) | (self._high[at] != high[other]))
+            ]
         return numbers
 
     def add(self, low: UInt64, high: UInt64, numbers: Int64) -> None:
@@ -181,7 +202,9 @@ class _Table:
         while len(waiting):
             at = slots[waiting]
             free = self._number[at] < 0
-            self._number[at[free]] = numbers[waiting[free]]  # of several that want one slot, the last written stays
+            self._number[at[free]] = numbers[
+                waiting[free]
+            ]  # of several that want one slot, the last written stays
             settled = self._number[at] == numbers[waiting]
             self._low[at[settled]], self._high[at[settled]] = low[waiting[settled]], high[waiting[settled]]
             waiting = waiting[~settled]

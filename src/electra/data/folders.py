@@ -1,4 +1,6 @@
-"""The one way in which folders are walked: corpora, task data and probes' data all lie in folders that people link together."""
+"""The one way in which folders are walked: corpora, task data and probes' data all lie in folders that people
+link together.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def folders_below(root: Path, deepest: int | None = None, fail: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+def folders_below(
+    root: Path, deepest: int | None = None, fail: Callable[[OSError], None] | None = None
+) -> Iterator[Path]:
     """`root` and the folders below it, a folder before what is in it, in order of their names.
 
-    Linked folders are entered too, except through a link back up, which would never end. Hidden folders are left out, and so is what lies
-    more than `deepest` levels down. A folder that cannot be read is left out too, and `fail` hears of it.
+    Linked folders are entered too, except through a link back up, which would never end. Hidden folders are
+    left out, and so is what lies more than `deepest` levels down. A folder that cannot be read is left out
+    too, and `fail` hears of it.
     """
     yield from _below(root, (), deepest, fail)
 
 
-def _below(folder: Path, above: tuple[str, ...], deepest: int | None, fail: Callable[[OSError], None] | None) -> Iterator[Path]:
+def _below(
+    folder: Path, above: tuple[str, ...], deepest: int | None, fail: Callable[[OSError], None] | None
+) -> Iterator[Path]:
     real = os.path.realpath(folder)
     if real in above:
         return

@@ -1,8 +1,10 @@
-"""Text to token store: read, drop what is empty or said before, hold some out, encode on all cores, write all or nothing.
+"""Text to token store: read, drop what is empty or said before, hold some out, encode on all cores, write all
+or nothing.
 
-The bytes of a store depend on the text and the settings only: documents are encoded independently of each other and written in
-the order of reading, whatever the number of workers. Everything is made in a folder `.NAME.building` beside the store, which takes
-its name in one rename; a killed build leaves that folder, and the next one begins by emptying it.
+The bytes of a store depend on the text and the settings only: documents are encoded independently of each
+other and written in the order of reading, whatever the number of workers. Everything is made in a folder
+`.NAME.building` beside the store, which takes its name in one rename; a killed build leaves that folder, and
+the next one begins by emptying it.
 """
 
 from __future__ import annotations
@@ -33,18 +35,24 @@ from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.errors import CorpusError, StoreError
 
-Progress = Callable[[str, int], None]  # what is being done, and the characters done so far; may raise to end the build
+Progress = Callable[
+    [str, int], None
+]  # what is being done, and the characters done so far; may raise to end the build
 _CHUNK = 1 << 20  # characters that a worker gets at a time
 _CHUNK_DOCUMENTS = 1 << 12
 FILES = tuple(f"{split}.{kind}" for split in store.SPLITS for kind in ("ds", "ds.index"))
-RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])  # of each document of a split, in SPLIT.docs
+RECORD = np.dtype(
+    [("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")]
+)  # of each document of a split, in SPLIT.docs
 
 
 class Kept(NamedTuple):
     """A document that is neither empty nor a repetition."""
 
     text: str
-    digest: bytes  # 16 bytes; the first half decides whether it is held out, the second whether it is in the vocabulary's sample
+    # 16 bytes; the first half decides whether it is held out, the second whether it is in the vocabulary's
+    # sample
+    digest: bytes
     held: bool
 
 
@@ -57,7 +65,9 @@ def build_store(
     workers: int | None = None,
     progress: Progress = lambda stage, characters: None,
 ) -> TokenStore:
-    """The token store of a corpus at `out`. One that was finished before, with the same text and settings, is opened as it is."""
+    """The token store of a corpus at `out`. One that was finished before, with the same text and settings, is
+    opened as it is.
+    """
     out, config = Path(out), config or CorpusConfig()
     finished = _finished(arguments, tokenizer, out, config)
     if finished is not None:
@@ -77,13 +87,21 @@ def build_store(
 
 
 def _build(
-    documents: Documents, tokenizer: Tokenizer | TokenizerConfig, out: Path, *, work: Path, workers: int, progress: Progress
+    documents: Documents,
+    tokenizer: Tokenizer | TokenizerConfig,
+    out: Path,
+    *,
+    work: Path,
+    workers: int,
+    progress: Progress,
 ) -> None:
     config = documents.config
     settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
     audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
-        sample = _sample(kept(documents, config, audit, partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb)
+        sample = _sample(
+            kept(documents, config, audit, partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb
+        )
         if not sample:
             raise no_text(audit)
         progress("training the vocabulary", sum(map(len, sample)))
@@ -91,20 +109,30 @@ def _build(
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     with durable.explain_disk_errors(out):
-        write_documents(kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit)
+        write_documents(
+            kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit
+        )
     commit_store(work, out, tokenizer, audit, settings)
 
 
 def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]) -> None:
-    """The store at `out` from the splits in `work`: something held out, everything counted again, one rename."""
+    """The store at `out` from the splits in `work`: something held out, everything counted again,
+    one rename.
+    """
     with durable.explain_disk_errors(out):
         _hold_out(work, settings["corpus"]["heldout"], audit)
-    train, held = (store.map_documents(work / f"{split}.ds", store.id_dtype(tokenizer.vocab_size)) for split in store.SPLITS)
+    train, held = (
+        store.map_documents(work / f"{split}.ds", store.id_dtype(tokenizer.vocab_size))
+        for split in store.SPLITS
+    )
     counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(held, tokenizer.vocab_size)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
     audit.tokens_train, audit.tokens_heldout = train.num_tokens, held.num_tokens
     audit.tokens_lost -= audit.tokens
-    audit.padding = {str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding() for length in (128, 512)}
+    audit.padding = {
+        str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding()
+        for length in (128, 512)
+    }
     description = {
         "format": store.FORMAT,
         "digest": store.content_digest(train, held, tokenizer.digest),
@@ -117,7 +145,9 @@ def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, sett
         "settings": settings,
         "sources": audit.sources,
     }
-    files: dict[str, durable.Content] = {f"tokenizer/{name}": content for name, content in tokenizer.files().items()}
+    files: dict[str, durable.Content] = {
+        f"tokenizer/{name}": content for name, content in tokenizer.files().items()
+    }
     files |= {"store.json": durable.to_json(description), "audit.json": durable.to_json(audit.as_json())}
     files |= {name: partial(os.replace, work / name) for name in FILES}
     publish(work, out, files)
@@ -136,8 +166,14 @@ def workplace(out: Path) -> Iterator[Path]:
     """An empty folder beside the store, locked against a second builder; gone when the build is done."""
     work = out.with_name(f".{out.name}.building")
     with durable.lock(work) as held:
-        if not (work / ".lock").exists() or not os.path.samestat(os.fstat(held.fileno()), os.stat(work / ".lock")):
-            raise StoreError("another process has just finished building this store", where=out, fix="Run the same command again")
+        if not (work / ".lock").exists() or not os.path.samestat(
+            os.fstat(held.fileno()), os.stat(work / ".lock")
+        ):
+            raise StoreError(
+                "another process has just finished building this store",
+                where=out,
+                fix="Run the same command again",
+            )
         for leftover in work.iterdir():
             if leftover.is_dir():
                 shutil.rmtree(leftover)
@@ -155,17 +191,26 @@ def _finished(
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not (out / "store.json").is_file():
-        raise StoreError("exists and is not a token store", where=out, fix="Choose another --out, or remove it")
+        raise StoreError(
+            "exists and is not a token store", where=out, fix="Choose another --out, or remove it"
+        )
     found = TokenStore.open(out)
     settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
     recorded = dict(found.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == found.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
-    differing = [f"{key} ({old!r} in the store, now {new!r})" for key, old, new in recipes.differences(recorded, settings)]
+    differing = [
+        f"{key} ({old!r} in the store, now {new!r})"
+        for key, old, new in recipes.differences(recorded, settings)
+    ]
     if not sources.same_text(found.description["sources"], arguments, config.format):
         differing.append("the text itself")
     if differing:
-        raise StoreError(f"built with other settings: {'; '.join(differing)}", where=out, fix="Choose another --out, or remove the store")
+        raise StoreError(
+            f"built with other settings: {'; '.join(differing)}",
+            where=out,
+            fix="Choose another --out, or remove the store",
+        )
     return found
 
 
@@ -173,7 +218,9 @@ def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
     return {"digest": tokenizer.digest} if isinstance(tokenizer, Tokenizer) else asdict(tokenizer)
 
 
-def kept(documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None]) -> Iterator[Kept]:
+def kept(
+    documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None]
+) -> Iterator[Kept]:
     """The documents to encode; the audit counts those, and those that are left out."""
     seen: set[bytes] = set()
     threshold = int(config.heldout * 2**64)
@@ -200,7 +247,8 @@ def kept(documents: Documents, config: CorpusConfig, audit: Audit, progress: Cal
 def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
     """At most so many characters of what is not held out, thinned out evenly by the documents' hashes.
 
-    Where every document is held out by its hash they are all trained on after all (see `_hold_out`), so they are the sample.
+    Where every document is held out by its hash they are all trained on after all (see `_hold_out`), so they
+    are the sample.
     """
     chosen: list[tuple[int, str]] = []
     held: list[str] = []
@@ -240,7 +288,9 @@ class Writer:
         self.files = [open(work / f"{split}.{kind}", "wb") for kind in ("ds", "ds.index", "docs")]  # noqa: SIM115
         self.documents = self.end = 0
 
-    def append(self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]) -> None:
+    def append(
+        self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]
+    ) -> None:
         tokens, index, docs = self.files
         tokens.write(ids.data)
         index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
@@ -253,7 +303,9 @@ class Writer:
             file.close()
 
 
-def write_documents(documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit) -> None:
+def write_documents(
+    documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit
+) -> None:
     """Encode the documents and append each to its split."""
     train, heldout = writers = [Writer(work, split) for split in store.SPLITS]
     waiting: deque[list[Kept]] = deque()
@@ -269,10 +321,14 @@ def write_documents(documents: Iterable[Kept], tokenizer: Tokenizer, workers: in
             held = np.array([document.held for document in chunk])
             some = encoded.sizes > 0
             records = np.empty(len(chunk), dtype=RECORD)
-            records["digest"] = np.frombuffer(b"".join(document.digest for document in chunk), ">u8").reshape(-1, 2)
+            records["digest"] = np.frombuffer(b"".join(document.digest for document in chunk), ">u8").reshape(
+                -1, 2
+            )
             records["characters"], records["words"] = encoded.characters, encoded.words
             for writer, chosen in ((train, some & ~held), (heldout, some & held)):
-                writer.append(encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen], records[chosen])
+                writer.append(
+                    encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen], records[chosen]
+                )
             audit.characters += int(encoded.characters[some].sum())
             audit.words += int(encoded.words[some].sum())
             audit.tokens_lost += len(encoded.ids)  # until they are found in the files
@@ -284,9 +340,11 @@ def write_documents(documents: Iterable[Kept], tokenizer: Tokenizer, workers: in
 
 
 def _hold_out(work: Path, share: float, audit: Audit) -> None:
-    """See to it that both splits hold text: a small corpus may have no document, or every one, that its hash holds out.
+    """See to it that both splits hold text: a small corpus may have no document, or every one, that its hash
+    holds out.
 
-    Then the document with the smallest hash is held out, or, if it is more than a tenth of the corpus, its end.
+    Then the document with the smallest hash is held out, or, if it is more than a tenth of the corpus, its
+    end.
     """
     if not audit.documents_train:  # every one: begin again with all of them to train on
         for kind in ("ds", "ds.index", "docs"):
@@ -306,7 +364,10 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
         least = max(math.ceil(share * total), min(128, total // 10), 1)
         start = max(stop - least, start + 1)
     if start >= stop:
-        raise CorpusError(f"too little text ({total} tokens)", fix="Part of it is held out, and something must remain to train on")
+        raise CorpusError(
+            f"too little text ({total} tokens)",
+            fix="Part of it is held out, and something must remain to train on",
+        )
     ends[place:] -= np.uint64(stop - start)
     tokens = np.memmap(work / "train.ds", dtype="u1", mode="r")
     item = len(tokens) // total
@@ -324,4 +385,8 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
 
 def no_text(audit: Audit) -> CorpusError:
     where = ", ".join(source["name"] for source in audit.sources)
-    return CorpusError(f"no text in any of the {audit.documents_read} documents read", where=where, fix="Name files that hold text")
+    return CorpusError(
+        f"no text in any of the {audit.documents_read} documents read",
+        where=where,
+        fix="Name files that hold text",
+    )

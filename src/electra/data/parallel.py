@@ -38,18 +38,24 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     begins = written[1:] & ~written[:-1]  # of a word
     first = np.cumsum([0, *(len(text) + 1 for text in raw[:-1])])  # of each document
     words = np.add.reduceat(begins, first, dtype=np.int64)
-    return Encoded(np.concatenate(arrays), sizes, np.array([len(text) for text in texts], dtype=np.int64), words)
+    return Encoded(
+        np.concatenate(arrays), sizes, np.array([len(text) for text in texts], dtype=np.int64), words
+    )
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
-    """Encode each chunk of texts; a few chunks are under way at any time. Little text, or one worker, needs no processes."""
+    """Encode each chunk of texts; a few chunks are under way at any time. Little text, or one worker, needs
+    no processes.
+    """
     coming = iter(chunks)
     first = list(islice(coming, 3))
     if workers < 2 or len(first) < 3:
         yield from (encode(tokenizer, chunk) for chunk in chain(first, coming))
         return
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-    with ProcessPoolExecutor(workers, context, _start_worker, (tokenizer.definition, tokenizer.names)) as pool:
+    with ProcessPoolExecutor(
+        workers, context, _start_worker, (tokenizer.definition, tokenizer.names)
+    ) as pool:
         under_way: deque[Future[Encoded]] = deque()
         try:
             for chunk in chain(first, coming):
@@ -59,7 +65,10 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
             while under_way:
                 yield under_way.popleft().result()
         except BrokenProcessPool:
-            raise RunFailed("a process that encodes text was ended from outside", fix="If memory ran out, use fewer --workers") from None
+            raise RunFailed(
+                "a process that encodes text was ended from outside",
+                fix="If memory ran out, use fewer --workers",
+            ) from None
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -69,7 +78,9 @@ _tokenizer: Tokenizer  # of a worker process
 
 def _start_worker(definition: str, names: dict[str, str]) -> None:
     global _tokenizer  # noqa: PLW0603
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the main process ends the workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the main process ends the workers
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _tokenizer = Tokenizer(definition, names)

@@ -1,8 +1,9 @@
 """The corpus that exists on every machine: the documentation that comes with the running Python.
 
-The language reference (`pydoc_data.topics`) and the docstrings of the standard library and of the numerical libraries that this
-package needs anyway. Source files are parsed with `ast` and never imported. One document per topic and per module; docstrings
-seen before, doctest blocks, ruled lines and indentation are left out, so that what remains reads as prose.
+The language reference (`pydoc_data.topics`) and the docstrings of the standard library and of the numerical
+libraries that this package needs anyway. Source files are parsed with `ast` and never imported. One document
+per topic and per module; docstrings seen before, doctest blocks, ruled lines and indentation are left out, so
+that what remains reads as prose.
 """
 
 from __future__ import annotations
@@ -85,14 +86,20 @@ def _docstrings(path: Path) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an invalid escape in another's source is no business of ours
             module = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, OSError):  # the standard library keeps a few files that are broken on purpose
+    except (
+        SyntaxError,
+        ValueError,
+        OSError,
+    ):  # the standard library keeps a few files that are broken on purpose
         return []
     found = (ast.get_docstring(node, clean=False) for node in [module, *_definitions(module.body)])
     return [docstring for docstring in found if docstring]
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Classes and functions in source order, also inside `if` and `try`; much faster than walking every expression."""
+    """Classes and functions in source order, also inside `if` and `try`; much faster than walking every
+    expression.
+    """
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node

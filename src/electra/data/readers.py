@@ -1,9 +1,10 @@
 """Files to texts: decompression, decoding, and the three formats.
 
-The policy for imperfect text: UTF-8 is expected. A byte order mark is dropped. Bytes that are not UTF-8 become U+FFFD and are
-counted, as are lone surrogates in JSON; NUL characters are dropped and counted; CRLF and CR become LF. A file that is mostly not
-text is refused. Files are streamed: a text longer than `LONGEST` characters continues as the next document, cut at a space where
-there is one, so that memory stays bounded whatever the size of a file or line.
+The policy for imperfect text: UTF-8 is expected. A byte order mark is dropped. Bytes that are not UTF-8
+become U+FFFD and are counted, as are lone surrogates in JSON; NUL characters are dropped and counted; CRLF
+and CR become LF. A file that is mostly not text is refused. Files are streamed: a text longer than `LONGEST`
+characters continues as the next document, cut at a space where there is one, so that memory stays bounded
+whatever the size of a file or line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from electra.data import python_docs
 from electra.data.sources import HUB, Source
 from electra.errors import CorpusError
 
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)  # what reading a damaged or cut-off compressed file raises
+DAMAGE = (
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    gzip.BadGzipFile,
+)  # what reading a damaged or cut-off compressed file raises
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
 LONGEST_RECORD = 1 << 26  # bytes of one JSON line
@@ -54,14 +60,22 @@ def read(source: Source, unit: Unit, field: str) -> Iterator[Text]:
         if source.format == "parquet":
             yield from _parquet(source, field)
         else:
-            with io.BufferedReader(decompress(source.path, source.compression, source.name), 1 << 20) as stream:  # type: ignore[type-var]
+            with io.BufferedReader(
+                decompress(source.path, source.compression, source.name), 1 << 20
+            ) as stream:  # type: ignore[type-var]
                 head = stream.peek(1 << 16)[: 1 << 16]
                 _refuse_binary(head, source.name)
                 if not head and source.named:
                     raise CorpusError("empty file", where=source.name)
-                yield from _json_lines(stream, source.name, field) if source.format == "jsonl" else _plain(stream, unit)
+                yield from (
+                    _json_lines(stream, source.name, field)
+                    if source.format == "jsonl"
+                    else _plain(stream, unit)
+                )
     except DAMAGE as error:
-        raise CorpusError(f"damaged or cut off ({error})", where=source.name, fix="Fetch or compress it again") from None
+        raise CorpusError(
+            f"damaged or cut off ({error})", where=source.name, fix="Fetch or compress it again"
+        ) from None
     except OSError as error:
         raise CorpusError(f"cannot be read ({error.strerror or error})", where=source.name) from None
 
@@ -87,14 +101,20 @@ def _refuse_binary(head: bytes, name: str) -> None:
     text = head.decode("utf-8", "surrogateescape")
     odd = len(_CONTROL.findall(text))
     if odd > 8 and odd * 10 > len(text):
-        raise CorpusError(f"not UTF-8 text ({odd} of its first {len(text)} characters are not)", where=name, fix="Convert it to UTF-8")
+        raise CorpusError(
+            f"not UTF-8 text ({odd} of its first {len(text)} characters are not)",
+            where=name,
+            fix="Convert it to UTF-8",
+        )
 
 
 def _plain(stream: IO[bytes], unit: Unit) -> Iterator[Text]:
     """Documents of a text file. The pieces are lines, or blocks when the whole file is one document."""
     collected: list[str] = []
     size = 0
-    with io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape") as text:  # newline=None: CRLF and CR become LF
+    with io.TextIOWrapper(
+        stream, "utf-8-sig", "surrogateescape"
+    ) as text:  # newline=None: CRLF and CR become LF
         while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
             starts_line = not collected or collected[-1].endswith("\n")
             collected.append(piece)
@@ -132,7 +152,11 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
         number += 1
         where = f"{name}:{number}"
         if len(line) == LONGEST_RECORD and not line.endswith(b"\n"):
-            raise CorpusError(f"a line of more than {LONGEST_RECORD >> 20} MiB", where=where, fix="Keep a text of this size in a .txt file")
+            raise CorpusError(
+                f"a line of more than {LONGEST_RECORD >> 20} MiB",
+                where=where,
+                fix="Keep a text of this size in a .txt file",
+            )
         if line.isspace():
             continue
         try:
@@ -141,8 +165,16 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
             raise CorpusError(f"not valid JSON ({error})", where=where) from None
         text = record.get(field) if isinstance(record, dict) else None
         if not isinstance(text, str):
-            known = ", ".join(sorted(record)) if isinstance(record, dict) else f"a {type(record).__name__}, not an object"
-            raise CorpusError(f"no text in field {field!r} (this line has: {known})", where=where, fix="Name the field with --text-field")
+            known = (
+                ", ".join(sorted(record))
+                if isinstance(record, dict)
+                else f"a {type(record).__name__}, not an object"
+            )
+            raise CorpusError(
+                f"no text in field {field!r} (this line has: {known})",
+                where=where,
+                fix="Name the field with --text-field",
+            )
         yield from map(mend, _split(text))
 
 
@@ -151,7 +183,9 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
         import pyarrow.parquet
         from pyarrow import ArrowException, types
     except ImportError:
-        raise CorpusError("parquet files need pyarrow", where=source.name, fix="pip install 'electra[data]'") from None
+        raise CorpusError(
+            "parquet files need pyarrow", where=source.name, fix="pip install 'electra[data]'"
+        ) from None
 
     with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
         stream: Any = raw
@@ -162,46 +196,67 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
             file = pyarrow.parquet.ParquetFile(stream)
             if field not in file.schema_arrow.names:
                 known = ", ".join(file.schema_arrow.names)
-                raise CorpusError(f"no column {field!r} (it has: {known})", where=source.name, fix="Name the column with --text-field")
+                raise CorpusError(
+                    f"no column {field!r} (it has: {known})",
+                    where=source.name,
+                    fix="Name the column with --text-field",
+                )
             kind = file.schema_arrow.field(field).type
             if not (types.is_string(kind) or types.is_large_string(kind)):
-                raise CorpusError(f"column {field!r} holds {kind}, not text", where=source.name, fix="Name the column with --text-field")
+                raise CorpusError(
+                    f"column {field!r} holds {kind}, not text",
+                    where=source.name,
+                    fix="Name the column with --text-field",
+                )
             for batch in file.iter_batches(256, columns=[field]):
                 for text in batch.column(0):
                     yield from map(mend, _split(text.as_py() or ""))
         except ArrowException as error:
-            raise CorpusError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name) from None
+            raise CorpusError(
+                f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name
+            ) from None
 
 
 def _hub(name: str, field: str) -> Iterator[Text]:
-    """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library (which keeps its own copy on disk)."""
+    """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library (which keeps its own copy on
+    disk).
+    """
     try:
         import datasets
     except ImportError:
-        raise CorpusError("hub data sets need the datasets library", where=name, fix="pip install 'electra[hub]'") from None
+        raise CorpusError(
+            "hub data sets need the datasets library", where=name, fix="pip install 'electra[hub]'"
+        ) from None
 
     path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
     try:
         records = datasets.load_dataset(path, config or None, split=split or "train")
     except Exception as error:  # network, names, formats: the library raises dozens of kinds
         raise CorpusError(
-            f"cannot be loaded ({str(error).strip().splitlines()[0]})", where=name, fix="The form is hub:NAME:CONFIG:SPLIT"
+            f"cannot be loaded ({str(error).strip().splitlines()[0]})",
+            where=name,
+            fix="The form is hub:NAME:CONFIG:SPLIT",
         ) from error
     if field not in records.column_names:
         known = ", ".join(records.column_names)
-        raise CorpusError(f"no column {field!r} (it has: {known})", where=name, fix="Name the column with --text-field")
+        raise CorpusError(
+            f"no column {field!r} (it has: {known})", where=name, fix="Name the column with --text-field"
+        )
     for record in records.select_columns([field]):
         text = record[field]
         if not isinstance(text, str | None):
             raise CorpusError(
-                f"column {field!r} holds {type(text).__name__}, not text", where=name, fix="Name the column with --text-field"
+                f"column {field!r} holds {type(text).__name__}, not text",
+                where=name,
+                fix="Name the column with --text-field",
             )
         yield from map(mend, _split(text or ""))
 
 
 def decompress(path: Path, compression: str, name: str) -> Any:
-    """A file as a stream of plain bytes. `compression`: "" or one of sources.COMPRESSIONS. What is damaged or cut off shows as one of
-    DAMAGE while it is read."""
+    """A file as a stream of plain bytes. `compression`: "" or one of sources.COMPRESSIONS. What is damaged or
+    cut off shows as one of DAMAGE while it is read.
+    """
     if compression == ".zst":
         return _ZstdStream(path, name)
     openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -215,7 +270,9 @@ class _ZstdStream(io.RawIOBase):
         try:
             import zstandard
         except ImportError:
-            raise CorpusError("zstd files need zstandard", where=name, fix="pip install 'electra[data]'") from None
+            raise CorpusError(
+                "zstd files need zstandard", where=name, fix="pip install 'electra[data]'"
+            ) from None
         self._error: type[Exception] = zstandard.ZstdError
         self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
         self._frame: Any = None  # the frame being read; None between frames

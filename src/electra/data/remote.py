@@ -1,7 +1,8 @@
-"""A token store on a remote file system (s3://, gs://, https://, ...): copied once into a local cache, and mapped from there.
+"""A token store on a remote file system (s3://, gs://, https://, ...): copied once into a local cache, and
+mapped from there.
 
-The cache is $ELECTRA_CACHE, or ~/.cache/electra. A copy is named by the store's manifest, so a store that was made anew is fetched
-anew, and a copy counts only when every file has the hash the manifest names.
+The cache is $ELECTRA_CACHE, or ~/.cache/electra. A copy is named by the store's manifest, so a store that was
+made anew is fetched anew, and a copy counts only when every file has the hash the manifest names.
 """
 
 from __future__ import annotations
@@ -39,13 +40,21 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
         if "store.json" not in names or len(names) < len(listing):
             raise ValueError
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"its {durable.MANIFEST} is not that of a token store", where=url, fix="Copy the whole folder there") from None
+        raise StoreError(
+            f"its {durable.MANIFEST} is not that of a token store",
+            where=url,
+            fix="Copy the whole folder there",
+        ) from None
     folder = cache_folder() / hashlib.sha256(manifest).hexdigest()[:32]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _turn(folder.with_name(f"{folder.name}.lock")):
         if durable.verify_directory(folder) is not None:
-            say(f"copying {url} to {folder}, {sum(entry['size'] for entry in listing.values()) / 1e6:,.0f} MB")
-            durable.commit_directory(folder, {name: partial(_copy, f"{url}/{name}", listing[name]["sha256"]) for name in listing})
+            say(
+                f"copying {url} to {folder}, {sum(entry['size'] for entry in listing.values()) / 1e6:,.0f} MB"
+            )
+            durable.commit_directory(
+                folder, {name: partial(_copy, f"{url}/{name}", listing[name]["sha256"]) for name in listing}
+            )
     return folder
 
 
@@ -67,7 +76,9 @@ def _copy(url: str, digest: str, target: Path) -> None:
         shutil.copyfileobj(stream, file, 1 << 20)
     if durable.sha256(target) != digest:
         raise StoreError(
-            "arrived damaged, or is another file than the manifest's", where=url, fix="Try again, or copy the store there again"
+            "arrived damaged, or is another file than the manifest's",
+            where=url,
+            fix="Try again, or copy the store there again",
         )
 
 

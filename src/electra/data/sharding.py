@@ -1,10 +1,12 @@
-"""A corpus prepared in pieces, on as many machines as there are: shards, and the merge that makes one store of them.
+"""A corpus prepared in pieces, on as many machines as there are: shards, and the merge that makes one store
+of them.
 
     electra prepare CORPUS --tokenizer T --shard 3/8 --out shards/3      (one job of an array)
     electra prepare shards/* --merge --out store
 
-The store is the one that a single command would have made, to the byte: shards are runs of neighbouring files, documents said before
-in an earlier shard are dropped at the merge, and what is held out is decided by each document's hash.
+The store is the one that a single command would have made, to the byte: shards are runs of neighbouring
+files, documents said before in an earlier shard are dropped at the merge, and what is held out is decided by
+each document's hash.
 
     SHARD/ train.ds  train.ds.index  train.docs  heldout.*   shard.json   tokenizer/   manifest.json
 """
@@ -61,7 +63,9 @@ def build_shard(
         recorded = _open(out)["settings"]
         changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(recorded, settings)]
         if changed:
-            raise StoreError(f"holds another shard: {'; '.join(changed)}", where=out, fix="Choose another --out")
+            raise StoreError(
+                f"holds another shard: {'; '.join(changed)}", where=out, fix="Choose another --out"
+            )
         return False
     with packing.workplace(out) as work:
         documents = Documents(arguments, config, work / "copies", shard)
@@ -69,14 +73,20 @@ def build_shard(
         kept = packing.kept(documents, config, audit, partial(progress, "encoding"))
         with durable.explain_disk_errors(out):
             packing.write_documents(kept, tokenizer, workers or machine.cores(), work, audit)
-        files: dict[str, durable.Content] = {f"tokenizer/{name}": content for name, content in tokenizer.files().items()}
-        files |= {NAME: durable.to_json({"format": store.FORMAT, "settings": settings, "audit": asdict(audit)})}
+        files: dict[str, durable.Content] = {
+            f"tokenizer/{name}": content for name, content in tokenizer.files().items()
+        }
+        files |= {
+            NAME: durable.to_json({"format": store.FORMAT, "settings": settings, "audit": asdict(audit)})
+        }
         files |= {name: partial(os.replace, work / name) for name in FILES}
         packing.publish(work, out, files)
     return True
 
 
-def merge(folders: Sequence[Path], out: Path, progress: Progress = lambda stage, characters: None) -> TokenStore:
+def merge(
+    folders: Sequence[Path], out: Path, progress: Progress = lambda stage, characters: None
+) -> TokenStore:
     """One store of all shards of a corpus, given in any order."""
     shards = _in_order(folders)
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}
@@ -86,12 +96,22 @@ def merge(folders: Sequence[Path], out: Path, progress: Progress = lambda stage,
     with packing.workplace(out) as work:
         audit = Audit(vocab_size=tokenizer.vocab_size)
         for _, description in shards:
-            for name in ("documents_read", "documents_empty", "documents_duplicate", "bytes_replaced", "nuls_dropped"):
+            for name in (
+                "documents_read",
+                "documents_empty",
+                "documents_duplicate",
+                "bytes_replaced",
+                "nuls_dropped",
+            ):
                 setattr(audit, name, getattr(audit, name) + description["audit"][name])
             audit.sources += description["audit"]["sources"]
         with durable.explain_disk_errors(out):
             for split in store.SPLITS:
-                setattr(audit, f"documents_{split}", _join([folder for folder, _ in shards], Writer(work, split), audit, progress))
+                setattr(
+                    audit,
+                    f"documents_{split}",
+                    _join([folder for folder, _ in shards], Writer(work, split), audit, progress),
+                )
         if not audit.documents_train + audit.documents_heldout:
             raise CorpusError("no text in any of the shards", where=shards[0][0].parent)
         packing.commit_store(work, out, tokenizer, audit, settings)
@@ -99,18 +119,23 @@ def merge(folders: Sequence[Path], out: Path, progress: Progress = lambda stage,
 
 
 def _join(folders: list[Path], writer: Writer, audit: Audit, progress: Progress) -> int:
-    """Append one split of every shard, without the documents that an earlier one held. Returns the number of documents."""
+    """Append one split of every shard, without the documents that an earlier one held. Returns the number of
+    documents.
+    """
     seen: set[bytes] = set()
     dtype = store.id_dtype(audit.vocab_size)
     try:
         for folder in folders:
             tokens, ends, records = (
-                _array(folder / f"{writer.split}.{kind}", of) for kind, of in (("ds", dtype), ("ds.index", "<u8"), ("docs", RECORD))
+                _array(folder / f"{writer.split}.{kind}", of)
+                for kind, of in (("ds", dtype), ("ds.index", "<u8"), ("docs", RECORD))
             )
             for first in range(0, len(ends), _DOCUMENTS):
                 part = slice(first, first + _DOCUMENTS)
                 start, stop = int(ends[first - 1]) if first else 0, int(ends[part][-1])
-                sizes = np.concatenate([[int(ends[first]) - start], ends[part][1:] - ends[part][:-1]]).astype(np.int64)
+                sizes = np.concatenate([[int(ends[first]) - start], ends[part][1:] - ends[part][:-1]]).astype(
+                    np.int64
+                )
                 digests = [digest.tobytes() for digest in records["digest"][part]]
                 new = np.array([digest not in seen for digest in digests])
                 seen.update(digests)
@@ -131,20 +156,28 @@ def _array(path: Path, dtype: Any) -> npt.NDArray[Any]:
 
 def _open(folder: Path) -> dict[str, Any]:
     if not (folder / NAME).is_file():
-        raise StoreError(f"not a shard (it has no {NAME})", where=folder, fix="Make one with electra prepare --shard")
+        raise StoreError(
+            f"not a shard (it has no {NAME})", where=folder, fix="Make one with electra prepare --shard"
+        )
     problem = durable.verify_directory(folder)
     if problem:
         raise StoreError(problem, where=folder, fix="Delete this shard and prepare it again")
     description: dict[str, Any] = durable.read_json(folder / NAME, StoreError)
     if description["format"] != store.FORMAT:
-        raise StoreError(f"shard format {description['format']}, this version reads format {store.FORMAT}", where=folder)
+        raise StoreError(
+            f"shard format {description['format']}, this version reads format {store.FORMAT}", where=folder
+        )
     return description
 
 
 def _in_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
     """The shards from the first to the last: all of one corpus, each once, made with the same settings."""
     if not folders:
-        raise ConfigError("no shards named", where="electra prepare --merge", fix="Such as: electra prepare shards/* --merge --out store")
+        raise ConfigError(
+            "no shards named",
+            where="electra prepare --merge",
+            fix="Such as: electra prepare shards/* --merge --out store",
+        )
     opened = [(folder, _open(folder)) for folder in folders]
     opened.sort(key=lambda entry: int(entry[1]["settings"]["shard"][0]))
     first, base = opened[0]
@@ -154,14 +187,23 @@ def _in_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         changed = differences({**base["settings"], "shard": [0, count]}, there)
         if changed:
             name, old, new = changed[0]
-            raise StoreError(f"not a shard of the same corpus as {first}: {name} is {new!r} instead of {old!r}", where=folder)
+            raise StoreError(
+                f"not a shard of the same corpus as {first}: {name} is {new!r} instead of {old!r}",
+                where=folder,
+            )
     numbers = [int(description["settings"]["shard"][0]) for _, description in opened]
     missing = sorted(set(range(count)) - set(numbers))
     if missing:
         raise StoreError(
-            f"shard {missing[0]}/{count} is missing" + (f", and {len(missing) - 1} more" if missing[1:] else ""), where=first.parent
+            f"shard {missing[0]}/{count} is missing"
+            + (f", and {len(missing) - 1} more" if missing[1:] else ""),
+            where=first.parent,
         )
-    twice = [folder for (folder, _), number, before in zip(opened[1:], numbers[1:], numbers, strict=False) if number == before]
+    twice = [
+        folder
+        for (folder, _), number, before in zip(opened[1:], numbers[1:], numbers, strict=False)
+        if number == before
+    ]
     if twice:
         raise StoreError("this shard is given twice", where=twice[0])
     return opened

@@ -1,7 +1,9 @@
-"""Where text comes from: files, folders, globs, stdin, remote addresses, hub data sets, the Python documentation.
+"""Where text comes from: files, folders, globs, stdin, remote addresses, hub data sets, the Python
+documentation.
 
-What a user names becomes a list of `Source`s in a stable order: arguments as given, the files of a folder or glob sorted. What
-cannot be read twice (stdin, pipes, remote files) is first copied, as it is, into a scratch folder.
+What a user names becomes a list of `Source`s in a stable order: arguments as given, the files of a folder or
+glob sorted. What cannot be read twice (stdin, pipes, remote files) is first copied, as it is, into a scratch
+folder.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ class Source:
         if self.kind == "hub":
             return {"name": self.name, "argument": self.name}
         with explain(self.name, OSError):
-            listing: dict[str, Any] = {"name": self.name, "size": self.path.stat().st_size, "sha256": durable.sha256(self.path)}
+            listing: dict[str, Any] = {
+                "name": self.name,
+                "size": self.path.stat().st_size,
+                "sha256": durable.sha256(self.path),
+            }
         return listing | ({"argument": self.argument} if self.argument else {})
 
 
@@ -58,9 +64,13 @@ def is_remote(name: str) -> bool:
 
 
 def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: str = "auto") -> list[Source]:
-    """Resolve what the user names. Every name that leads to no text is an error; a file reached twice is read once."""
+    """Resolve what the user names. Every name that leads to no text is an error; a file reached twice is read
+    once.
+    """
     if not arguments:
-        raise CorpusError("no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}")
+        raise CorpusError(
+            "no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}"
+        )
     found: dict[str, Source] = {}
     for argument in map(str, arguments):
         with explain(argument, OSError):
@@ -69,15 +79,21 @@ def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: 
     return list(found.values())
 
 
-def same_text(listings: list[dict[str, Any]], arguments: Sequence[str | Path], forced_format: str = "auto") -> bool:
-    """Whether the user names what `describe` listed: the same content, or the same name where reading it again costs a copy."""
+def same_text(
+    listings: list[dict[str, Any]], arguments: Sequence[str | Path], forced_format: str = "auto"
+) -> bool:
+    """Whether the user names what `describe` listed: the same content, or the same name where reading it
+    again costs a copy.
+    """
     now: list[dict[str, Any]] = []
     for argument in map(str, arguments):
         if _is_copied(argument):
             now.append({"argument": argument})
         else:
             now += [source.describe() for source in find_sources([argument], Path(), forced_format)]
-    return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, now)))  # a glob of addresses is many listings
+    return list(dict.fromkeys(map(_identity, listings))) == list(
+        dict.fromkeys(map(_identity, now))
+    )  # a glob of addresses is many listings
 
 
 def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
@@ -102,21 +118,31 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
         yield Source(argument, "hub")
     elif argument == STDIN:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-            yield _copied(Source(argument, "file", format="txt" if forced == "auto" else forced, argument=argument), stream, scratch)
+            yield _copied(
+                Source(argument, "file", format="txt" if forced == "auto" else forced, argument=argument),
+                stream,
+                scratch,
+            )
     elif _URL.match(argument):
         yield from _remote(argument, scratch, forced)
     elif path.is_dir():
         files = sorted(_files_below(path), key=lambda file: file.relative_to(path).as_posix())
         sources = [_file(str(file), file, forced, named=False) for file in files if _kind(file.name)[0]]
         if not sources:
-            raise CorpusError("no text files in this folder", where=argument, fix=f"Files are known by their suffix: {_SUFFIXES}")
+            raise CorpusError(
+                "no text files in this folder",
+                where=argument,
+                fix=f"Files are known by their suffix: {_SUFFIXES}",
+            )
         yield from sources
     elif path.exists():
         yield _file(argument, path, forced) if path.is_file() else _pipe(argument, path, scratch, forced)
     elif glob.has_magic(argument):
         files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if os.path.isfile(match))
         if not files:
-            raise CorpusError("no file matches this pattern", where=argument, fix="Quote the pattern and check it with ls")
+            raise CorpusError(
+                "no file matches this pattern", where=argument, fix="Quote the pattern and check it with ls"
+            )
         yield from (_file(str(file), file, forced) for file in files)
     else:
         raise CorpusError("no such file or folder", where=argument)
@@ -132,7 +158,9 @@ def _files_below(root: Path) -> Iterator[Path]:
     for folder in folders_below(root, fail=fail):
         if (real := folder.resolve()) not in read:
             read.add(real)
-            yield from (path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir())
+            yield from (
+                path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir()
+            )
 
 
 def _kind(name: str) -> tuple[str, str]:
@@ -145,7 +173,9 @@ def _kind(name: str) -> tuple[str, str]:
 def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
     known, compression = _kind(path.name)
     if forced == "auto" and not known:
-        raise CorpusError("its suffix names no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
+        raise CorpusError(
+            "its suffix names no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format"
+        )
     return Source(name, "file", path, known if forced == "auto" else forced, compression, named)
 
 
@@ -153,7 +183,9 @@ def _pipe(name: str, path: Path, scratch: Path, forced: str) -> Source:
     known, compression = _kind(path.name)
     format = (known or "txt") if forced == "auto" else forced
     with explain(name), open(path, "rb") as stream:
-        return _copied(Source(name, "file", format=format, compression=compression, argument=name), stream, scratch)
+        return _copied(
+            Source(name, "file", format=format, compression=compression, argument=name), stream, scratch
+        )
 
 
 def _copied(source: Source, stream: IO[bytes], scratch: Path) -> Source:
@@ -169,10 +201,14 @@ def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
     for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
         known, compression = _kind(re.sub(r"[?#].*", "", name))
         if forced == "auto" and not known:
-            raise CorpusError("its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format")
+            raise CorpusError(
+                "its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format"
+            )
         format = known if forced == "auto" else forced
         with explain(name), opened() as stream:
-            yield _copied(Source(name, "file", format=format, compression=compression, argument=url), stream, scratch)
+            yield _copied(
+                Source(name, "file", format=format, compression=compression, argument=url), stream, scratch
+            )
 
 
 def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -192,14 +228,20 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         else:
             files = [path] if _kind(path)[0] else sorted(file for file in system.find(path) if _kind(file)[0])
     if not files:
-        raise CorpusError("no text files found there", where=url, fix=f"Files are known by their suffix: {_SUFFIXES}")
+        raise CorpusError(
+            "no text files found there", where=url, fix=f"Files are known by their suffix: {_SUFFIXES}"
+        )
     for file in files:
         yield url if file == path else system.unstrip_protocol(file), partial(system.open, file, "rb")
 
 
 @contextmanager
-def explain(name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError) -> Iterator[None]:
-    """Whatever a file system says went wrong, in one line that names the source. fsspec's have exceptions of every kind."""
+def explain(
+    name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError
+) -> Iterator[None]:
+    """Whatever a file system says went wrong, in one line that names the source. fsspec's have exceptions of
+    every kind.
+    """
     try:
         yield
     except ElectraError:

@@ -1,4 +1,6 @@
-"""The five roles that tokens without text play. Their ids differ from tokenizer to tokenizer; their roles do not."""
+"""The five roles that tokens without text play. Their ids differ from tokenizer to tokenizer; their roles do
+not.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """The token store: documents as flat arrays of token ids on disk, mapped into memory.
 
-    STORE/ train.ds    little-endian uint16 (uint32 above 65,535 ids), documents back to back, no special tokens
+    STORE/ train.ds    little-endian uint16 (uint32 above 65,535 ids), documents back to back, no special
+    tokens
            train.ds.index   uint64, where each document ends
            heldout.ds, heldout.ds.index   the documents never trained on
-           tokenizer/, store.json (what this is), audit.json (what became of the text), manifest.json (SHA-256 of each file)
+           tokenizer/, store.json (what this is), audit.json (what became of the text), manifest.json (SHA-256
+           of each file)
 
-The pair of a `.ds` and its `.ds.index` is the layout of datatrove's TokenizedFile, so that a corpus prepared on a cluster
-by that engine opens here without conversion (`TokenStore.open(NAME.ds, tokenizer=...)`).
+The pair of a `.ds` and its `.ds.index` is the layout of datatrove's TokenizedFile, so that a corpus prepared
+on a cluster by that engine opens here without conversion (`TokenStore.open(NAME.ds, tokenizer=...)`).
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class TokenDocuments:
 
 @dataclass(frozen=True)
 class TokenStore:
-    """A corpus as token ids, with the tokenizer that made them. Read-only; opening one costs a few file sizes."""
+    """A corpus as token ids, with the tokenizer that made them. Read-only; opening one costs a few file
+    sizes.
+    """
 
     path: Path
     train: TokenDocuments
@@ -69,9 +73,11 @@ class TokenStore:
 
     @classmethod
     def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
-        """Open the store at `path`, or the bare pair of files `NAME.ds` and `NAME.ds.index` made with `tokenizer`.
+        """Open the store at `path`, or the bare pair of files `NAME.ds` and `NAME.ds.index` made with
+        `tokenizer`.
 
-        A bare pair has no held-out part: its last documents (a share of `heldout`, at least one) are set aside.
+        A bare pair has no held-out part: its last documents (a share of `heldout`, at least one) are set
+        aside.
         """
         path = Path(path)
         if path.suffix == ".ds":
@@ -79,13 +85,22 @@ class TokenStore:
         if not path.exists():
             raise StoreError("no such token store", where=path, fix="Make one with electra prepare")
         if not (path / "store.json").is_file():
-            raise StoreError("not a token store (it has no store.json)", where=path, fix="Make one with electra prepare")
+            raise StoreError(
+                "not a token store (it has no store.json)", where=path, fix="Make one with electra prepare"
+            )
         description = durable.read_json(path / "store.json", StoreError, fix=REBUILD)
         try:
             if description["format"] != FORMAT:
-                raise StoreError(f"store format {description['format']}, this version reads format {FORMAT}", where=path, fix=REBUILD)
+                raise StoreError(
+                    f"store format {description['format']}, this version reads format {FORMAT}",
+                    where=path,
+                    fix=REBUILD,
+                )
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
-            train, held = (map_documents(path / f"{split}.ds", dtype, int(description[split]["tokens"])) for split in SPLITS)
+            train, held = (
+                map_documents(path / f"{split}.ds", dtype, int(description[split]["tokens"]))
+                for split in SPLITS
+            )
             for split, documents in zip(SPLITS, (train, held), strict=True):
                 if documents.num_documents != description[split]["documents"]:
                     raise StoreError(
@@ -106,7 +121,9 @@ class TokenStore:
             raise StoreError(f"store.json is damaged ({problem!r})", where=path, fix=REBUILD) from None
         if tokenizer is not None and tokenizer.digest != store.tokenizer_digest:
             raise StoreError(
-                "this store was built with another tokenizer", where=path, fix="Leave the tokenizer out, or prepare the corpus with it"
+                "this store was built with another tokenizer",
+                where=path,
+                fix="Leave the tokenizer out, or prepare the corpus with it",
             )
         return store
 
@@ -117,12 +134,18 @@ class TokenStore:
 
         tokenizer = self.given_tokenizer or Tokenizer.load(self.path / "tokenizer")
         if tokenizer.digest != self.tokenizer_digest:
-            raise StoreError("the tokenizer in this store is not the one that made its ids", where=self.path / "tokenizer", fix=REBUILD)
+            raise StoreError(
+                "the tokenizer in this store is not the one that made its ids",
+                where=self.path / "tokenizer",
+                fix=REBUILD,
+            )
         return tokenizer
 
     @cached_property
     def digest(self) -> str:
-        """The identity of the data: the same ids in the same documents made by the same tokenizer, and nothing else."""
+        """The identity of the data: the same ids in the same documents made by the same tokenizer, and
+        nothing else.
+        """
         recorded = self.description.get("digest")
         return str(recorded) if recorded else content_digest(self.train, self.heldout, self.tokenizer_digest)
 
@@ -135,7 +158,9 @@ class TokenStore:
         return audit
 
     def verify(self) -> None:
-        """Read everything and compare it with the recorded hashes; raise StoreError naming the first file that differs."""
+        """Read everything and compare it with the recorded hashes; raise StoreError naming the first file
+        that differs.
+        """
         if self.given_tokenizer is None:
             problem = durable.verify_directory(self.path)
             if problem:
@@ -162,13 +187,19 @@ def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = Non
             raise StoreError("missing from the token store", where=file, fix=REBUILD)
         size = file.stat().st_size
         if size == 0 or size % item:
-            raise StoreError(f"{size} bytes are no whole number of {item}-byte entries", where=file, fix=REBUILD)
+            raise StoreError(
+                f"{size} bytes are no whole number of {item}-byte entries", where=file, fix=REBUILD
+            )
     tokens = np.memmap(path, dtype=dtype, mode="r")
     ends = np.memmap(index, dtype="<u8", mode="r")
     if num_tokens is not None and len(tokens) != num_tokens:
         raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=REBUILD)
     if int(ends[-1]) != len(tokens):
-        raise StoreError(f"the last document ends at {ends[-1]}, but there are {len(tokens)} tokens", where=index, fix=REBUILD)
+        raise StoreError(
+            f"the last document ends at {ends[-1]}, but there are {len(tokens)} tokens",
+            where=index,
+            fix=REBUILD,
+        )
     return TokenDocuments(tokens, ends)
 
 
@@ -182,7 +213,9 @@ def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int6
 
 def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> TokenStore:
     if tokenizer is None:
-        raise StoreError("a bare .ds file does not say which tokenizer made it", where=path, fix="Name the tokenizer")
+        raise StoreError(
+            "a bare .ds file does not say which tokenizer made it", where=path, fix="Name the tokenizer"
+        )
     dtype = id_dtype(tokenizer.vocab_size)
     documents = map_documents(path, dtype)
     if (documents.ends[1:] < documents.ends[:-1]).any():
@@ -190,15 +223,29 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
     for start in range(0, documents.num_tokens, _BLOCK):
         largest = int(documents.tokens[start : start + _BLOCK].max())
         if largest >= tokenizer.vocab_size:
-            fix = f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has {tokenizer.vocab_size} entries)"
+            fix = (
+                f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has"
+                f" {tokenizer.vocab_size} entries)"
+            )
             raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
     train, held = _set_aside(documents, heldout, path)
-    return TokenStore(path, train, held, tokenizer.specials, tokenizer.vocab_size, tokenizer.digest, {"bare": path.name}, tokenizer)
+    return TokenStore(
+        path,
+        train,
+        held,
+        tokenizer.specials,
+        tokenizer.vocab_size,
+        tokenizer.digest,
+        {"bare": path.name},
+        tokenizer,
+    )
 
 
 def _set_aside(documents: TokenDocuments, share: float, path: Path) -> tuple[TokenDocuments, TokenDocuments]:
     if documents.num_documents < 2:
-        raise StoreError("a single document leaves none to hold out", where=path, fix="Prepare more documents")
+        raise StoreError(
+            "a single document leaves none to hold out", where=path, fix="Prepare more documents"
+        )
     first = documents.num_documents - max(1, math.floor(share * documents.num_documents))
     start = int(documents.ends[first - 1])
     return (

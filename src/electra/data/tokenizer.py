@@ -1,7 +1,7 @@
 """Text to ids and back, with any tokenizer that the `tokenizers` library runs, trained here or brought along.
 
-A tokenizer is its definition (the content of a tokenizer.json) and the names of its five special tokens. Literal special tokens
-in a text are plain text: a document that says "[MASK]" hides nothing.
+A tokenizer is its definition (the content of a tokenizer.json) and the names of its five special tokens.
+Literal special tokens in a text are plain text: a document that says "[MASK]" hides nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Encoding(NamedTuple):
     """A text, or a pair of texts, as a model takes it: with special tokens."""
 
     ids: list[int]
-    offsets: list[tuple[int, int]]  # of each token, in characters of the original text (of its own text in a pair); (0, 0) for specials
+    offsets: list[
+        tuple[int, int]
+    ]  # of each token, in characters of the original text (of its own text in a pair); (0, 0) for specials
     words: list[int | None]  # the word each token is a part of, counted in its own text; None for specials
     segments: list[int]  # 0 in the first text, 1 in the second
     special: list[bool]
@@ -48,7 +50,9 @@ class Encoding(NamedTuple):
 
 class Tokenizer:
     def __init__(self, definition: str, names: dict[str, str], origin: object = "tokenizer") -> None:
-        """`definition`: the content of a tokenizer.json. `names`: the token of each role that is not named as usual."""
+        """`definition`: the content of a tokenizer.json. `names`: the token of each role that is not named as
+        usual.
+        """
         content = json.loads(definition)
         content["truncation"] = content["padding"] = None  # settings of one use, not of the tokenizer
         self.definition = json.dumps(content, ensure_ascii=False)
@@ -64,7 +68,9 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """A WordPiece tokenizer with a vocabulary trained on `texts`, which are gone through several times."""
+        """A WordPiece tokenizer with a vocabulary trained on `texts`, which are gone through
+        several times.
+        """
         return cls(wordpiece.train(texts, config).to_str(), wordpiece.SPECIAL_TOKENS)
 
     @classmethod
@@ -115,8 +121,14 @@ class Tokenizer:
         return self._corpus_encoder(texts)
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
-        """A text or a pair with its special tokens. What exceeds `max_length` is cut off the end of the longer text."""
-        parts = [self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False) for part in (text, pair) if part is not None]
+        """A text or a pair with its special tokens. What exceeds `max_length` is cut off the end of the
+        longer text.
+        """
+        parts = [
+            self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
+            for part in (text, pair)
+            if part is not None
+        ]
         if max_length is not None:
             room = max_length - self._raw.num_special_tokens_to_add(pair is not None)
             if room < len(parts):
@@ -147,8 +159,9 @@ class Tokenizer:
     def files(self) -> dict[str, bytes]:
         """The files of a tokenizer folder that the Hugging Face libraries read as it is meant.
 
-        transformers 5 rebuilds the pipeline of the tokenizer classes that it knows from a few flags, and would lower-case a
-        cased vocabulary; PreTrainedTokenizerFast takes tokenizer.json word for word, and the input names keep token_type_ids.
+        transformers 5 rebuilds the pipeline of the tokenizer classes that it knows from a few flags, and
+        would lower-case a cased vocabulary; PreTrainedTokenizerFast takes tokenizer.json word for word, and
+        the input names keep token_type_ids.
         """
         content = json.loads(self.definition)
         settings: dict[str, Any] = {
@@ -161,7 +174,10 @@ class Tokenizer:
         if content["model"]["type"] == "WordPiece":
             normalizer = content["normalizer"] or {}
             if normalizer.get("type") == "BertNormalizer":  # for tools that read vocab.txt
-                settings |= {"do_lower_case": normalizer["lowercase"], "strip_accents": normalizer["strip_accents"]}
+                settings |= {
+                    "do_lower_case": normalizer["lowercase"],
+                    "strip_accents": normalizer["strip_accents"],
+                }
                 settings["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
             pieces = sorted(content["model"]["vocab"].items(), key=lambda item: item[1])
             if [number for _, number in pieces] == list(range(len(pieces))):
@@ -177,13 +193,17 @@ class Tokenizer:
 
 def _key(role: str, settings: dict[str, Any]) -> str | None:
     """Under which key a tokenizer's configuration names a role: some name only the ends of a text."""
-    keys = {"cls": ("cls_token", "bos_token"), "sep": ("sep_token", "eos_token")}.get(role, (f"{role}_token",))
+    keys = {"cls": ("cls_token", "bos_token"), "sep": ("sep_token", "eos_token")}.get(
+        role, (f"{role}_token",)
+    )
     return next((key for key in keys if _text_of(settings.get(key))), None)
 
 
 def _text_of(token: Any) -> str:
     """A token of a configuration file, which writes it as a string or as an object."""
-    return str(token.get("content", "")) if isinstance(token, dict) else token if isinstance(token, str) else ""
+    return (
+        str(token.get("content", "")) if isinstance(token, dict) else token if isinstance(token, str) else ""
+    )
 
 
 def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: object) -> dict[str, str]:
@@ -197,10 +217,14 @@ def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: objec
                 if name
                 else f"it has no {role} token ({' or '.join(s[role] for s in _STYLES)})"
             )
-            raise TokenizerError(told, where=origin, fix=f"Name one of its tokens as {role}_token in tokenizer_config.json")
+            raise TokenizerError(
+                told, where=origin, fix=f"Name one of its tokens as {role}_token in tokenizer_config.json"
+            )
         found[role] = name
     if len(set(found.values())) < len(found):
-        raise TokenizerError(f"two roles share one token ({found})", where=origin, fix="Give each role a token of its own")
+        raise TokenizerError(
+            f"two roles share one token ({found})", where=origin, fix="Give each role a token of its own"
+        )
     return found
 
 
@@ -215,7 +239,11 @@ def _from_vocabulary(path: Path, settings: dict[str, Any]) -> str:
         raise TokenizerError("an entry occurs twice", where=path)
     for token in wordpiece.SPECIAL_TOKENS.values():
         if token not in vocabulary:
-            raise TokenizerError(f"the vocabulary has no {token}", where=path, fix=f"Add a line {token}, or name a tokenizer.json")
+            raise TokenizerError(
+                f"the vocabulary has no {token}",
+                where=path,
+                fix=f"Add a line {token}, or name a tokenizer.json",
+            )
     made = wordpiece.assemble(
         vocabulary,
         lowercase=bool(settings.get("do_lower_case", True)),
@@ -241,8 +269,12 @@ def _download(name: str) -> dict[str, Path]:
     try:
         folder = Path(snapshot_download(name, allow_patterns=list(FILES)))
     except LocalEntryNotFoundError:
-        raise TokenizerError("no such folder or file, and the hub cannot be reached", where=name, fix=fix) from None
+        raise TokenizerError(
+            "no such folder or file, and the hub cannot be reached", where=name, fix=fix
+        ) from None
     except Exception as error:  # network, names, permissions: the library raises dozens of kinds
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TokenizerError(f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix) from None
+        raise TokenizerError(
+            f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix
+        ) from None
     return {file: folder / file for file in FILES if (folder / file).is_file()}

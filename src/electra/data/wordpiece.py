@@ -1,9 +1,10 @@
 """WordPiece vocabularies trained on text, the same to the last entry every time.
 
-The `tokenizers` trainer is not reproducible by itself: it numbers the `##x` pieces in the order of a hash map, which decides ties
-between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the `##x` pieces are handed to the trainer as
-special tokens in a fixed order, and the tokenizer is built anew from the vocabulary, with the five real specials only.
-The pipeline is BERT's (Devlin et al. 2019), which the ELECTRA paper takes over.
+The `tokenizers` trainer is not reproducible by itself: it numbers the `##x` pieces in the order of a hash
+map, which decides ties between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the
+`##x` pieces are handed to the trainer as special tokens in a fixed order, and the tokenizer is built anew
+from the vocabulary, with the five real specials only. The pipeline is BERT's (Devlin et al. 2019), which the
+ELECTRA paper takes over.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from electra.errors import ConfigError, TokenizerError
 
-SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}  # ids 0 to 4, in this order
+SPECIAL_TOKENS = {
+    "pad": "[PAD]",
+    "unk": "[UNK]",
+    "cls": "[CLS]",
+    "sep": "[SEP]",
+    "mask": "[MASK]",
+}  # ids 0 to 4, in this order
 PREFIX = "##"
 _COVERAGE = 0.9999  # share of the text's characters that the alphabet holds, rarest left out
 _SPACE = re.compile(r"[ \t\n\r]+")
@@ -41,7 +48,10 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         if self.vocab_size < 10 or self.sample_mb < 1 or self.min_frequency < 1:
-            raise ConfigError("a vocabulary needs at least 10 entries, 1 MB of sample and a frequency of 1", where="tokenizer")
+            raise ConfigError(
+                "a vocabulary needs at least 10 entries, 1 MB of sample and a frequency of 1",
+                where="tokenizer",
+            )
 
 
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
@@ -62,10 +72,16 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     return assemble(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
 
 
-def assemble(vocabulary: dict[str, int], *, lowercase: bool, strip_accents: bool | None, chinese: bool = True) -> tokenizers.Tokenizer:
+def assemble(
+    vocabulary: dict[str, int], *, lowercase: bool, strip_accents: bool | None, chinese: bool = True
+) -> tokenizers.Tokenizer:
     """BERT's pipeline around a vocabulary that holds the five special tokens."""
-    made = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=PREFIX))
-    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese)
+    made = tokenizers.Tokenizer(
+        models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=PREFIX)
+    )
+    made.normalizer = normalizers.BertNormalizer(
+        lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese
+    )
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(prefix=PREFIX)
     made.add_special_tokens(list(SPECIAL_TOKENS.values()))
@@ -82,7 +98,9 @@ def _words_of(texts: Iterable[str]) -> list[str]:
 
 
 def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
-    """The characters of the normalised text, sorted: the most frequent, 99.99 % of it, and up to a quarter of the vocabulary."""
+    """The characters of the normalised text, sorted: the most frequent, 99.99 % of it, and up to a quarter of
+    the vocabulary.
+    """
     words: Counter[str] = Counter()
     for text in texts:
         words.update(_SPACE.split(text))
@@ -94,7 +112,9 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
     wanted = _COVERAGE * counts.total()
-    most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))  # each may be two entries, x and ##x
+    most = max(
+        config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500)
+    )  # each may be two entries, x and ##x
     kept: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if wanted <= 0 or count < config.min_frequency or len(kept) >= most:
@@ -104,9 +124,13 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
     return sorted(kept)
 
 
-def _vocabulary(texts: Iterable[str], alphabet: list[str], fixed: list[str], config: TokenizerConfig, size: int) -> dict[str, int]:
+def _vocabulary(
+    texts: Iterable[str], alphabet: list[str], fixed: list[str], config: TokenizerConfig, size: int
+) -> dict[str, int]:
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    raw.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
+    raw.normalizer = normalizers.BertNormalizer(
+        lowercase=config.lowercase, strip_accents=config.strip_accents
+    )
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,

@@ -5,8 +5,9 @@
           tasks/MODEL/TASK/  a fine-tuning's folder, which continues by itself
           probes/MODEL/      a probe's record
 
-The folders are the truth: a task is done when its folder says so, so a run may be killed anywhere and the same command goes on. Models
-and tasks may be added later; what changes a number already measured (other weights, settings, files) is refused by name.
+The folders are the truth: a task is done when its folder says so, so a run may be killed anywhere and the
+same command goes on. Models and tasks may be added later; what changes a number already measured (other
+weights, settings, files) is refused by name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,18 @@ from electra.interop.load import load
 from electra.ownership import refuse_differences, refuse_strangers
 
 PARTS = ("models", "tasks", "probes")  # of a plan
-OWN = {"task", "data", "dev", "test", "also", "out", "seeds", "seed", "init", "device"}  # settings of a fine-tuning that are made here
+OWN = {
+    "task",
+    "data",
+    "dev",
+    "test",
+    "also",
+    "out",
+    "seeds",
+    "seed",
+    "init",
+    "device",
+}  # settings of a fine-tuning that are made here
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,9 @@ def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
     for entrant in made:
         if (other := by_folder.setdefault(entrant.folder, entrant)) is not entrant or not entrant.folder:
             what = f"{other.name} and {entrant.name} would share the folder {entrant.folder!r}"
-            raise ConfigError(what, where=entrant.source, fix="Rename one, or give a link to it with another name")
+            raise ConfigError(
+                what, where=entrant.source, fix="Rename one, or give a link to it with another name"
+            )
     return made
 
 
@@ -82,7 +96,9 @@ def evaluate(
     refuse_strangers(out, RECORD, "an evaluation")  # before a lock is left in a folder of other things
     with durable.lock(out):
         known = refuse_changes(out, plan)
-        measured = Measured(Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs})
+        measured = Measured(
+            Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs}
+        )
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
                 say(f"{entry.name}: no data")
@@ -92,10 +108,13 @@ def evaluate(
             Step(entrant, todo, measured.layout, options.seeds, options.device)
             for todo in todos
             for entrant in models
-            if isinstance(todo, Job) or entrant.init == "pretrained"  # a probe asks what pre-training has taught
+            if isinstance(todo, Job)
+            or entrant.init == "pretrained"  # a probe asks what pre-training has taught
         ]
         stopped = False
-        outcomes = in_turn(steps, say, stop) if options.jobs == 1 else side_by_side(steps, options.jobs, say, stop)
+        outcomes = (
+            in_turn(steps, say, stop) if options.jobs == 1 else side_by_side(steps, options.jobs, say, stop)
+        )
         for step, outcome in outcomes:
             if outcome.problem:
                 measured.failures[step.name, step.entrant.name] = outcome.problem
@@ -108,7 +127,9 @@ def evaluate(
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job]:
-    """The tasks with data. Everything that can be wrong about names and settings is found here, before any work."""
+    """The tasks with data. Everything that can be wrong about names and settings is found here, before any
+    work.
+    """
     jobs = []
     for root in roots:
         if not root.exists():
@@ -116,17 +137,29 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
     for entry in suite.task:
         task = load_task(entry.task)
         settings = {**entry.settings, **options.settings}
-        settings |= {name: [settings[name]] for name in ("text_column", "columns") if isinstance(settings.get(name), str)}
+        settings |= {
+            name: [settings[name]]
+            for name in ("text_column", "columns")
+            if isinstance(settings.get(name), str)
+        }
         reserved = sorted(OWN & settings.keys())
         if reserved:
             raise ConfigError(
-                "the evaluation itself decides this setting", where=f"{entry.name}.settings.{reserved[0]}", fix="Leave it out"
+                "the evaluation itself decides this setting",
+                where=f"{entry.name}.settings.{reserved[0]}",
+                fix="Leave it out",
             )
-        build(Settings, {**settings, "task": entry.task, "data": Path(), "out": Path()}, where=f"{entry.name}.settings")
+        build(
+            Settings,
+            {**settings, "task": entry.task, "data": Path(), "out": Path()},
+            where=f"{entry.name}.settings",
+        )
         unknown = [metric for metric in entry.metrics if metric not in task.metrics]
         if unknown:
             fix = f"It has {', '.join(task.metrics)}"
-            raise TaskError(f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix)
+            raise TaskError(
+                f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix
+            )
         found = find_data(entry, task, roots)
         if found is not None:
             jobs.append(Job(entry, found, task.version, settings))
@@ -137,7 +170,12 @@ def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
     if not suite.probe:
         return suite  # one command line for every suite
     options = analysis.options_for([entry.name for entry in suite.probe], given)
-    return replace(suite, probe=tuple(replace(entry, options={**entry.options, **options[entry.name]}) for entry in suite.probe))
+    return replace(
+        suite,
+        probe=tuple(
+            replace(entry, options={**entry.options, **options[entry.name]}) for entry in suite.probe
+        ),
+    )
 
 
 def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
@@ -153,8 +191,12 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
     return found
 
 
-def make_plan(title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]) -> dict[str, Any]:
-    """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is told at once."""
+def make_plan(
+    title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]
+) -> dict[str, Any]:
+    """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is
+    told at once.
+    """
     described = {}
     for source in dict.fromkeys(model.source for model in models):
         loaded = load(source, "encoder")
@@ -167,13 +209,25 @@ def make_plan(title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes
         }
     plan = {
         "suite": title,
-        "models": {model.name: {"source": model.source, "init": model.init, **described[model.source]} for model in models},
+        "models": {
+            model.name: {"source": model.source, "init": model.init, **described[model.source]}
+            for model in models
+        },
         "tasks": {
-            job.entry.name: {"task": job.entry.task, "version": job.version, "settings": job.settings, "files": job.found.digests()}
+            job.entry.name: {
+                "task": job.entry.task,
+                "version": job.version,
+                "settings": job.settings,
+                "files": job.found.digests(),
+            }
             for job in jobs
         },
         "probes": {
-            entry.name: {"options": entry.options, "version": analysis.create(entry.name, entry.options).version, "files": digests(data)}
+            entry.name: {
+                "options": entry.options,
+                "version": analysis.create(entry.name, entry.options).version,
+                "files": digests(data),
+            }
             for entry, data in probes
         },
     }
@@ -182,12 +236,15 @@ def make_plan(title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes
 
 
 def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
-    return {f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths}
+    return {
+        f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
+    }
 
 
 def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Models and tasks may be added to a folder or left out; those it has already must be what they were. Returns the plan with all that
-    the folder has ever held: what is left out now is not forgotten."""
+    """Models and tasks may be added to a folder or left out; those it has already must be what they were.
+    Returns the plan with all that the folder has ever held: what is left out now is not forgotten.
+    """
     path = out / RECORD
     if not path.exists():
         return dict(plan)
@@ -199,7 +256,9 @@ def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
     for part in PARTS:
         for name in old[part].keys() & plan[part].keys():
             changed += differences(old[part][name], plan[part][name], f"{name}.")
-    changed = [change for change in changed if not change[0].endswith(".source")]  # the same weights may lie elsewhere
+    changed = [
+        change for change in changed if not change[0].endswith(".source")
+    ]  # the same weights may lie elsewhere
     refuse_differences(out, "evaluation", sorted(changed, key=lambda change: change[0]))
     return {**plan, **{part: {**old[part], **plan[part]} for part in PARTS}}
 

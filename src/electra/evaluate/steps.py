@@ -1,4 +1,6 @@
-"""The steps of an evaluation, one task or probe for one model each: in turn, or several side by side in processes of their own."""
+"""The steps of an evaluation, one task or probe for one model each: in turn, or several side by side in
+processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class Step:
         if not isinstance(self.todo, Job):
             return (self.layout.probes(self.entrant) / f"{self.name}{ENDING}").exists()
         results = self.layout.task(self.entrant, self.name) / RESULTS
-        return results.exists() and set(range(self.seeds)) <= set(durable.read_json(results, RunFolderError)["seeds"])
+        return results.exists() and set(range(self.seeds)) <= set(
+            durable.read_json(results, RunFolderError)["seeds"]
+        )
 
     def run(self, say: Say, stop: Stop) -> Outcome:
         """A task that cannot be done is told and left, and the others go on; a full disk ends it all."""
@@ -84,7 +88,13 @@ class Step:
             if self.done():
                 tell("done before")
                 return Outcome()
-            return Outcome(stopped=not (self.finetune(self.todo, tell, stop) if isinstance(self.todo, Job) else self.probe(*self.todo)))
+            return Outcome(
+                stopped=not (
+                    self.finetune(self.todo, tell, stop)
+                    if isinstance(self.todo, Job)
+                    else self.probe(*self.todo)
+                )
+            )
         except DiskError:
             raise
         except ElectraError as problem:
@@ -111,7 +121,14 @@ class Step:
     def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> bool:
         model = Model(self.entrant.name, self.entrant.source, device=pick_device(self.device))
         probe = analysis.create(entry.name, entry.options)
-        run_probe(entry.name, probe, [model], data, self.layout.probes(self.entrant), progress=lambda what, share: None)
+        run_probe(
+            entry.name,
+            probe,
+            [model],
+            data,
+            self.layout.probes(self.entrant),
+            progress=lambda what, share: None,
+        )
         return True
 
 
@@ -130,7 +147,9 @@ def side_by_side(steps: Sequence[Step], jobs: int, say: Say, stop: Stop) -> Iter
     cores = machine.cores()
     given = (lines, stopping, max(1, cores // jobs), os.getpid())
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare, initargs=given) as pool:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the workers begin with it; until _prepare a Ctrl-C would end them
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT}
+        )  # the workers begin with it; until _prepare a Ctrl-C would end them
         try:
             steps_of: dict[Future[Outcome], Step] = {pool.submit(_carry_out, step): step for step in steps}
         finally:
@@ -149,7 +168,9 @@ def side_by_side(steps: Sequence[Step], jobs: int, say: Say, stop: Stop) -> Iter
                 yield steps[-1], Outcome(stopped=True)
                 return
             raise RunFailed(
-                "a process was killed", where="electra evaluate", fix="For want of memory? Give fewer --jobs; the same command continues"
+                "a process was killed",
+                where="electra evaluate",
+                fix="For want of memory? Give fewer --jobs; the same command continues",
             ) from None
         finally:
             stopping.set()
@@ -178,7 +199,9 @@ def _prepare(lines: Any, stopping: Any, threads: int, parent: int) -> None:
 
     _Worker.lines, _Worker.stopping, _Worker.parent = lines, stopping, parent
     torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of the terminal's processes; the parent passes it on
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all of the terminal's processes; the parent passes it on
 
 
 def _orphaned() -> bool:
@@ -188,7 +211,10 @@ def _orphaned() -> bool:
 def _carry_out(step: Step) -> Outcome:
     try:
         with StopRequest() as told:
-            return step.run(_Worker.lines.put, lambda: _Worker.stopping.is_set() or _orphaned() or told.received is signal.SIGTERM)
+            return step.run(
+                _Worker.lines.put,
+                lambda: _Worker.stopping.is_set() or _orphaned() or told.received is signal.SIGTERM,
+            )
     finally:
         if _orphaned():  # nobody waits for the answer, and the next step is nobody's
             os._exit(1)

@@ -1,10 +1,12 @@
-"""What a suite holds: fine-tuning tasks, probes, and which tasks make up its averages. A TOML file, ours or the user's own.
+"""What a suite holds: fine-tuning tasks, probes, and which tasks make up its averages. A TOML file, ours or
+the user's own.
 
     title = "GLUE"
 
     [[task]]
     name = "sst2"                      # in the table; the fine-tuning task is `task`, by default the same
-    folders = ["sst-2", "SST-2"]       # names of its data's folder anywhere below --data; case, - and _ do not matter
+    folders = ["sst-2", "SST-2"]       # names of its data's folder anywhere below --data; case, - and _ do
+    not matter
     full = [67349, 872]                # training and evaluation examples behind published numbers
     settings = { epochs = 3 }          # of `electra finetune`
 
@@ -53,7 +55,8 @@ class TaskEntry:
     title: str = ""
     """In the table (none: `name`)."""
     folders: tuple[str, ...] = ()
-    """Names of the folder of its data, the preferred one first; "ner/wnut17" names two levels (none: `name`)."""
+    """Names of the folder of its data, the preferred one first; "ner/wnut17" names two levels (none: `name`).
+    """
     train: tuple[str, ...] = ()
     """File patterns, the preferred one first (none: by the usual names)."""
     dev: tuple[str, ...] = ()
@@ -63,7 +66,9 @@ class TaskEntry:
     split: Literal["eval", "test"] = "eval"
     """Where it is scored: on the dev files, or on test files that hold the answers."""
     full: tuple[int, ...] = ()
-    """(training, evaluation) examples behind published numbers; measurements on others are marked as not comparable."""
+    """(training, evaluation) examples behind published numbers; measurements on others are marked as not
+    comparable.
+    """
     further: tuple[Further, ...] = ()
     """Rows below the task's own."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -117,25 +122,37 @@ def read_suite(path: Path) -> Suite:
     for what, given in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
         twice = next((name for name in given if given.count(name) > 1), None)
         if twice is not None:
-            raise ConfigError(f"two {what} are named {twice!r}", where=path, fix="Give each a name of its own")
+            raise ConfigError(
+                f"two {what} are named {twice!r}", where=path, fix="Give each a name of its own"
+            )
     patterns = [pattern for entry in entries for pattern in (*entry.train, *entry.dev, *entry.test)]
-    if outside := next((pattern for pattern in patterns if pattern.startswith("/") or ".." in pattern.split("/")), None):
-        raise ConfigError(f"the pattern {outside!r} leads out of the task's folder", where=path, fix="Name files within it")
+    if outside := next(
+        (pattern for pattern in patterns if pattern.startswith("/") or ".." in pattern.split("/")), None
+    ):
+        raise ConfigError(
+            f"the pattern {outside!r} leads out of the task's folder", where=path, fix="Name files within it"
+        )
     if not entries and not suite.probe:
         raise ConfigError("it holds no task and no probe", where=path, fix="Add [[task]] sections")
     for average in suite.average:
         for name in average.tasks:
             if name not in names:
-                raise ConfigError(f"averages {name!r}, which is not among its tasks", where=path, fix=nearest(name, names))
+                raise ConfigError(
+                    f"averages {name!r}, which is not among its tasks", where=path, fix=nearest(name, names)
+                )
     return replace(suite, task=entries)
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
     """With its defaults filled in, and checked as far as that is possible without data."""
     if len(entry.full) not in (0, 2):
-        raise ConfigError("two numbers are wanted: training and evaluation examples", where=f"{path}: {entry.name}.full")
+        raise ConfigError(
+            "two numbers are wanted: training and evaluation examples", where=f"{path}: {entry.name}.full"
+        )
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
-        raise ConfigError(f"{entry.name!r} cannot name a folder", where=path, fix="Use letters, digits and hyphens")
+        raise ConfigError(
+            f"{entry.name!r} cannot name a folder", where=path, fix="Use letters, digits and hyphens"
+        )
     folders = entry.folders or (entry.name,)
     return replace(entry, task=entry.task or entry.name, title=entry.title or entry.name, folders=folders)
 

@@ -1,5 +1,6 @@
-"""The record of an evaluation: every number from the folders of finished tasks, the published ones beside them, and what forbids
-comparing. Numbers in the record are shares (0.57); the table and the page show points (57.0), as papers do.
+"""The record of an evaluation: every number from the folders of finished tasks, the published ones beside
+them, and what forbids comparing. Numbers in the record are shares (0.57); the table and the page show points
+(57.0), as papers do.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def make_record(measured: Measured) -> dict[str, Any]:
     suite = measured.suite
     rows = [row for entry in suite.probe for row in _probe_rows(measured, entry)]
     rows += [row for entry in suite.task for row in _task_rows(measured, entry)]
-    groups = list(dict.fromkeys([*(entry.group for entry in suite.task), *(entry.group for entry in suite.probe)]))
+    groups = list(
+        dict.fromkeys([*(entry.group for entry in suite.task), *(entry.group for entry in suite.probe)])
+    )
     rows.sort(key=lambda row: groups.index(row["group"]))
     columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
     averages = [_average(measured, average, rows, columns) for average in suite.average]
@@ -82,14 +85,24 @@ def make_record(measured: Measured) -> dict[str, Any]:
         "format": FORMAT,
         "title": suite.title,
         "about": suite.about,
-        "models": [{"name": entrant.name, **measured.plan["models"][entrant.name]} for entrant in measured.entrants],
+        "models": [
+            {"name": entrant.name, **measured.plan["models"][entrant.name]} for entrant in measured.entrants
+        ],
         "rows": rows,
         "averages": averages,
         "published": [
-            {"title": column.title, "source": column.source, "how": column.how, "other_examples": column.other_examples}
+            {
+                "title": column.title,
+                "source": column.source,
+                "how": column.how,
+                "other_examples": column.other_examples,
+            }
             for column in columns
         ],
-        "failures": [{"task": task, "model": model, "reason": reason} for (task, model), reason in measured.failures.items()],
+        "failures": [
+            {"task": task, "model": model, "reason": reason}
+            for (task, model), reason in measured.failures.items()
+        ],
         "plan": measured.known,
     }
 
@@ -108,7 +121,8 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
 
     def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
         scores = {
-            name: _score(result, split, metric) if result else _absent(measured, entry.name, name) for name, result in results.items()
+            name: _score(result, split, metric) if result else _absent(measured, entry.name, name)
+            for name, result in results.items()
         }
         comparable = bool(done and full) and not _sizes(done, full, split)
         told = {"group": entry.group, "metric": metric, "split": {"eval": "dev"}.get(split, split)}
@@ -117,15 +131,36 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
     rows = []
     for metric in metrics:
         first = metric == metrics[0]
-        title = entry.title if first else f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
+        title = (
+            entry.title
+            if first
+            else f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
+        )
         published = _published(entry.name, metric, first)
         rows.append(
-            row(entry.split, metric, entry.full, task=entry.name, title=title, published=published, remarks=remarks if first else [])
+            row(
+                entry.split,
+                metric,
+                entry.full,
+                task=entry.name,
+                title=title,
+                published=published,
+                remarks=remarks if first else [],
+            )
         )
     for further in entry.further:
-        split = next((name for name in further.files if any(f"{name}_samples" in result for result in done)), "")
+        split = next(
+            (name for name in further.files if any(f"{name}_samples" in result for result in done)), ""
+        )
         full = (entry.full[0], further.full) if entry.full and further.full else ()
-        below = row(split, metrics[0], full, task=further.name, title=further.title, remarks=_sizes(done, full, split) if split else [])
+        below = row(
+            split,
+            metrics[0],
+            full,
+            task=further.name,
+            title=further.title,
+            remarks=_sizes(done, full, split) if split else [],
+        )
         rows.append({**below, "published": _published(further.name, metrics[0], True)})
     return rows
 
@@ -148,9 +183,23 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
         **summary(values),
         "n": len(values),
         "by_seed": values,
-        **({} if result.get(key) is not None else {"reason": result.get(f"{key}_reason", "there is no file with answers")}),
+        **(
+            {}
+            if result.get(key) is not None
+            else {"reason": result.get(f"{key}_reason", "there is no file with answers")}
+        ),
         "seconds_per_seed": result["seconds"] / len(result["seeds"]),
-        **{name: result.get(name) for name in ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")},
+        **{
+            name: result.get(name)
+            for name in (
+                "train_samples",
+                "eval_samples",
+                "test_samples",
+                "epochs",
+                "learning_rate",
+                "max_length",
+            )
+        },
         "notes": result["notes"],
     }
 
@@ -192,7 +241,14 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
     if not keys:
         scores = {entrant.name: _absent(measured, entry.name, entrant.name) for entrant in measured.entrants}
-        empty = {"metric": "", "title": entry.name, "split": "all", "published": {}, "comparable": False, "remarks": []}
+        empty = {
+            "metric": "",
+            "title": entry.name,
+            "split": "all",
+            "published": {},
+            "comparable": False,
+            "remarks": [],
+        }
         return [{"group": entry.group, "task": entry.name, "scores": scores, **empty}]
     rows = []
     benchmarks = list(dict.fromkeys(key.rpartition(": ")[0] for key in keys))
@@ -201,7 +257,11 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
         first = next(record for record in records.values() if key in record["headline"])
         files = sum(file["folder"] == task for found in first["data"].values() for file in found)
         remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
-        remarks += [f"the first {limit} pairs of each file, by option"] if (limit := entry.options.get("limit")) else []
+        remarks += (
+            [f"the first {limit} pairs of each file, by option"]
+            if (limit := entry.options.get("limit"))
+            else []
+        )
         rows.append(
             {
                 "group": entry.group,
@@ -209,7 +269,10 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
                 "metric": metric,
                 "title": key,
                 "split": "all",
-                "scores": {entrant.name: _estimate(measured, entry.name, records, entrant, key) for entrant in measured.entrants},
+                "scores": {
+                    entrant.name: _estimate(measured, entry.name, records, entrant, key)
+                    for entrant in measured.entrants
+                },
                 "published": _published(task, metric, False),
                 "comparable": task in entry.full and not remarks,
                 "remarks": remarks,
@@ -218,14 +281,23 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     return rows
 
 
-def _estimate(measured: Measured, probe: str, records: Mapping[str, Any], entrant: Entrant, key: str) -> dict[str, Any]:
+def _estimate(
+    measured: Measured, probe: str, records: Mapping[str, Any], entrant: Entrant, key: str
+) -> dict[str, Any]:
     if entrant.init == "pretrained" and entrant.name not in records:
         return _absent(measured, probe, entrant.name)
     estimate = records[entrant.name]["headline"].get(key) if entrant.name in records else None
     if estimate is None:
         return {"status": "not asked", "reason": "a probe asks networks that were pre-trained for it"}
     value = estimate["value"]
-    return {"status": "done", **summary([value]), "n": 1, "by_seed": [value], "low": estimate["low"], "high": estimate["high"]}
+    return {
+        "status": "done",
+        **summary([value]),
+        "n": 1,
+        "by_seed": [value],
+        "low": estimate["low"],
+        "high": estimate["high"],
+    }
 
 
 def _published(task: str, metric: str, first: bool) -> dict[str, float]:
@@ -233,10 +305,20 @@ def _published(task: str, metric: str, first: bool) -> dict[str, float]:
     return {title: value for title, value in found.items() if value is not None}
 
 
-def _average(measured: Measured, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, Any]:
-    """The mean over tasks of the medians over seeds, over the tasks that every model has done; the published ones over the same tasks."""
-    first = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}  # a task's first row: its primary metric
-    shared = [name for name in average.tasks if all(score.get("median") is not None for score in first[name]["scores"].values())]
+def _average(
+    measured: Measured, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+) -> dict[str, Any]:
+    """The mean over tasks of the medians over seeds, over the tasks that every model has done; the published
+    ones over the same tasks.
+    """
+    first = {
+        row["task"]: row for row in reversed(rows) if row["task"] in average.tasks
+    }  # a task's first row: its primary metric
+    shared = [
+        name
+        for name in average.tasks
+        if all(score.get("median") is not None for score in first[name]["scores"].values())
+    ]
     complete = len(shared) == len(average.tasks)
     published = {}
     for column in columns:
@@ -246,7 +328,9 @@ def _average(measured: Measured, average: Average, rows: Sequence[Mapping[str, A
         elif values and None not in values:
             published[column.title] = sum(values) / len(values)
     scores = {
-        entrant.name: sum(first[task]["scores"][entrant.name]["median"] for task in shared) / len(shared) if shared else None
+        entrant.name: sum(first[task]["scores"][entrant.name]["median"] for task in shared) / len(shared)
+        if shared
+        else None
         for entrant in measured.entrants
     }
     return {
@@ -262,10 +346,14 @@ def _average(measured: Measured, average: Average, rows: Sequence[Mapping[str, A
 
 
 def format_table(record: Mapping[str, Any]) -> bytes:
-    """The table as an unquoted tsv, in points. A published number that must not be compared stands in parentheses."""
+    """The table as an unquoted tsv, in points. A published number that must not be compared stands in
+    parentheses.
+    """
     models, published = [model["name"] for model in record["models"]], record["published"]
     header = ["task", "metric", "split"]
-    header += [f"{model}: {what}" for model in models for what in ("median", "mean", "sd", "n", "seconds per seed")]
+    header += [
+        f"{model}: {what}" for model in models for what in ("median", "mean", "sd", "n", "seconds per seed")
+    ]
     lines = [[*header, *(column["title"] for column in published), "remarks"]]
     for row in record["rows"]:
         line = [row["task"], row["metric"], row["split"]]
@@ -280,12 +368,20 @@ def format_table(record: Mapping[str, Any]) -> bytes:
         line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
         for model in models:
             line += [points(average["scores"][model]), "", "", "", ""]
-        lines.append([*line, *_beside(average, published), f"{average['title']}. {average['about']} Over {', '.join(average['over'])}"])
+        lines.append(
+            [
+                *line,
+                *_beside(average, published),
+                f"{average['title']}. {average['about']} Over {', '.join(average['over'])}",
+            ]
+        )
     return format_tsv(lines)
 
 
 def _beside(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> list[str]:
-    shown = [(points(row["published"].get(column["title"])), column["other_examples"]) for column in published]
+    shown = [
+        (points(row["published"].get(column["title"])), column["other_examples"]) for column in published
+    ]
     return [f"({text})" if text and (other or not row["comparable"]) else text for text, other in shown]
 
 

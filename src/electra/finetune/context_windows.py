@@ -1,7 +1,9 @@
-"""A question and a context of any length -> windows that fit the model, and tokens back to exact characters of the context.
+"""A question and a context of any length -> windows that fit the model, and tokens back to exact characters
+of the context.
 
-Every window holds the question and a part of the context; the parts overlap. A token in several windows is judged as the beginning of an
-answer only where it has most context on its poorer side (Devlin et al. 2019, as in the published code of ELECTRA).
+Every window holds the question and a part of the context; the parts overlap. A token in several windows is
+judged as the beginning of an answer only where it has most context on its poorer side (Devlin et al. 2019, as
+in the published code of ELECTRA).
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ Offsets = npt.NDArray[np.int64]  # [tokens, 2]: first character, and the one aft
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Where a tokenizer puts a pair of texts: special tokens before, between and after them, and everybody's token types."""
+    """Where a tokenizer puts a pair of texts: special tokens before, between and after them, and everybody's
+    token types.
+    """
 
     before: Ids
     between: Ids
@@ -57,16 +61,22 @@ class Context:
 
     ids: Ids
     offsets: Offsets
-    blank: npt.NDArray[np.bool_]  # tokens of white space alone, which some tokenizers make: no answer begins there
+    blank: npt.NDArray[
+        np.bool_
+    ]  # tokens of white space alone, which some tokenizers make: no answer begins there
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Context:
         pieces = split(tokenizer, text)
         offsets = np.array(pieces.offsets, np.int64).reshape(-1, 2)
-        return cls(pieces.ids, offsets, np.array([not text[start:end].strip() for start, end in offsets], np.bool_))
+        return cls(
+            pieces.ids, offsets, np.array([not text[start:end].strip() for start, end in offsets], np.bool_)
+        )
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last token with a character in text[start:end]. A word's piece counts as a whole: "Japan" in "Japanese"."""
+        """The first and the last token with a character in text[start:end]. A word's piece counts as a whole:
+        "Japan" in "Japanese".
+        """
         inside = np.flatnonzero((self.offsets[:, 0] < end) & (self.offsets[:, 1] > start))
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
 
@@ -83,18 +93,26 @@ class Window:
     judged: npt.NDArray[np.bool_]  # which of them may begin an answer here
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Where an answer, given in tokens of the context, stands in the input; None when it is not wholly here."""
+        """Where an answer, given in tokens of the context, stands in the input; None when it is not wholly
+        here.
+        """
         if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first
 
 
-def cut(question: Ids, context: Context, arrangement: Arrangement, max_length: int, stride: int) -> list[Window]:
-    """The windows of one question. Neighbours begin `stride` tokens apart, or less where the room for context is smaller than that."""
+def cut(
+    question: Ids, context: Context, arrangement: Arrangement, max_length: int, stride: int
+) -> list[Window]:
+    """The windows of one question. Neighbours begin `stride` tokens apart, or less where the room for context
+    is smaller than that.
+    """
     room = max_length - arrangement.specials - len(question)
     if room < 1:
         what = f"{max_length} tokens leave no room for a context beside a question of {len(question)}"
-        raise ConfigError(what, where="--max-length", fix=f"Use at least {arrangement.specials + len(question) + 32}")
+        raise ConfigError(
+            what, where="--max-length", fix=f"Use at least {arrangement.specials + len(question) + 32}"
+        )
     length, step = len(context.ids), min(stride, room)
     starts = [0]
     while starts[-1] + room < length:
@@ -111,7 +129,9 @@ def cut(question: Ids, context: Context, arrangement: Arrangement, max_length: i
 
 
 def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
-    """For each token of a context the window in which its poorer side has most context; of equal ones the longest, then the first."""
+    """For each token of a context the window in which its poorer side has most context; of equal ones the
+    longest, then the first.
+    """
     positions = np.arange(length)
     begin, end = np.array(starts)[:, None], np.array(stops)[:, None]
     richness = np.minimum(positions - begin, end - 1 - positions).astype(np.float64)

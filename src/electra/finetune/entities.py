@@ -1,7 +1,8 @@
 """Entities in tag sequences, and their F1 as conlleval and seqeval compute it.
 
-A tag is a prefix (B, I; E and S in BIOES; O for none) and a type. Sequences that break the rules are read as conlleval reads them: an
-I- that follows no part of its own type begins an entity. So nothing is mended in predictions or data: the count of such tags is told.
+A tag is a prefix (B, I; E and S in BIOES; O for none) and a type. Sequences that break the rules are read as
+conlleval reads them: an I- that follows no part of its own type begins an entity. So nothing is mended in
+predictions or data: the count of such tags is told.
 """
 
 from __future__ import annotations
@@ -41,13 +42,17 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def broken(tags: Sequence[str]) -> int:
-    """How many tags may not follow the one before them: I- or E- after no B- or I- of their type; an open BIOES entity that ends."""
+    """How many tags may not follow the one before them: I- or E- after no B- or I- of their type; an open
+    BIOES entity that ends.
+    """
     count = 0
     ends = {_parts(tag)[0] for tag in tags} & {"E", "S"}
     for before, here in pairwise([OUTSIDE, *tags, OUTSIDE]):
         (last, last_kind), (prefix, kind) = _parts(before), _parts(here)
         inside = last in ("B", "I") and last_kind == kind
-        count += (prefix in ("I", "E") and not inside) or bool(ends and last in ("B", "I") and not (prefix in ("I", "E") and inside))
+        count += (prefix in ("I", "E") and not inside) or bool(
+            ends and last in ("B", "I") and not (prefix in ("I", "E") and inside)
+        )
     return count
 
 

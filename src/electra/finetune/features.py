@@ -1,9 +1,9 @@
 """Texts -> token ids, and windows of ids -> batches of similar length.
 
-A batch is padded to its own longest window. Padding has the piece id -1, so no token attends to it: an example's output does not
-depend on its neighbours (tests/finetune holds it to that).
-Departure from the original code, which pads the training set to a whole number of batches with dummy examples, shuffles it once when
-it is written, and lower-cases without regard to the tokenizer's own settings.
+A batch is padded to its own longest window. Padding has the piece id -1, so no token attends to it: an
+example's output does not depend on its neighbours (tests/finetune holds it to that).
+Departure from the original code, which pads the training set to a whole number of batches with dummy
+examples, shuffles it once when it is written, and lower-cases without regard to the tokenizer's own settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # where a window's row of targets is padded
-POOL = 64  # batches that are sorted by length together: enough for little padding, few enough to stay well mixed
+POOL = (
+    64  # batches that are sorted by length together: enough for little padding, few enough to stay well mixed
+)
 
 
 class Tokens:
@@ -38,15 +40,22 @@ class Tokens:
         self.like_bert = empty.ids == [self.cls, self.sep, self.sep] and empty.segments == [0, 0, 1]
 
     def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
-        """One text or two, for every example -> (ids with special tokens, token types, whether tokens had to go).
+        """One text or two, for every example -> (ids with special tokens, token types, whether tokens had to
+        go).
 
         texts: all the first texts, then, for pairs, all the second ones.
         """
         if not self.like_bert:  # another arrangement of special tokens: let the tokenizer make it
-            return [self._arranged(row[0], row[1] if len(row) > 1 else None, max_length) for row in zip(*texts, strict=True)]
+            return [
+                self._arranged(row[0], row[1] if len(row) > 1 else None, max_length)
+                for row in zip(*texts, strict=True)
+            ]
         first, *rest = (self.tokenizer.encode_corpus(column) for column in texts)
         second = rest[0] if rest else [None] * len(first)
-        return [join(a, b, cls=self.cls, sep=self.sep, max_length=max_length) for a, b in zip(first, second, strict=True)]
+        return [
+            join(a, b, cls=self.cls, sep=self.sep, max_length=max_length)
+            for a, b in zip(first, second, strict=True)
+        ]
 
     def _arranged(self, first: str, second: str | None, max_length: int) -> tuple[Ids, Ids, bool]:
         whole = self.tokenizer.encode(first, second)
@@ -57,14 +66,20 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Windows:
-    """What the encoder reads. Usually one window an example; more where both orders are shown or a text is read in pieces."""
+    """What the encoder reads. Usually one window an example; more where both orders are shown or a text is
+    read in pieces.
+    """
 
     input_ids: list[Ids]
     token_type_ids: list[Ids]
     example: Ids  # the example each window belongs to
-    targets: list[npt.NDArray[Any]] | None  # of each window: one number, several, or (token_targets) one a token
+    targets: (
+        list[npt.NDArray[Any]] | None
+    )  # of each window: one number, several, or (token_targets) one a token
     token_targets: bool = False  # targets grow with the window and are padded with NO_TARGET
-    context: Sequence[Any] = ()  # of each window: what the task needs to lead outputs back to the text (words, offsets)
+    context: Sequence[
+        Any
+    ] = ()  # of each window: what the task needs to lead outputs back to the text (words, offsets)
     truncated: int = 0  # examples that lost tokens
     notes: tuple[str, ...] = ()  # what else was done to the data, to be told
 
@@ -86,10 +101,13 @@ class Batch:
     targets: torch.Tensor | None
 
 
-def join(first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, sep: int, max_length: int) -> tuple[Ids, Ids, bool]:
+def join(
+    first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, sep: int, max_length: int
+) -> tuple[Ids, Ids, bool]:
     """[CLS] first [SEP] second [SEP] with token types 0 and 1; whether tokens had to go.
 
-    Tokens go from the longer text until both have the same length, then from both: transformers' "longest_first".
+    Tokens go from the longer text until both have the same length, then from both: transformers'
+    "longest_first".
     """
     if max_length < (3 if second is None else 5):
         raise ConfigError(f"{max_length} tokens leave no room for text", where="--max-length")
@@ -110,9 +128,11 @@ def join(first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, 
 
 
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:
-    """One epoch's batches: the windows shuffled, sorted by length within pools of some batches, and the batches shuffled.
+    """One epoch's batches: the windows shuffled, sorted by length within pools of some batches, and the
+    batches shuffled.
 
-    A pure function of its arguments, so a run continued in the middle of an epoch sees the rest of it and nothing twice.
+    A pure function of its arguments, so a run continued in the middle of an epoch sees the rest of it and
+    nothing twice.
     """
     count = len(lengths)
     shuffled = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)
@@ -127,7 +147,9 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
 
 
 def evaluation_order(lengths: Ids, positions: int) -> Iterator[Ids]:
-    """Batches of similar length for one pass, the shortest first: as many windows as fit `positions`, padding included."""
+    """Batches of similar length for one pass, the shortest first: as many windows as fit `positions`, padding
+    included.
+    """
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):

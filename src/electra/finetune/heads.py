@@ -1,14 +1,17 @@
 """What stands on the encoder in fine-tuning.
 
-`transformers` (default): the head of the transformers class that the model is saved as, so that the saved folder is the model that was
+`transformers` (default): the head of the transformers class that the model is saved as, so that the saved
+folder is the model that was
 trained: ElectraFor... or ModernBertFor... SequenceClassification, TokenClassification, QuestionAnswering.
 `linear`: dropout and one matrix, as in the original code. transformers has no class for it on a whole text.
 `joint`: the original code's reader (readers.py), for which transformers has no class either.
-What has no class is saved as the encoder, which transformers loads, and the head's weights in a file beside it, for `electra predict`.
+What has no class is saved as the encoder, which transformers loads, and the head's weights in a file beside
+it, for `electra predict`.
 
-A classifier reads one vector of the text. `cls`: the one at [CLS]. `mean`: the mean over all tokens, special ones included, padding
-excluded, which is what `classifier_pooling = "mean"` means in ModernBERT. ElectraForSequenceClassification knows [CLS] only.
-A head takes the encoder's output [B, T, D] and the batch, and gives logits: [B, outputs], or [B, T, outputs] where `per_token`.
+A classifier reads one vector of the text. `cls`: the one at [CLS]. `mean`: the mean over all tokens, special
+ones included, padding excluded, which is what `classifier_pooling = "mean"` means in ModernBERT.
+ElectraForSequenceClassification knows [CLS] only. A head takes the encoder's output [B, T, D] and the batch,
+and gives logits: [B, outputs], or [B, T, outputs] where `per_token`.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ Pooling = Literal["cls", "mean"]
 
 
 class Head(nn.Module):
-    """What every head has: dropout and a last layer named `output` (its names in a saved folder are in interop/names.py)."""
+    """What every head has: dropout and a last layer named `output` (its names in a saved folder are in
+    interop/names.py).
+    """
 
     per_token = False
 
@@ -120,13 +125,19 @@ class FineTuned(nn.Module):
         self.head = head
 
     def forward(self, batch: Batch) -> Tensor:
-        hidden_BTD = self.encoder(batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids)
+        hidden_BTD = self.encoder(
+            batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+        )
         logits: Tensor = self.head(hidden_BTD, batch)
         return logits
 
 
 Builder = Callable[[EncoderConfig, int, Pooling], Head]
-LINEAR: dict[HeadKind, Builder] = {"classifier": LinearClassifier, "tagger": LinearTagger, "reader": LinearReader}
+LINEAR: dict[HeadKind, Builder] = {
+    "classifier": LinearClassifier,
+    "tagger": LinearTagger,
+    "reader": LinearReader,
+}
 TRANSFORMERS: dict[Architecture, dict[HeadKind, Builder]] = {
     "electra": {**LINEAR, "classifier": ElectraClassifier},
     "modern": {"classifier": ModernClassifier, "tagger": ModernTokens, "reader": ModernTokens},
@@ -134,7 +145,12 @@ TRANSFORMERS: dict[Architecture, dict[HeadKind, Builder]] = {
 
 
 def build_head(  # noqa: PLR0917
-    kind: HeadKind, style: HeadStyle, config: EncoderConfig, num_outputs: int, seed: int, pooling: Pooling = "cls"
+    kind: HeadKind,
+    style: HeadStyle,
+    config: EncoderConfig,
+    num_outputs: int,
+    seed: int,
+    pooling: Pooling = "cls",
 ) -> Head:
     """A fresh head; its weights depend on the seed and on their names only."""
     if style == "joint":
@@ -153,14 +169,25 @@ def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture) -> 
     return style == "transformers" or (style == "linear" and LINEAR[kind] is TRANSFORMERS[architecture][kind])
 
 
-def choose_pooling(wanted: Pooling | None, kind: HeadKind, style: HeadStyle, architecture: Architecture) -> Pooling:
-    """Left open: the mean where the saved class can do it. Replaced token detection asks about each token and never about the text,
-    so nothing has taught [CLS] to stand for it."""
+def choose_pooling(
+    wanted: Pooling | None, kind: HeadKind, style: HeadStyle, architecture: Architecture
+) -> Pooling:
+    """Left open: the mean where the saved class can do it. Replaced token detection asks about each token and
+    never about the text, so nothing has taught [CLS] to stand for it.
+    """
     if kind != "classifier":
         if wanted == "mean":
-            raise ConfigError(f"a {kind} answers for each token: there is nothing to pool", where="--pooling", fix="Leave it out")
+            raise ConfigError(
+                f"a {kind} answers for each token: there is nothing to pool",
+                where="--pooling",
+                fix="Leave it out",
+            )
         return "cls"
     if wanted == "mean" and architecture == "electra" and style == "transformers":
         what = "ElectraForSequenceClassification reads [CLS] only, so a mean could not be saved"
-        raise ConfigError(what, where="--pooling", fix="Leave it out, use --head linear, or a model of the modern architecture")
+        raise ConfigError(
+            what,
+            where="--pooling",
+            fix="Leave it out, use --head linear, or a model of the modern architecture",
+        )
     return wanted or ("mean" if architecture == "modern" else "cls")

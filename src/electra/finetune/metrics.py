@@ -1,8 +1,9 @@
 """Accuracy, F1 and correlations, as scikit-learn and scipy compute them.
 
-A number that is not defined is None with the reason, never a crash and never a silent zero. One convention is kept because GLUE's
-numbers rest on it: the Matthews correlation of constant predictions is 0.
-(The original ELECTRA code has an F1 scorer that counts the gold labels from its predictions; it is dead code there, and wrong.)
+A number that is not defined is None with the reason, never a crash and never a silent zero. One convention is
+kept because GLUE's numbers rest on it: the Matthews correlation of constant predictions is 0.
+(The original ELECTRA code has an F1 scorer that counts the gold labels from its predictions; it is dead code
+there, and wrong.)
 """
 
 from __future__ import annotations
@@ -43,8 +44,14 @@ def f1_macro(predicted: Array, gold: Array) -> Score:
     """The mean of the F1 of each label that is in the data or predicted."""
     from sklearn.metrics import f1_score
 
-    value = float(f1_score(gold, predicted, average="macro", zero_division=np.nan))  # of several labels, those that are nowhere have none
-    return Score(value) if math.isfinite(value) else Score(None, "no label is in the data, and none is predicted")
+    value = float(
+        f1_score(gold, predicted, average="macro", zero_division=np.nan)
+    )  # of several labels, those that are nowhere have none
+    return (
+        Score(value)
+        if math.isfinite(value)
+        else Score(None, "no label is in the data, and none is predicted")
+    )
 
 
 def f1_micro(predicted: Array, gold: Array) -> Score:
@@ -57,7 +64,9 @@ def f1_micro(predicted: Array, gold: Array) -> Score:
 
 
 def f_score(right: int, said: int, there: int, beta: float, what: str) -> Score:
-    """F-beta from counts: those right, those predicted, those in the data. beta 0 is precision, infinity recall, 0.5 favours precision."""
+    """F-beta from counts: those right, those predicted, those in the data. beta 0 is precision, infinity
+    recall, 0.5 favours precision.
+    """
     if beta == 0.0:
         return Score(right / said) if said else Score(None, f"no {what} is predicted")
     if math.isinf(beta):
@@ -103,12 +112,15 @@ def mae(predicted: Array, gold: Array) -> Score:
 
 
 METRICS: dict[str, Callable[[Array, Array], Score]] = {
-    metric.__name__: metric for metric in (accuracy, f1, f1_macro, f1_micro, mae, matthews_correlation, pearson, spearmanr)
+    metric.__name__: metric
+    for metric in (accuracy, f1, f1_macro, f1_micro, mae, matthews_correlation, pearson, spearmanr)
 }
 
 
 def summary(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean, sample standard deviation and median over seeds. All None when one seed has no value; sd is None for a single seed."""
+    """Mean, sample standard deviation and median over seeds. All None when one seed has no value; sd is None
+    for a single seed.
+    """
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return {"mean": None, "sd": None, "median": None}

@@ -1,9 +1,10 @@
-"""Prompts: a template that makes a sentence of an example and a candidate word, and the words that stand for the labels.
+"""Prompts: a template that makes a sentence of an example and a candidate word, and the words that stand for
+the labels.
 
-In a template {text} and {text2} are the example's texts and {label} is where the candidates go, one after the other. Where the template
-puts a mark right after a text, the text's own last marks go.
-The templates and words are those of Gao et al. 2021 (Making pre-trained language models better few-shot learners, Table 1), which Xia et
-al. 2022 use as well. Torch-free, so that `--help` is quick.
+In a template {text} and {text2} are the example's texts and {label} is where the candidates go, one after the
+other. Where the template puts a mark right after a text, the text's own last marks go.
+The templates and words are those of Gao et al. 2021 (Making pre-trained language models better few-shot
+learners, Table 1), which Xia et al. 2022 use as well. Torch-free, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Prompt:
 
 PROMPTS: dict[str, Prompt] = {
     "sst-2": Prompt("{text} It was {label}.", {"negative": "terrible", "positive": "great"}),
-    "mnli": Prompt("{text}? {label}, {text2}", {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"}),
+    "mnli": Prompt(
+        "{text}? {label}, {text2}", {"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"}
+    ),
     "rte": Prompt("{text}? {label}, {text2}", {"entailment": "Yes", "not_entailment": "No"}),
     "qnli": Prompt("{text}? {label}, {text2}", {"entailment": "Yes", "not_entailment": "No"}),
     "mrpc": Prompt("{text} {label}, {text2}", {"not_equivalent": "No", "equivalent": "Yes"}),
@@ -60,7 +63,9 @@ PROMPTS: dict[str, Prompt] = {
 }
 
 
-def choose_prompt(task: str, labels: Sequence[str], num_texts: int, template: str | None, words: Sequence[str]) -> Prompt:
+def choose_prompt(
+    task: str, labels: Sequence[str], num_texts: int, template: str | None, words: Sequence[str]
+) -> Prompt:
     """The task's prompt with what the user wants otherwise. `words`: LABEL=WORDS for each label."""
     known = PROMPTS.get(task)
     if known is None and (template is None or not words):
@@ -72,24 +77,36 @@ def choose_prompt(task: str, labels: Sequence[str], num_texts: int, template: st
         if not equals or not meaning.strip():
             raise ConfigError(f"{entry!r} is not LABEL=WORDS", where="--words", fix="Such as positive=great")
         if label not in labels:
-            raise ConfigError(f"the task has no label {label!r}", where="--words", fix=nearest(label, list(labels)))
+            raise ConfigError(
+                f"the task has no label {label!r}", where="--words", fix=nearest(label, list(labels))
+            )
         chosen[label] = meaning
     if missing := [label for label in labels if label not in chosen]:
-        raise ConfigError(f"nothing stands for the label {missing[0]!r}", where="--words", fix=f"Add {missing[0]}=WORD")
+        raise ConfigError(
+            f"nothing stands for the label {missing[0]!r}", where="--words", fix=f"Add {missing[0]}=WORD"
+        )
     if len(set(chosen.values())) < len(chosen):
-        raise ConfigError("two labels have the same words", where="--words", fix="Give each label words of its own")
+        raise ConfigError(
+            "two labels have the same words", where="--words", fix="Give each label words of its own"
+        )
     template = template if template is not None else known.template if known is not None else ""
     fields = [*_TEXTS[:num_texts], "label"]
     if sorted(_FIELD.findall(template)) != sorted(fields):
         wanted = ", ".join(f"{{{field}}}" for field in fields)
-        raise ConfigError(f"a template of this task has {wanted}, each once", where=f"--template {template!r}", fix="Mend the template")
+        raise ConfigError(
+            f"a template of this task has {wanted}, each once",
+            where=f"--template {template!r}",
+            fix="Mend the template",
+        )
     return Prompt(template, {label: chosen[label] for label in labels})
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptSettings:
     task: str
-    """sst2, mnli, rte, qnli, mrpc, qqp, cola; or your own: classification or pair, with --template and --words."""
+    """sst2, mnli, rte, qnli, mrpc, qqp, cola; or your own: classification or pair, with --template and
+    --words.
+    """
     data: Path
     """A folder with a dev file, and a training file to draw the shots from; or the dev file itself."""
     out: Path
@@ -105,7 +122,9 @@ class PromptSettings:
     seed: int = 0
     """The first of them."""
     steps: int = 200
-    """Updates in few-shot training. There is no choosing of the best: that would need labelled examples beyond the shots."""
+    """Updates in few-shot training. There is no choosing of the best: that would need labelled examples
+    beyond the shots.
+    """
     batch_size: int = 8
     """Examples in an update, each with all its candidates."""
     learning_rate: float | None = None
@@ -125,10 +144,19 @@ class PromptSettings:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self) -> None:
-        for name, least in (("shots", 0), ("seeds", 1), ("steps", 1), ("batch_size", 1), ("max_length", 8), ("limit", 1)):
+        for name, least in (
+            ("shots", 0),
+            ("seeds", 1),
+            ("steps", 1),
+            ("batch_size", 1),
+            ("max_length", 8),
+            ("limit", 1),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise ConfigError(f"must be at least {least}, not {value}", where="--" + name.replace("_", "-"))
+                raise ConfigError(
+                    f"must be at least {least}, not {value}", where="--" + name.replace("_", "-")
+                )
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise ConfigError(f"must be above 0, not {self.learning_rate}", where="--learning-rate")
         if not 0 <= self.dropout < 1:

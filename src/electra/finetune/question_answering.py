@@ -1,12 +1,15 @@
-"""Question answering: which characters of a context answer a question, if any do (SQuAD 1.1, SQuAD 2.0, your own data).
+"""Question answering: which characters of a context answer a question, if any do (SQuAD 1.1, SQuAD 2.0, your
+own data).
 
-Two readers. The plain one, default: a logit for the beginning and one for the end of an answer at each token, the head that transformers'
-AutoModelForQuestionAnswering loads; no answer is worth the logits at [CLS]. The joint one (`--head joint`) is the paper's, readers.py.
-Kept of the published code: windows of 512 tokens that begin 128 apart, questions cut to 64 tokens, answers of up to 30 tokens, a list of
-the 20 best, 2 epochs; windows without the answer learn [CLS] as its beginning and its end, in 1.1 too; of several windows the lowest
-belief in "no answer" counts; of several gold answers the first is learned. Thresholds: 0 for the plain reader, -2.75 for the joint one.
-Departures: every span of the context is looked at, not the pairs of the 20 best beginnings and ends; answers are cut out of the context
-by offsets, where the published code looks the words of the tokens up in it again; padding takes no part in the softmax.
+Two readers. The plain one, default: a logit for the beginning and one for the end of an answer at each token,
+the head that transformers' AutoModelForQuestionAnswering loads; no answer is worth the logits at [CLS]. The
+joint one (`--head joint`) is the paper's, readers.py. Kept of the published code: windows of 512 tokens that
+begin 128 apart, questions cut to 64 tokens, answers of up to 30 tokens, a list of the 20 best, 2 epochs;
+windows without the answer learn [CLS] as its beginning and its end, in 1.1 too; of several windows the lowest
+belief in "no answer" counts; of several gold answers the first is learned. Thresholds: 0 for the plain
+reader, -2.75 for the joint one. Departures: every span of the context is looked at, not the pairs of the 20
+best beginnings and ends; answers are cut out of the context by offsets, where the published code looks the
+words of the tokens up in it again; padding takes no part in the softmax.
 """
 
 from __future__ import annotations
@@ -83,7 +86,9 @@ class QuestionAnswering(Task):
 
     def configured(self, options: Mapping[str, Any]) -> QuestionAnswering:
         if len(options.get("text_column") or ("question", "context")) != 2:
-            raise ConfigError("two columns are needed, of the question and of the context", where="--text-column")
+            raise ConfigError(
+                "two columns are needed, of the question and of the context", where="--text-column"
+            )
         configured = super().configured(options)
         assert isinstance(configured, QuestionAnswering)
         return replace(configured, joint=options["head"] == "joint")
@@ -112,25 +117,41 @@ class QuestionAnswering(Task):
         return f"no answer where null odds exceed {self.threshold:.4g}" if self.unanswerable else ""
 
     def at_threshold(self, threshold: float) -> Task:
-        return replace(self, no_answer_threshold=threshold) if self.unanswerable else super().at_threshold(threshold)
+        return (
+            replace(self, no_answer_threshold=threshold)
+            if self.unanswerable
+            else super().at_threshold(threshold)
+        )
 
     def read(self, path: Path, labelled: bool = True) -> Split:
         (question, context), answers = self.texts[0], self.label[0] if self.label else None
         examples = read_questions(path, (question, context, answers), labelled)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(placed, answered)):
-            raise TaskError("no answer stands in its context", where=path, fix="Are answers and contexts of the same file?")
+            raise TaskError(
+                "no answer stands in its context",
+                where=path,
+                fix="Are answers and contexts of the same file?",
+            )
         if labelled and self.unanswerable is False:
             _refuse_unanswerable(examples)
         return Split(examples)
 
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
         if not any(placed(example) for example in examples):
-            raise TaskError("no question has an answer: nothing to learn", where=examples[0].where.rpartition(":")[0])
-        unanswerable = self.unanswerable if self.unanswerable is not None else not all(example.gold for example in examples)
+            raise TaskError(
+                "no question has an answer: nothing to learn", where=examples[0].where.rpartition(":")[0]
+            )
+        unanswerable = (
+            self.unanswerable
+            if self.unanswerable is not None
+            else not all(example.gold for example in examples)
+        )
         return replace(self, unanswerable=unanswerable, metrics=METRICS[2 if unanswerable else 1])
 
-    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
+    def featurize(
+        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
+    ) -> Windows:
         assert self.stride is not None
         tokenizer, arrangement = tokens.tokenizer, Arrangement.of(tokens.tokenizer)
         labelled = all(example.gold is not None for example in examples)
@@ -147,7 +168,9 @@ class QuestionAnswering(Task):
             span = answer_tokens(example, context) if labelled else None
             if train and example.gold and span is None:
                 continue
-            made = cut(question[: self.max_question].astype(np.int64), context, arrangement, max_length, self.stride)
+            made = cut(
+                question[: self.max_question].astype(np.int64), context, arrangement, max_length, self.stride
+            )
             windows += made
             numbers += [number] * len(made)
             targets += [target_of(window, example, span) for window in made] if labelled else []
@@ -167,14 +190,25 @@ class QuestionAnswering(Task):
     def _notes(self, examples: Sequence[Example], lengths: Sequence[int], windows: int) -> tuple[str, ...]:
         answers = [example.gold[0] for example in examples if example.gold]
         counts = {
-            "questions whose answer stands nowhere in the context: scored, not learned": sum(a.start is None for a in answers),
-            "answers that stand elsewhere than the file says: the nearest place is taken": sum(a.moved for a in answers),
-            f"questions longer than {self.max_question} tokens, cut": sum(length > self.max_question for length in lengths),
+            "questions whose answer stands nowhere in the context: scored, not learned": sum(
+                a.start is None for a in answers
+            ),
+            "answers that stand elsewhere than the file says: the nearest place is taken": sum(
+                a.moved for a in answers
+            ),
+            f"questions longer than {self.max_question} tokens, cut": sum(
+                length > self.max_question for length in lengths
+            ),
         }
-        return (f"{len(examples)} questions in {windows} windows", *(f"{count} {what}" for what, count in counts.items() if count))
+        return (
+            f"{len(examples)} questions in {windows} windows",
+            *(f"{count} {what}" for what, count in counts.items() if count),
+        )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
-        """The mean of the cross-entropies of beginning and end; windows that say neither (an answer out of place) do not count."""
+        """The mean of the cross-entropies of beginning and end; windows that say neither (an answer out of
+        place) do not count.
+        """
         import torch
         from torch.nn import functional as F
 
@@ -183,7 +217,9 @@ class QuestionAnswering(Task):
         if self.joint:  # the head has looked the targets up itself: it needs the beginning to say the end
             start_loss, end_loss, impossible = logits[:, :3].float().unbind(1)
             wanted = (bits[:, 0] & IMPOSSIBLE).ne(0).float()
-            extra = ANSWERABILITY_WEIGHT * F.binary_cross_entropy_with_logits(impossible, wanted, reduction="none")
+            extra = ANSWERABILITY_WEIGHT * F.binary_cross_entropy_with_logits(
+                impossible, wanted, reduction="none"
+            )
         else:
             padding = (targets == NO_TARGET).unsqueeze(-1)
             starts, ends = logits.float().masked_fill(padding, float("-inf")).unbind(-1)
@@ -197,17 +233,24 @@ class QuestionAnswering(Task):
         for index, number in enumerate(windows.example):
             members[number].append(index)
         return [
-            self._predict_one(example.texts[1], [(windows.context[i], outputs[i].astype(np.float64)) for i in mine])
+            self._predict_one(
+                example.texts[1], [(windows.context[i], outputs[i].astype(np.float64)) for i in mine]
+            )
             for example, mine in zip(examples, members, strict=True)
         ]
 
-    def _predict_one(self, context: str, read: Sequence[tuple[Window, npt.NDArray[np.float64]]]) -> Prediction:
+    def _predict_one(
+        self, context: str, read: Sequence[tuple[Window, npt.NDArray[np.float64]]]
+    ) -> Prediction:
         found: list[Span] = []
         null_scores = []
         for window, output in read:
             null_scores.append(output[2] if self.joint else output[0].sum())
             make = beam_spans if self.joint else plain_spans
-            found += [span_of(context, window, candidate) for candidate in make(window, output, self.max_answer, self.n_best)]
+            found += [
+                span_of(context, window, candidate)
+                for candidate in make(window, output, self.max_answer, self.n_best)
+            ]
         spans: dict[str, Span] = {}
         for span in sorted(found, key=lambda span: -span.score):
             spans.setdefault(span.text, span)
@@ -235,32 +278,56 @@ class QuestionAnswering(Task):
         return score_2(answers, golds, [prediction.null_odds for prediction in predictions], self.threshold)
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        rows = [("id", "answer", "start", "end", "probability", *(["null_odds"] if self.unanswerable else []))]
+        rows = [
+            ("id", "answer", "start", "end", "probability", *(["null_odds"] if self.unanswerable else []))
+        ]
         for example, prediction in zip(examples, predictions, strict=True):
             said = self.said(prediction)
-            cells = [example.id, said.text, str(said.start), str(said.end), _digits(probabilities(prediction)[0] if said.text else 0.0)]
+            cells = [
+                example.id,
+                said.text,
+                str(said.start),
+                str(said.end),
+                _digits(probabilities(prediction)[0] if said.text else 0.0),
+            ]
             rows.append((*cells, *([_digits(prediction.null_odds)] if self.unanswerable else [])))
         return rows
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """The table, and the official scorers' files: predictions, and for 2.0 null odds; and a list of the best answers."""
+        """The table, and the official scorers' files: predictions, and for 2.0 null odds; and a list of the
+        best answers.
+        """
         pairs = [(example.id, prediction) for example, prediction in zip(examples, predictions, strict=True)]
         files = super().files(split, predictions, examples)
-        files[f"{split}.predictions.json"] = durable.to_json({name: self.said(prediction).text for name, prediction in pairs})
-        files[f"{split}.nbest.json"] = durable.to_json({name: n_best(prediction) for name, prediction in pairs})
+        files[f"{split}.predictions.json"] = durable.to_json(
+            {name: self.said(prediction).text for name, prediction in pairs}
+        )
+        files[f"{split}.nbest.json"] = durable.to_json(
+            {name: n_best(prediction) for name, prediction in pairs}
+        )
         if self.unanswerable:
-            files[f"{split}.null_odds.json"] = durable.to_json({name: prediction.null_odds for name, prediction in pairs})
+            files[f"{split}.null_odds.json"] = durable.to_json(
+                {name: prediction.null_odds for name, prediction in pairs}
+            )
         return files
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
-        """Where it is not known whether the model has seen questions without an answer, it is taken by its word."""
+        """Where it is not known whether the model has seen questions without an answer, it is taken by its
+        word.
+        """
         threshold = config.get(THRESHOLD)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
-            raise ModelError(f"{THRESHOLD} is {threshold!r}, not a number", where="config.json", fix="Mend or remove it")
-        return replace(self, unanswerable=True if self.unanswerable is None else self.unanswerable, no_answer_threshold=threshold)
+            raise ModelError(
+                f"{THRESHOLD} is {threshold!r}, not a number", where="config.json", fix="Mend or remove it"
+            )
+        return replace(
+            self,
+            unanswerable=True if self.unanswerable is None else self.unanswerable,
+            no_answer_threshold=threshold,
+        )
 
 
 def _refuse_unanswerable(examples: Sequence[Example]) -> None:
@@ -296,10 +363,14 @@ def target_of(window: Window, example: Example, span: tuple[int, int] | None) ->
     return bits
 
 
-Candidate = tuple[int, int, float, float]  # first and last token, counted in the window's context; their logits
+Candidate = tuple[
+    int, int, float, float
+]  # first and last token, counted in the window's context; their logits
 
 
-def plain_spans(window: Window, logits: npt.NDArray[np.float64], longest: int, count: int) -> Iterator[Candidate]:
+def plain_spans(
+    window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
+) -> Iterator[Candidate]:
     """The best spans of a window, by the sum of their two logits."""
     starts, ends = logits[window.first : window.first + len(window.offsets)].T
     size = len(starts)
@@ -323,7 +394,9 @@ def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, co
         start = int(places[k]) - window.first
         if not (0 <= start < size and window.judged[start]):
             continue
-        for end_logit, place in zip(end_logits[k * BEAM :][:BEAM], end_places[k * BEAM :][:BEAM], strict=True):
+        for end_logit, place in zip(
+            end_logits[k * BEAM :][:BEAM], end_places[k * BEAM :][:BEAM], strict=True
+        ):
             end = int(place) - window.first
             if start <= end < min(size, start + longest):
                 found.append((start, end, float(logits[k]), float(end_logit)))
@@ -355,14 +428,19 @@ def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
             shares[span.text] = shares.get(span.text, 0.0) + share / len(predictions)
             spans.setdefault(span.text, span)
     ranked = sorted(spans, key=lambda text: -shares[text])[:count]
-    best = tuple(replace(spans[text], start_logit=float(np.log(max(shares[text], 1e-300))), end_logit=0.0) for text in ranked)
+    best = tuple(
+        replace(spans[text], start_logit=float(np.log(max(shares[text], 1e-300))), end_logit=0.0)
+        for text in ranked
+    )
     return Prediction(best, float(np.mean([prediction.null_odds for prediction in predictions])))
 
 
 def n_best(prediction: Prediction) -> list[dict[str, Any]]:
     """The official list's fields, and where in the context the answers stand."""
     shares = probabilities(prediction)
-    return [{**asdict(span), "probability": share} for span, share in zip(prediction.spans, shares, strict=False)]
+    return [
+        {**asdict(span), "probability": share} for span, share in zip(prediction.spans, shares, strict=False)
+    ]
 
 
 def _digits(number: float) -> str:

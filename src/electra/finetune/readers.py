@@ -1,15 +1,17 @@
-"""The joint reader of the ELECTRA paper (appendix; after Yang et al. 2019): the end of an answer is chosen knowing its beginning, and a
-classifier of its own says whether there is an answer.
+"""The joint reader of the ELECTRA paper (appendix; after Yang et al. 2019): the end of an answer is chosen
+knowing its beginning, and a classifier of its own says whether there is an answer.
 
     beginning   one matrix on each token of the context and on [CLS], softmax
     end         dense(512) over (the state at the beginning, the token's state), gelu, one matrix, softmax
-    no answer   dense(512) over (the state at [CLS], the states weighted by the beginning's probabilities), gelu, one matrix
+    no answer   dense(512) over (the state at [CLS], the states weighted by the beginning's probabilities),
+    gelu, one matrix
 
-In training the end is learned after the right beginning; otherwise after each of the 20 likeliest ones (the beam).
-A row of the output for a window, in fp32:
+In training the end is learned after the right beginning; otherwise after each of the 20 likeliest ones (the
+beam). A row of the output for a window, in fp32:
 
-    0-2   -log P(right beginning), -log P(right end | right beginning), log-odds of "no answer"; 0 where nothing is right
-    then  outside of training, the beam: BEAM log P(beginning), their places, BEAM x BEAM log P(end | beginning), their places
+    0-2   -log P(right beginning), -log P(right end | right beginning), log-odds of "no answer"; 0 where
+    nothing is right then  outside of training, the beam: BEAM log P(beginning), their places, BEAM x BEAM log
+    P(end | beginning), their places
 """
 
 from __future__ import annotations
@@ -35,9 +37,19 @@ class JointReader(Head):
 
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         possible_BT = self.possible(batch)
-        starts_BT = self.output(hidden_BTD).squeeze(-1).float().masked_fill(~possible_BT, IMPOSSIBLE_PLACE).log_softmax(-1)
+        starts_BT = (
+            self.output(hidden_BTD)
+            .squeeze(-1)
+            .float()
+            .masked_fill(~possible_BT, IMPOSSIBLE_PLACE)
+            .log_softmax(-1)
+        )
         weighted_BD = (starts_BT.exp().unsqueeze(-1) * hidden_BTD.float()).sum(1).to(hidden_BTD.dtype)
-        null_B = self.null(F.gelu(self.null_dense(torch.cat([hidden_BTD[:, 0], weighted_BD], -1)))).squeeze(-1).float()
+        null_B = (
+            self.null(F.gelu(self.null_dense(torch.cat([hidden_BTD[:, 0], weighted_BD], -1))))
+            .squeeze(-1)
+            .float()
+        )
         row = torch.stack([*self.losses(hidden_BTD, starts_BT, possible_BT, batch.targets), null_B], -1)
         return row if self.training else torch.cat([row, self.beam(hidden_BTD, starts_BT, possible_BT)], -1)
 
@@ -51,13 +63,19 @@ class JointReader(Head):
         return F.pad(second_BT[:, 1:], (1, 0), value=True)
 
     def ends(self, hidden_BTD: Tensor, beginnings_BKD: Tensor, possible_BT: Tensor) -> Tensor:
-        """log P(end | beginning), [B, K, T]. The dense layer over two concatenated states is the sum of one over each."""
+        """log P(end | beginning), [B, K, T]. The dense layer over two concatenated states is the sum of one
+        over each.
+        """
         of_beginning, of_end = self.end_dense.weight.chunk(2, -1)
-        dense_BKTW = F.linear(beginnings_BKD, of_beginning).unsqueeze(2) + F.linear(hidden_BTD, of_end, self.end_dense.bias).unsqueeze(1)
+        dense_BKTW = F.linear(beginnings_BKD, of_beginning).unsqueeze(2) + F.linear(
+            hidden_BTD, of_end, self.end_dense.bias
+        ).unsqueeze(1)
         logits_BKT: Tensor = self.end(F.gelu(dense_BKTW)).squeeze(-1).float()
         return logits_BKT.masked_fill(~possible_BT.unsqueeze(1), IMPOSSIBLE_PLACE).log_softmax(-1)
 
-    def losses(self, hidden_BTD: Tensor, starts_BT: Tensor, possible_BT: Tensor, targets_BT: Tensor | None) -> tuple[Tensor, Tensor]:
+    def losses(
+        self, hidden_BTD: Tensor, starts_BT: Tensor, possible_BT: Tensor, targets_BT: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         if targets_BT is None:
             return starts_BT.new_zeros(len(starts_BT)), starts_BT.new_zeros(len(starts_BT))
         bits_BT, rows = targets_BT.clamp(min=0), torch.arange(len(starts_BT), device=starts_BT.device)
@@ -71,6 +89,10 @@ class JointReader(Head):
         starts_BK, places_BK = F.pad(starts_BT, (0, short), value=IMPOSSIBLE_PLACE).topk(BEAM, -1)
         rows = torch.arange(len(starts_BT), device=starts_BT.device).unsqueeze(-1)
         beginnings_BKD = F.pad(hidden_BTD, (0, 0, 0, short))[rows, places_BK]
-        ends_BKT = F.pad(self.ends(hidden_BTD, beginnings_BKD, possible_BT), (0, short), value=IMPOSSIBLE_PLACE)
+        ends_BKT = F.pad(
+            self.ends(hidden_BTD, beginnings_BKD, possible_BT), (0, short), value=IMPOSSIBLE_PLACE
+        )
         ends_BKK, end_places_BKK = ends_BKT.topk(BEAM, -1)
-        return torch.cat([starts_BK, places_BK.float(), ends_BKK.flatten(1), end_places_BKK.flatten(1).float()], -1)
+        return torch.cat(
+            [starts_BK, places_BK.float(), ends_BKK.flatten(1), end_places_BKK.flatten(1).float()], -1
+        )

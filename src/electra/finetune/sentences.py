@@ -1,13 +1,17 @@
 """Sentences of labelled words, from the files people have.
 
-.conllu          CoNLL-U: ten columns, of which ranges (1-2) and empty nodes (1.1) are skipped; a label may also be a key of MISC (GED=i)
-.m2              sentences with edits (S and A lines): a word is "i" where an edit of the file's first annotator (the lowest number)
-                 touches it, else "c"; where words are missing, the word after the gap is "i", or the last word (the convention of Rei
-                 and Yannakoudakis 2016)
-.jsonl .parquet  a list of words and a list of tags in each row; .csv the same as texts that are split at spaces
-other endings    columns: one word a line, an empty line between sentences, tabs (or else spaces) between columns; the word is the first,
-                 the tag the last unless named, here or in a first line with such names (word, tag); a file of one column has no tags.
-                 Lines that begin with "-DOCSTART-" are skipped.
+.conllu          CoNLL-U: ten columns, of which ranges (1-2) and empty nodes (1.1) are skipped; a label may
+also be a key of MISC (GED=i)
+.m2              sentences with edits (S and A lines): a word is "i" where an edit of the file's first
+annotator (the lowest number)
+                 touches it, else "c"; where words are missing, the word after the gap is "i", or the last
+                 word (the convention of Rei and Yannakoudakis 2016)
+.jsonl .parquet  a list of words and a list of tags in each row; .csv the same as texts that are split at
+spaces
+other endings    columns: one word a line, an empty line between sentences, tabs (or else spaces) between
+columns; the word is the first,
+                 the tag the last unless named, here or in a first line with such names (word, tag); a file of
+                 one column has no tags. Lines that begin with "-DOCSTART-" are skipped.
 """
 
 from __future__ import annotations
@@ -41,14 +45,17 @@ class Names:
     absent: str = "O"  # the tag of a word without the key, where the tag is a key of MISC
 
     def begin(self, rows: Sequence[Sequence[str]]) -> bool:
-        """Whether the first of a file's rows is a header: the columns' names as given; or names of the words' column and of the tags'; or
-        the words' name first, and last what is no tag of the sentence under it."""
+        """Whether the first of a file's rows is a header: the columns' names as given; or names of the words'
+        column and of the tags'; or the words' name first, and last what is no tag of the sentence under it.
+        """
         first, *others = rows
         if self.header:
             return tuple(first) == self.header[: len(first)]
         if {*self.word} & {*first} and {*self.tag} & {*first}:
             return True
-        return first[0] in (*self.word, "form", "FORM") and (len(first) == 1 or first[-1] not in {row[-1] for row in others})
+        return first[0] in (*self.word, "form", "FORM") and (
+            len(first) == 1 or first[-1] not in {row[-1] for row in others}
+        )
 
 
 class Block(NamedTuple):
@@ -63,9 +70,17 @@ def read_sentences(path: Path, names: Names, labelled: bool) -> Split:
     """One example a sentence: its texts are the words, its gold their tags, None where the file has none."""
     ending = split_name(path)[1]
     if ending not in FORMATS:
-        raise TaskError("not a file of sentences, going by its name", where=path, fix=f"Use one of {', '.join(FORMATS)}, compressed or not")
+        raise TaskError(
+            "not a file of sentences, going by its name",
+            where=path,
+            fix=f"Use one of {', '.join(FORMATS)}, compressed or not",
+        )
     found = (
-        _m2(path) if ending == ".m2" else _lists(path, names) if ending in LISTS else _columns(path, names, ending == ".conllu", labelled)
+        _m2(path)
+        if ending == ".m2"
+        else _lists(path, names)
+        if ending in LISTS
+        else _columns(path, names, ending == ".conllu", labelled)
     )
     examples = []
     for number, example in enumerate(found):
@@ -113,23 +128,36 @@ def _columns(path: Path, names: Names, conllu: bool, labelled: bool) -> Iterator
         blocks = [block for block in blocks if block.rows]
     if names.header and not conllu and blocks and len(names.header) != width:
         if labelled or width > len(names.header):
-            raise TaskError(f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where)
+            raise TaskError(
+                f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where
+            )
         names = replace(names, header=names.header[:width])  # a file to predict may lack the tags
-    # columns have names (given, or CoNLL-U's) and numbers from 1; without names the first is "word" and the last "tag"
-    known = {str(i + 1): i for i in range(width)} | {name: i for i, name in enumerate(CONLLU if conllu else names.header)}
+    # columns have names (given, or CoNLL-U's) and numbers from 1; without names the first is "word" and the
+    # last "tag"
+    known = {str(i + 1): i for i in range(width)} | {
+        name: i for i, name in enumerate(CONLLU if conllu else names.header)
+    }
     if not conllu and not names.header:
         known |= {"word": 0} | ({"tag": width - 1} if width > 1 else {})
     word = next((known[name] for name in (*names.word, "form", "FORM") if name in known), None)
     if word is None and blocks:
-        raise TaskError(f"no column {' or '.join(names.word)}", where=path, fix=f"It has {', '.join(known)}: name one with --text-column")
+        raise TaskError(
+            f"no column {' or '.join(names.word)}",
+            where=path,
+            fix=f"It has {', '.join(known)}: name one with --text-column",
+        )
     tags_of = _tags_of(blocks, known, names, conllu)
     for block in blocks:
         tags = tags_of(block)
         none = not tags or (conllu and set(tags) == {NOTHING})
-        yield Example(block.name, block.where, tuple(row[word or 0] for row in block.rows), None if none else tags)
+        yield Example(
+            block.name, block.where, tuple(row[word or 0] for row in block.rows), None if none else tags
+        )
 
 
-def _tags_of(blocks: Sequence[Block], known: dict[str, int], names: Names, conllu: bool) -> Callable[[Block], tuple[str, ...]]:
+def _tags_of(
+    blocks: Sequence[Block], known: dict[str, int], names: Names, conllu: bool
+) -> Callable[[Block], tuple[str, ...]]:
     """How to find the tags of a sentence: in a column, or under a key of MISC. () where there are none."""
     column = next((known[name] for name in names.tag if name in known), None)
     if column is not None:
@@ -185,13 +213,21 @@ def _m2(path: Path) -> Iterator[Example]:
             fields = rest.split("|||")
             span = [int(place) for place in fields[0].split() if place.lstrip("-").isdecimal()]
             if len(fields) != 6 or len(span) != 2 or not (span[0] <= span[1] <= len(words)):
-                raise TaskError("not an edit within its sentence", where=f"{path}:{number}", fix="A FIRST END|||type|||correction|||...")
+                raise TaskError(
+                    "not an edit within its sentence",
+                    where=f"{path}:{number}",
+                    fix="A FIRST END|||type|||correction|||...",
+                )
             if fields[-1] == first and fields[1] != "noop" and words and span[0] >= 0:
                 touched = range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
                 for place in touched:
                     tags[place] = INCORRECT
         elif line.strip():
-            raise TaskError("neither a sentence (S) nor an edit (A)", where=f"{path}:{number}", fix="See docs/finetuning.md, Tagging")
+            raise TaskError(
+                "neither a sentence (S) nor an edit (A)",
+                where=f"{path}:{number}",
+                fix="See docs/finetuning.md, Tagging",
+            )
 
 
 def _without_language(examples: Sequence[Example]) -> Split:
@@ -200,5 +236,8 @@ def _without_language(examples: Sequence[Example]) -> Split:
     prefix = match[0] if match else ""
     if not prefix or not all(word.startswith(prefix) for example in examples for word in example.texts):
         return Split(tuple(examples))
-    stripped = [replace(example, texts=tuple(word.removeprefix(prefix) for word in example.texts)) for example in examples]
+    stripped = [
+        replace(example, texts=tuple(word.removeprefix(prefix) for word in example.texts))
+        for example in examples
+    ]
     return Split(tuple(stripped), notes=(f"every word begins with {prefix!r}, which is taken off",))

@@ -1,7 +1,8 @@
 """Tasks that read one text or two and answer with one label or one number: classification and regression.
 
-The reference's details that matter are kept: both orders of a pair in training for MRPC and STS-B (not QQP), numbers scaled to
-[0, 1] and fitted by squared error. The scaling is undone in the model's last layer when it is saved, so it answers in the data's unit.
+The reference's details that matter are kept: both orders of a pair in training for MRPC and STS-B (not QQP),
+numbers scaled to [0, 1] and fitted by squared error. The scaling is undone in the model's last layer when it
+is saved, so it answers in the data's unit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ ID_COLUMNS = ("id", "idx", "index")
 class SequenceTask(Task):
     kind: Kind = "classification"
     labels: tuple[str, ...] = ()  # names in the order of the classes; () = found in training data
-    numbered: bool = True  # a file may also give a class's number: not where the labels were found, in an order of our own
+    numbered: bool = (
+        True  # a file may also give a class's number: not where the labels were found, in an order of our own
+    )
     scale: tuple[float, float] | None = None  # regression: lowest and highest; None = found in training data
     both_orders: bool = False  # train on (a, b) and (b, a)
     drop_malformed: bool = False  # leave out rows with a wrong number of cells and count them
@@ -47,7 +50,11 @@ class SequenceTask(Task):
     def configured(self, options: Mapping[str, Any]) -> SequenceTask:
         columns = options.get("text_column")
         if columns and self.name == "pair" and len(columns) != 2:
-            raise ConfigError("a pair has two texts", where="--text-column", fix="Give two columns, or --task classification")
+            raise ConfigError(
+                "a pair has two texts",
+                where="--text-column",
+                fix="Give two columns, or --task classification",
+            )
         configured = super().configured(options)
         assert isinstance(configured, SequenceTask)
         if options.get("both_orders") is not None:
@@ -55,7 +62,9 @@ class SequenceTask(Task):
         if not options.get("multi_label"):
             return configured
         if self.kind != "classification" or self.labels:
-            raise ConfigError(f"{self.name} has one answer", where="--multi-label", fix="Use --task classification or pair")
+            raise ConfigError(
+                f"{self.name} has one answer", where="--multi-label", fix="Use --task classification or pair"
+            )
         return replace(configured, kind="multi-label", metrics=MULTI_LABEL_METRICS)
 
     @property
@@ -78,21 +87,27 @@ class SequenceTask(Task):
         label = next((name for name in self.label if name in table.columns), None)
         if label is None and labelled:
             raise _no_column(table, list(self.label), "--label-column")
-        identifier = next((name for name in ID_COLUMNS if name in table.columns and name not in (*texts, label)), None)
+        identifier = next(
+            (name for name in ID_COLUMNS if name in table.columns and name not in (*texts, label)), None
+        )
         examples = []
         for number, (line, row) in enumerate(table.rows):
             where = f"{path}:{line}"
             gold = self._gold(row.get(label), where) if label else None
             if gold is None and labelled:
                 raise TaskError(f"no answer in column {label!r}", where=where)
-            name = str(row[identifier]) if identifier and row.get(identifier) not in (None, "") else str(number)
+            name = (
+                str(row[identifier]) if identifier and row.get(identifier) not in (None, "") else str(number)
+            )
             examples.append(Example(name, where, tuple(_text(row, column, where) for column in texts), gold))
         if not examples:
             raise TaskError("no examples: the file has nothing but a header", where=path)
         return Split(tuple(examples), table.dropped)
 
     def _gold(self, value: Any, where: str) -> Any:
-        """An answer as written; None where there is none. GLUE's test files on the hub have -1 in its place."""
+        """An answer as written; None where there is none. GLUE's test files on the hub have -1
+        in its place.
+        """
         if isinstance(value, float) and math.isnan(value):  # how pandas writes an empty cell
             value = None
         if self.kind == "multi-label":
@@ -101,9 +116,15 @@ class SequenceTask(Task):
                 raise TaskError(f"{value!r} is not a list of labels", where=where)
             return None if several is None else tuple(sorted({str(name).strip() for name in several} - {""}))
         if isinstance(value, list | dict):
-            raise TaskError(f"{value!r} is not one label", where=where, fix="Use --multi-label where several can be right")
+            raise TaskError(
+                f"{value!r} is not one label", where=where, fix="Use --multi-label where several can be right"
+            )
         text = "" if value is None else str(value).strip()
-        no_answer = text in ("-1", "-1.0") and text not in self.labels and (self.labels or (self.scale and self.scale[0] > -1))
+        no_answer = (
+            text in ("-1", "-1.0")
+            and text not in self.labels
+            and (self.labels or (self.scale and self.scale[0] > -1))
+        )
         return None if no_answer or not text else text
 
     def fit(self, examples: Sequence[Example]) -> SequenceTask:
@@ -121,7 +142,11 @@ class SequenceTask(Task):
         fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
         if len(set(classes)) < 2:
-            raise TaskError(f"every example has the label {found[0]!r}: nothing to learn", where=where, fix="Check --label-column")
+            raise TaskError(
+                f"every example has the label {found[0]!r}: nothing to learn",
+                where=where,
+                fix="Check --label-column",
+            )
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def _fit_several(self, examples: Sequence[Example]) -> SequenceTask:
@@ -129,10 +154,14 @@ class SequenceTask(Task):
         fitted = replace(self, labels=self.labels or tuple(found))
         if len(found) < 2:
             where = examples[0].where.rpartition(":")[0]
-            raise TaskError("fewer than two labels: nothing to learn", where=where, fix="Check --label-column")
+            raise TaskError(
+                "fewer than two labels: nothing to learn", where=where, fix="Check --label-column"
+            )
         counts = np.stack([fitted.gold_several(example) for example in examples]).sum(0)
         one_sided = (counts == 0) | (counts == len(examples))  # nothing to balance
-        weights = np.where(one_sided, 1.0, (len(examples) - counts) / np.maximum(counts, 1))  # of the positive side of each label
+        weights = np.where(
+            one_sided, 1.0, (len(examples) - counts) / np.maximum(counts, 1)
+        )  # of the positive side of each label
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> SequenceTask:
@@ -160,7 +189,12 @@ class SequenceTask(Task):
         gold = str(example.gold)
         if gold in self.labels:
             return self.labels.index(gold)
-        if self.numbered and gold.isdecimal() and int(gold) < len(self.labels) and not any(name.isdecimal() for name in self.labels):
+        if (
+            self.numbered
+            and gold.isdecimal()
+            and int(gold) < len(self.labels)
+            and not any(name.isdecimal() for name in self.labels)
+        ):
             return int(gold)
         raise TaskError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
@@ -168,7 +202,9 @@ class SequenceTask(Task):
         """1 for each label that is right."""
         for name in example.gold:
             if name not in self.labels:
-                raise TaskError(f"unknown label {name!r}", where=example.where, fix=nearest(name, list(self.labels)))
+                raise TaskError(
+                    f"unknown label {name!r}", where=example.where, fix=nearest(name, list(self.labels))
+                )
         return np.array([label in example.gold for label in self.labels], np.float32)
 
     def gold_number(self, example: Example) -> float:
@@ -177,10 +213,14 @@ class SequenceTask(Task):
         except (TypeError, ValueError):
             number = np.nan
         if not np.isfinite(number):
-            raise TaskError(f"{example.gold!r} is not a number", where=example.where, fix="Check --label-column")
+            raise TaskError(
+                f"{example.gold!r} is not a number", where=example.where, fix="Check --label-column"
+            )
         return number
 
-    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
+    def featurize(
+        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
+    ) -> Windows:
         columns = [list(texts) for texts in zip(*(example.texts for example in examples), strict=True)]
         orders = [columns, columns[::-1]] if train and self.both_orders and len(columns) == 2 else [columns]
         joined = [row for order in orders for row in tokens.join(order, max_length)]
@@ -212,7 +252,9 @@ class SequenceTask(Task):
             return F.mse_loss(logits.squeeze(-1).float(), targets, reduction="sum"), len(targets)
         if self.kind == "multi-label":
             weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
-            loss = F.binary_cross_entropy_with_logits(logits.float(), targets, pos_weight=weights, reduction="sum")
+            loss = F.binary_cross_entropy_with_logits(
+                logits.float(), targets, pos_weight=weights, reduction="sum"
+            )
             return loss, targets.numel()
         return cross_entropy(logits, targets, self.weights)
 
@@ -221,7 +263,9 @@ class SequenceTask(Task):
         return (high - low, low) if self.kind == "regression" else (1.0, 0.0)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Probabilities [classes], which for several labels are each its own, or [number] in the data's unit."""
+        """Probabilities [classes], which for several labels are each its own, or [number] in the
+        data's unit.
+        """
         assert len(outputs) == len(examples)
         logits = np.stack(outputs).astype(np.float64)
         if self.kind == "regression":
@@ -237,14 +281,20 @@ class SequenceTask(Task):
         if self.kind == "regression":
             predicted, gold = stacked[:, 0], np.array([self.gold_number(example) for example in examples])
         elif self.kind == "multi-label":
-            predicted, gold = stacked > 0.5, np.stack([self.gold_several(example) for example in examples]) > 0.5
+            predicted, gold = (
+                stacked > 0.5,
+                np.stack([self.gold_several(example) for example in examples]) > 0.5,
+            )
         else:
             predicted, gold = stacked.argmax(-1), np.array([self.gold_class(example) for example in examples])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
         if self.kind == "regression":
-            return [("id", "score"), *((e.id, _digits(p[0])) for e, p in zip(examples, predictions, strict=True))]
+            return [
+                ("id", "score"),
+                *((e.id, _digits(p[0])) for e, p in zip(examples, predictions, strict=True)),
+            ]
         rows = [(e.id, self.answer(p), *map(_digits, p)) for e, p in zip(examples, predictions, strict=True)]
         return [("id", "label", *(f"p({name})" for name in self.labels)), *rows]
 
@@ -257,8 +307,13 @@ class SequenceTask(Task):
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
         """The predictions file, and the one that can be sent to GLUE's server."""
         name = dict(self.submissions).get(split)
-        rows = [("index", "prediction"), *((e.id, self._submitted(p)) for e, p in zip(examples, predictions, strict=True))]
-        return super().files(split, predictions, examples) | ({f"{name}.tsv": format_tsv(rows)} if name else {})
+        rows = [
+            ("index", "prediction"),
+            *((e.id, self._submitted(p)) for e, p in zip(examples, predictions, strict=True)),
+        ]
+        return super().files(split, predictions, examples) | (
+            {f"{name}.tsv": format_tsv(rows)} if name else {}
+        )
 
     def _submitted(self, prediction: npt.NDArray[np.float64]) -> str:
         if self.kind == "regression":
@@ -304,4 +359,8 @@ def _natural(label: str) -> tuple[int, float, str]:
 
 
 def _no_column(table: Table, wanted: list[str], option: str) -> TaskError:
-    return TaskError(f"no column {' or '.join(wanted)}", where=table.path, fix=f"It has {', '.join(table.columns)}: name one with {option}")
+    return TaskError(
+        f"no column {' or '.join(wanted)}",
+        where=table.path,
+        fix=f"It has {', '.join(table.columns)}: name one with {option}",
+    )

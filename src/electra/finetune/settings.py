@@ -1,11 +1,11 @@
 """The settings of a fine-tuning, and the paper's values for what is left open.
 
-Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise decay 0.8 / 0.8 / 0.9 for
-small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths of 128 and less, which the paper has not, learn at 1e-3. Two
-departures, on purpose, from the published code: it decays weights by 0.01 unless told otherwise (the paper says 0), and its layer-wise
-decay skips an exponent (the top layer gets decay^2 where the head gets decay^0); here the head has exponent 0, the top layer 1, ..., the
-embeddings layers + 1.
-Torch-free, so that `--help` is quick.
+Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise
+decay 0.8 / 0.8 / 0.9 for small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths of 128
+and less, which the paper has not, learn at 1e-3. Two departures, on purpose, from the published code: it
+decays weights by 0.01 unless told otherwise (the paper says 0), and its layer-wise decay skips an exponent
+(the top layer gets decay^2 where the head gets decay^0); here the head has exponent 0, the top layer 1, ...,
+the embeddings layers + 1. Torch-free, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import Literal
 from electra.errors import ConfigError
 
 RECORD = "finetune.json"  # in the output folder: the settings, and what they were applied to
-HEAD = "head.safetensors"  # in the saved model's folder, where transformers has no class with its head: beside the encoder's weights
+# In the saved model's folder, beside the encoder's weights, where transformers has no class with its head.
+HEAD = "head.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     task: str
-    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; or your own data: classification, pair,
-    regression, tagging, qa."""
+    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; or your own
+    data: classification, pair, regression, tagging, qa.
+    """
     data: Path
-    """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv, jsonl, parquet, or what the task
-    reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not."""
+    """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,
+    jsonl, parquet, or what the task reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not.
+    """
     out: Path
     """Where results go. The same command again continues an interrupted run."""
     dev: Path | None = None
@@ -35,7 +38,9 @@ class Settings:
     test: Path | None = None
     """A file to predict after training (none: found in the folder)."""
     also: tuple[Path, ...] = ()
-    """Further files to predict, and to score where they have answers (MNLI's mismatched files are found in the folder)."""
+    """Further files to predict, and to score where they have answers (MNLI's mismatched files are found in
+    the folder).
+    """
     text_column: tuple[str, ...] = ()
     """The column of the text, or the two columns of a pair (none: the usual names)."""
     label_column: str | None = None
@@ -49,11 +54,14 @@ class Settings:
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
     head: Literal["transformers", "linear", "joint"] = "transformers"
-    """transformers: the head of the class the model is saved as. linear: the original code's; joint: its reader of answers (SQuAD). The
-    latter two have no class: the saved model is the encoder, with the head in a file of ours beside its weights."""
+    """transformers: the head of the class the model is saved as. linear: the original code's; joint: its
+    reader of answers (SQuAD). The latter two have no class: the saved model is the encoder, with the head in
+    a file of ours beside its weights.
+    """
     pooling: Literal["cls", "mean"] | None = None
-    """What a classifier reads: [CLS], or the mean of all tokens (none: the mean for the modern encoder; [CLS] for the paper's, whose
-    transformers class knows nothing else)."""
+    """What a classifier reads: [CLS], or the mean of all tokens (none: the mean for the modern encoder; [CLS]
+    for the paper's, whose transformers class knows nothing else).
+    """
     epochs: float | None = None
     """Passes over the training data (none: the task's, 3 or 10)."""
     batch_size: int = 32
@@ -62,13 +70,17 @@ class Settings:
     layer_decay: float | None = None
     """Each layer learns this much slower than the one above it (none: 0.8, or 0.9 for large models)."""
     reference_decay: bool = False
-    """As the published code has it: the top layer, and so each below it, is slowed down once more (its known off-by-one)."""
+    """As the published code has it: the top layer, and so each below it, is slowed down once more (its known
+    off-by-one).
+    """
     weight_decay: float = 0.0
     """Decoupled; never on biases and norms."""
     warmup: float = 0.1
     """Share of the steps over which the learning rate rises."""
     multi_label: bool = False
-    """Any number of the labels can be right: a list of them, or names with commas between; each is decided by itself."""
+    """Any number of the labels can be right: a list of them, or names with commas between; each is decided by
+    itself.
+    """
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: in the training loss a rare label counts more, so that all labels together count the same."""
     dropout: float = 0.1
@@ -76,9 +88,13 @@ class Settings:
     clip: float = 1.0
     """Largest global gradient norm."""
     max_length: int | None = None
-    """Tokens of an input with [CLS] and [SEP] (none: the task's, within the model's positions). Longer ones are cut, and counted."""
+    """Tokens of an input with [CLS] and [SEP] (none: the task's, within the model's positions). Longer ones
+    are cut, and counted.
+    """
     stride: int | None = None
-    """Tokens from one window to the next, in tasks that read a long text in several windows (none: the task's)."""
+    """Tokens from one window to the next, in tasks that read a long text in several windows (none: the
+    task's).
+    """
     both_orders: bool | None = None
     """Train on (a, b) and on (b, a) (none: for MRPC and STS-B)."""
     limit_train: int | None = None
@@ -87,7 +103,9 @@ class Settings:
     """Predict and score this many examples of each other file, chosen in the same way."""
     evaluate_every_epoch: bool = False
     keep_epoch: Literal["last", "best"] = "last"
-    """best: evaluate on dev after every epoch and keep the weights of the best one. The dev number is then a chosen one."""
+    """best: evaluate on dev after every epoch and keep the weights of the best one. The dev number is then a
+    chosen one.
+    """
     ensemble: bool = False
     """Also average the predictions of all seeds, and score that."""
     keep: Literal["best", "median"] = "best"
@@ -99,7 +117,15 @@ class Settings:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "batch_size", "checkpoint_every", "limit_train", "limit_eval", "max_length", "stride"):
+        for name in (
+            "seeds",
+            "batch_size",
+            "checkpoint_every",
+            "limit_train",
+            "limit_eval",
+            "max_length",
+            "stride",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"must be at least 1, not {value}", where=_flag(name))
@@ -111,18 +137,35 @@ class Settings:
             raise ConfigError(f"must be 0 or more, not {self.weight_decay}", where="--weight-decay")
         for name in ("warmup", "dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"must be a share from 0 to below 1, not {getattr(self, name)}", where=_flag(name))
+                raise ConfigError(
+                    f"must be a share from 0 to below 1, not {getattr(self, name)}", where=_flag(name)
+                )
         if len(self.text_column) > 2:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", where="--text-column")
 
 
-# Settings that change where things are read and written or what is kept, never a number of one seed: free to differ when a run is continued
-# (what the files hold is not: the record has their digests).
-HARMLESS = {"data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every", "evaluate_every_epoch", "ensemble", "device"}
+# Settings that change where things are read and written or what is kept, never a number of one seed: free to
+# differ when a run is continued (what the files hold is not: the record has their digests).
+HARMLESS = {
+    "data",
+    "out",
+    "dev",
+    "test",
+    "also",
+    "seeds",
+    "seed",
+    "keep",
+    "checkpoint_every",
+    "evaluate_every_epoch",
+    "ensemble",
+    "device",
+}
 
 
 def default_learning_rate(hidden_size: int) -> float:
-    """The paper's for widths of 256, 768 and 1024; below, where it has none, what the sweep in results/ found."""
+    """The paper's for widths of 256, 768 and 1024; below, where it has none, what the sweep in results/
+    found.
+    """
     if hidden_size <= 128:
         return 1e-3
     return 3e-4 if hidden_size <= 256 else 1e-4 if hidden_size <= 768 else 5e-5

@@ -1,13 +1,17 @@
-"""Exact match and F1 of answers, as the official scorers of SQuAD define them (1.1: Rajpurkar et al. 2016; 2.0: Rajpurkar et al. 2018).
+"""Exact match and F1 of answers, as the official scorers of SQuAD define them (1.1: Rajpurkar et al. 2016;
+2.0: Rajpurkar et al. 2018).
 
-Both compare answers in a plain form: lower case, without ASCII punctuation, without the words a, an and the, white space evened out.
-F1 is over the words the two have in common, each as often as it occurs in both. An answer counts by the gold answer it suits best.
-The versions differ in empty answers. 2.0: gold answers that are empty in plain form do not count, a question without any is answered
-rightly by the empty answer only, and an empty answer has an F1 of 1 or 0. 1.1: two empty answers match exactly and have an F1 of 0.
-2.0 gives no answer where `null_odds` exceed a threshold; the official name is "na_prob", any number that grows with the belief will do.
+Both compare answers in a plain form: lower case, without ASCII punctuation, without the words a, an and the,
+white space evened out. F1 is over the words the two have in common, each as often as it occurs in both. An
+answer counts by the gold answer it suits best. The versions differ in empty answers. 2.0: gold answers that
+are empty in plain form do not count, a question without any is answered rightly by the empty answer only, and
+an empty answer has an F1 of 1 or 0. 1.1: two empty answers match exactly and have an F1 of 0. 2.0 gives no
+answer where `null_odds` exceed a threshold; the official name is "na_prob", any number that grows with the
+belief will do.
 
-Departure: the official search for the best threshold also stops between questions of equal odds, at scores that no threshold reaches,
-and calls the threshold 0 where it is best never to answer; here every best score is the score at the threshold that stands beside it.
+Departure: the official search for the best threshold also stops between questions of equal odds, at scores
+that no threshold reaches, and calls the threshold 0 where it is best never to answer; here every best score
+is the score at the threshold that stands beside it.
 """
 
 from __future__ import annotations
@@ -67,8 +71,12 @@ def score_1(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str,
     return {name: Score(float(mean)) for name, mean in zip(METRICS[1], means, strict=True)}
 
 
-def score_2(answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: Sequence[float], threshold: float) -> dict[str, Score]:
-    """The scores of SQuAD 2.0, at a threshold for no answer and at the best ones. `answers`: what would be said if anything."""
+def score_2(
+    answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: Sequence[float], threshold: float
+) -> dict[str, Score]:
+    """The scores of SQuAD 2.0, at a threshold for no answer and at the best ones. `answers`: what would be
+    said if anything.
+    """
     said = np.array([marks(answer, gold, 2) for answer, gold in zip(answers, golds, strict=True)])
     answerable, odds = np.array([bool(gold) for gold in golds]), np.asarray(null_odds, np.float64)
     given = np.where((odds > threshold)[:, None], ~answerable[:, None], said)
@@ -81,14 +89,22 @@ def score_2(answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: S
     return dict(zip(METRICS[2], values, strict=True))
 
 
-def best_threshold(said: npt.NDArray[np.float64], answerable: npt.NDArray[np.bool_], odds: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """(best mean score, the lowest threshold that reaches it: half way to the next question's odds, so that none hangs on a last bit).
+def best_threshold(
+    said: npt.NDArray[np.float64], answerable: npt.NDArray[np.bool_], odds: npt.NDArray[np.float64]
+) -> tuple[float, float]:
+    """(best mean score, the lowest threshold that reaches it: half way to the next question's odds, so that
+    none hangs on a last bit).
 
-    `said`: each question's score if it is answered."""
+    `said`: each question's score if it is answered.
+    """
     order = np.argsort(odds, kind="stable")
     sorted_odds = odds[order]
-    gains = np.cumsum(said[order] - ~answerable[order])  # of answering the questions up to here, over answering none
-    last = np.append(sorted_odds[1:] > sorted_odds[:-1], True)  # questions of equal odds are answered together or not at all
+    gains = np.cumsum(
+        said[order] - ~answerable[order]
+    )  # of answering the questions up to here, over answering none
+    last = np.append(
+        sorted_odds[1:] > sorted_odds[:-1], True
+    )  # questions of equal odds are answered together or not at all
     totals = np.append(0.0, gains[last])
     steps = sorted_odds[last]
     thresholds = np.concatenate([[steps[0] - 1], (steps[:-1] + steps[1:]) / 2, [steps[-1] + 1]])

@@ -1,7 +1,8 @@
-"""Labelled data as people have it: csv, tsv, jsonl and parquet files, compressed or not, alone or as a folder of splits.
+"""Labelled data as people have it: csv, tsv, jsonl and parquet files, compressed or not, alone or as a folder
+of splits.
 
-A tsv is unquoted (GLUE's files hold lone double quotes: reading them as csv swallows rows); a csv is quoted as RFC 4180 has it,
-with commas, or with semicolons where the first line has more of those.
+A tsv is unquoted (GLUE's files hold lone double quotes: reading them as csv swallows rows); a csv is quoted
+as RFC 4180 has it, with commas, or with semicolons where the first line has more of those.
 An object a line (jsonl) may lack fields that others have. Whatever is wrong is told as file:line.
 """
 
@@ -24,7 +25,11 @@ from electra.errors import TaskError
 FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 TABLES = tuple(FORMATS)
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
-SPLIT_NAMES = {"train": ("train", "training"), "dev": ("dev", "valid", "validation", "val", "eval"), "test": ("test",)}
+SPLIT_NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "valid", "validation", "val", "eval"),
+    "test": ("test",),
+}
 
 
 @dataclass
@@ -37,16 +42,23 @@ class Table:
     dropped: int = 0  # malformed rows left out so far; grows while `rows` is read
 
 
-def open_table(path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence[str]] = (), drop_malformed: bool = False) -> Table:
+def open_table(
+    path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence[str]] = (), drop_malformed: bool = False
+) -> Table:
     """Open a file of rows.
 
-    header: the columns' names, for a file that may come without a header line (GLUE's CoLA). Its first line is then taken as a
-        header only when it has all the names of one of the alternatives in `wanted`.
-    drop_malformed: leave out rows with a wrong number of cells and count them (QQP as distributed has some) instead of stopping.
+    header: the columns' names, for a file that may come without a header line (GLUE's CoLA). Its first line
+        is then taken as a header only when it has all the names of one of the alternatives in `wanted`.
+    drop_malformed: leave out rows with a wrong number of cells and count them (QQP as distributed has some)
+        instead of stopping.
     """
     kind = FORMATS.get(split_name(path)[1])
     if kind is None:
-        raise TaskError("not a table, going by its name", where=path, fix=f"Use {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}")
+        raise TaskError(
+            "not a table, going by its name",
+            where=path,
+            fix=f"Use {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}",
+        )
     if kind in ("jsonl", "parquet"):
         objects = list(read_objects(path) if kind == "jsonl" else _parquet(path)) or _refuse_empty(path)
         return Table(path, tuple(dict.fromkeys(name for _, row in objects for name in row)), iter(objects))
@@ -57,14 +69,21 @@ def open_table(path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence
         names, lines = list(header), chain([first], lines)
     if len(set(names)) < len(names):
         listed = ", ".join(names)
-        raise TaskError(f"two columns have one name ({listed})", where=f"{path}:1", fix="Rename one; if this is no header, give --columns")
+        raise TaskError(
+            f"two columns have one name ({listed})",
+            where=f"{path}:1",
+            fix="Rename one; if this is no header, give --columns",
+        )
     table = Table(path, tuple(names), iter(()))
     table.rows = _named(table, lines, drop_malformed)
     return table
 
 
-def find_split(folder: Path, split: str, preferred: Sequence[str] = (), formats: Sequence[str] = TABLES) -> Path | None:
-    """The file of a split, by name and ending: `train.tsv`, `train-10k.jsonl.gz`, `mine.valid.csv`. None when there is none.
+def find_split(
+    folder: Path, split: str, preferred: Sequence[str] = (), formats: Sequence[str] = TABLES
+) -> Path | None:
+    """The file of a split, by name and ending: `train.tsv`, `train-10k.jsonl.gz`, `mine.valid.csv`. None when
+    there is none.
 
     A whole name beats a first word, which beats a later word; two equally good ones are an error.
     """
@@ -80,7 +99,9 @@ def find_split(folder: Path, split: str, preferred: Sequence[str] = (), formats:
     if len(best) > 1:
         listed = ", ".join(path.name for path in best)
         raise TaskError(
-            f"more than one {split} file ({listed})", where=folder, fix=f"Name one: --{'data' if split == 'train' else split} FILE"
+            f"more than one {split} file ({listed})",
+            where=folder,
+            fix=f"Name one: --{'data' if split == 'train' else split} FILE",
         )
     return best[0] if best else None
 
@@ -104,12 +125,16 @@ def _refuse_empty(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers. Only a line feed ends a line: texts hold other characters that Python would split at."""
+    """Lines with their numbers. Only a line feed ends a line: texts hold other characters that Python would
+    split at.
+    """
     for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
         try:
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise TaskError(f"not UTF-8 ({error.reason})", where=f"{path}:{number}", fix="Save the file as UTF-8") from None
+            raise TaskError(
+                f"not UTF-8 ({error.reason})", where=f"{path}:{number}", fix="Save the file as UTF-8"
+            ) from None
 
 
 def read_bytes(path: Path) -> bytes:
@@ -121,7 +146,9 @@ def read_bytes(path: Path) -> bytes:
     except FileNotFoundError:
         raise TaskError("no such file", where=path) from None
     except (*DAMAGE, ValueError) as error:
-        raise TaskError(f"damaged or cut off ({error})", where=path, fix="Fetch or compress it again") from None
+        raise TaskError(
+            f"damaged or cut off ({error})", where=path, fix="Fetch or compress it again"
+        ) from None
     except OSError as error:
         raise TaskError(f"cannot be read ({error.strerror or error})", where=path) from None
 
@@ -155,7 +182,9 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise TaskError(f"not readable as JSON ({error})", where=f"{path}:{number}", fix="Write one object a line") from None
+            raise TaskError(
+                f"not readable as JSON ({error})", where=f"{path}:{number}", fix="Write one object a line"
+            ) from None
         if not isinstance(row, dict):
             raise TaskError("not a JSON object", where=f"{path}:{number}", fix="Write one object a line")
         yield number, row
@@ -175,7 +204,9 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     yield from enumerate(table.to_pylist(), 1)
 
 
-def _named(table: Table, lines: Iterator[tuple[int, list[str]]], drop_malformed: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+def _named(
+    table: Table, lines: Iterator[tuple[int, list[str]]], drop_malformed: bool
+) -> Iterator[tuple[int, dict[str, Any]]]:
     expected = len(table.columns)
     for number, cells in lines:
         if len(cells) == expected:
@@ -184,12 +215,18 @@ def _named(table: Table, lines: Iterator[tuple[int, list[str]]], drop_malformed:
             table.dropped += 1
         else:
             what = f"{len(cells)} columns instead of {expected} ({', '.join(table.columns)})"
-            raise TaskError(what, where=f"{table.path}:{number}", fix="Mend the line; if the file has no header, give --columns")
+            raise TaskError(
+                what,
+                where=f"{table.path}:{number}",
+                fix="Mend the line; if the file has no header, give --columns",
+            )
 
 
 def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
     """Rows of cells as an unquoted tsv; tabs and line ends inside a cell become spaces."""
-    return "".join("\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows).encode()
+    return "".join(
+        "\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows
+    ).encode()
 
 
 def format_csv(rows: Sequence[Sequence[str]]) -> bytes:

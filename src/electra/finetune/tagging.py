@@ -1,10 +1,11 @@
 """Tasks that label the words of a sentence.
 
-A word's label is read at its first piece, found by character offsets, so any tokenizer will do; the other pieces have none. A sentence
-longer than the model's input is read in overlapping windows, and each word is learned and judged in one of them, where it has most
-context on its poorer side. A word that the tokenizer makes nothing of (a control character, say) is counted, predicted as the commonest
-label ("O" for entities, where it occurs), and scored. Nothing is lost.
-Departure from the published code, which cuts long sentences and drops what is cut from the score.
+A word's label is read at its first piece, found by character offsets, so any tokenizer will do; the other
+pieces have none. A sentence longer than the model's input is read in overlapping windows, and each word is
+learned and judged in one of them, where it has most context on its poorer side. A word that the tokenizer
+makes nothing of (a control character, say) is counted, predicted as the commonest label ("O" for entities,
+where it occurs), and scored. Nothing is lost. Departure from the published code, which cuts long sentences
+and drops what is cut from the score.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ SCORES: dict[Scheme, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TagTask(Task):
-    scheme: Scheme = "auto"  # words: each label by itself; entities: BIO or BIOES; errors: c and i; auto: found in training data
+    # words: each label by itself; entities: BIO or BIOES; errors: c and i; auto: found in training data
+    scheme: Scheme = "auto"
     labels: tuple[str, ...] = ()  # in the order of the classes; () = found in training data
     default: str = ""  # of words that have no piece
     metrics: tuple[str, ...] = ("accuracy",)
@@ -64,7 +66,11 @@ class TagTask(Task):
 
     def configured(self, options: Mapping[str, Any]) -> TagTask:
         if len(options.get("text_column") or ()) > 1:
-            raise ConfigError("the words stand in one column", where="--text-column", fix="Name that of the tags with --label-column")
+            raise ConfigError(
+                "the words stand in one column",
+                where="--text-column",
+                fix="Name that of the tags with --label-column",
+            )
         configured = super().configured(options)
         assert isinstance(configured, TagTask)
         return configured
@@ -81,12 +87,20 @@ class TagTask(Task):
             scheme = "entities" if all(map(is_entity_tag, counts)) and OUTSIDE in counts else "words"
         if scheme == "entities":
             _refuse_other_tags(examples)
-        labels = self.labels or (_whole_scheme(set(counts)) if scheme == "entities" else tuple(sorted(counts)))
-        fitted = replace(self, scheme=scheme, labels=labels, metrics=SCORES[scheme], default=_default(scheme, counts))
+        labels = self.labels or (
+            _whole_scheme(set(counts)) if scheme == "entities" else tuple(sorted(counts))
+        )
+        fitted = replace(
+            self, scheme=scheme, labels=labels, metrics=SCORES[scheme], default=_default(scheme, counts)
+        )
         classes = [fitted.gold_class(example, i) for example in examples for i in range(len(example.texts))]
         if len(set(classes)) < 2:
             where = examples[0].where.rpartition(":")[0]
-            raise TaskError(f"every word has the label {next(iter(counts))!r}: nothing to learn", where=where, fix="Check --label-column")
+            raise TaskError(
+                f"every word has the label {next(iter(counts))!r}: nothing to learn",
+                where=where,
+                fix="Check --label-column",
+            )
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TagTask:
@@ -107,7 +121,9 @@ class TagTask(Task):
             raise TaskError(what, where=example.where, fix=nearest(tag, list(self.labels)))
         return self.labels.index(tag)
 
-    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
+    def featurize(
+        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
+    ) -> Windows:
         labelled = all(example.gold is not None for example in examples)
         inputs: list[Ids] = []
         types: list[Ids] = []
@@ -118,7 +134,11 @@ class TagTask(Task):
         for number, example in enumerate(examples):
             pieces = Pieces.of(example.texts, tokens)
             silent += len(example.texts) - len(pieces.words)
-            gold = np.array([self.gold_class(example, i) for i in range(len(example.texts))], np.int64) if labelled else None
+            gold = (
+                np.array([self.gold_class(example, i) for i in range(len(example.texts))], np.int64)
+                if labelled
+                else None
+            )
             windows = list(pieces.windows(max_length, self.stride))
             long += len(windows) > 1
             for ids, kinds, words, places in windows:
@@ -132,15 +152,31 @@ class TagTask(Task):
                 owners.append(number)
         if train and not inputs:
             raise TaskError("the tokenizer makes nothing of any word", where=examples[0].where)
-        notes = [f"{long} sentences are longer than {max_length} tokens and are read in several windows"] if long else []
+        notes = (
+            [f"{long} sentences are longer than {max_length} tokens and are read in several windows"]
+            if long
+            else []
+        )
         notes += [f"{silent} words have no piece; they are predicted as {self.default!r}"] if silent else []
         notes += self._broken_tags(examples) if labelled and self.scheme == "entities" else []
         owner = np.array(owners, np.int64)
-        return Windows(inputs, types, owner, targets if labelled else None, token_targets=True, context=context, notes=tuple(notes))
+        return Windows(
+            inputs,
+            types,
+            owner,
+            targets if labelled else None,
+            token_targets=True,
+            context=context,
+            notes=tuple(notes),
+        )
 
     def _broken_tags(self, examples: Sequence[Example]) -> list[str]:
         count = sum(broken(example.gold) for example in examples)
-        return [f"{count} tags do not follow from the one before them; they are read as conlleval reads them"] if count else []
+        return (
+            [f"{count} tags do not follow from the one before them; they are read as conlleval reads them"]
+            if count
+            else []
+        )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         return cross_entropy(logits.flatten(0, 1), targets.flatten(), self.weights)
@@ -161,14 +197,18 @@ class TagTask(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
         gold = [list(example.gold) for example in examples]
-        ours, theirs = (np.array([self.labels.index(tag) for tags in rows for tag in tags]) for rows in (predicted, gold))
+        ours, theirs = (
+            np.array([self.labels.index(tag) for tags in rows for tag in tags]) for rows in (predicted, gold)
+        )
         if self.scheme == "errors":
             marked, wrong = ours == self.labels.index(INCORRECT), theirs == self.labels.index(INCORRECT)
             counts = int((marked & wrong).sum()), int(marked.sum()), int(wrong.sum())
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
-        return {name: scores[name] if name in scores else METRICS[name](ours, theirs) for name in self.metrics}
+        return {
+            name: scores[name] if name in scores else METRICS[name](ours, theirs) for name in self.metrics
+        }
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
         """One row a word, with the probability of its label."""
@@ -198,7 +238,8 @@ class Pieces:
         start, end = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
-        # a space belongs to the word after it: tokenizers that keep spaces put them at the beginning of a piece
+        # a space belongs to the word after it: tokenizers that keep spaces put them at the beginning of a
+        # piece
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
         real = np.flatnonzero((offsets[:, 1] > offsets[:, 0]) & (word_of < len(words)))
@@ -215,11 +256,18 @@ class Pieces:
             here = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
             if len(here):
                 ids = np.concatenate([self.before, self.ids[start:stop], self.after])
-                yield ids, np.zeros(len(ids), np.int64), self.words[here], self.first[here] - start + len(self.before)
+                yield (
+                    ids,
+                    np.zeros(len(ids), np.int64),
+                    self.words[here],
+                    self.first[here] - start + len(self.before),
+                )
 
 
 def _whole_scheme(found: set[str]) -> tuple[str, ...]:
-    """The labels of the data, completed: each type with each prefix that occurs, so that a rare tag of the dev set is no surprise."""
+    """The labels of the data, completed: each type with each prefix that occurs, so that a rare tag of the
+    dev set is no surprise.
+    """
     kinds = {tag[2:] for tag in found if "-" in tag}
     prefixes = {tag[0] for tag in found if "-" in tag}
     made = {f"{prefix}-{kind}" for prefix in prefixes for kind in kinds}
@@ -228,7 +276,9 @@ def _whole_scheme(found: set[str]) -> tuple[str, ...]:
 
 def _refuse_other_tags(examples: Sequence[Example]) -> None:
     """Tags of another scheme (numbers, BILOU) would make entities that nobody meant."""
-    other = next(((tag, example) for example in examples for tag in example.gold if not is_entity_tag(tag)), None)
+    other = next(
+        ((tag, example) for example in examples for tag in example.gold if not is_entity_tag(tag)), None
+    )
     if other:
         fix = "Write B-TYPE, I-TYPE and O (also E-, S-); or score each tag by itself with --task tagging"
         raise TaskError(f"the tag {other[0]!r} is neither BIO nor BIOES", where=other[1].where, fix=fix)

@@ -1,7 +1,8 @@
 """One seed: the loop, its checkpoints, its evaluation.
 
-Order, dropout and the head's first weights are drawn from keys of (seed, step), so a run that was killed and continued ends in the same
-bits as one that was not. AdamW with bias correction (without it few-sample fine-tuning is unstable: Mosbach et al. 2021).
+Order, dropout and the head's first weights are drawn from keys of (seed, step), so a run that was killed and
+continued ends in the same bits as one that was not. AdamW with bias correction (without it few-sample
+fine-tuning is unstable: Mosbach et al. 2021).
 """
 
 from __future__ import annotations
@@ -69,8 +70,12 @@ class Progress:
 
     step: int = 0
     seconds: float = 0.0
-    losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean training loss since the last entry)
-    since: list[float] = field(default_factory=list)  # the losses after the last entry: a stop does not change what is averaged
+    losses: list[tuple[int, float]] = field(
+        default_factory=list
+    )  # (step, mean training loss since the last entry)
+    since: list[float] = field(
+        default_factory=list
+    )  # the losses after the last entry: a stop does not change what is averaged
     epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, where asked for
     best_score: float | None = None  # of the best epoch so far, where the best is kept
 
@@ -92,14 +97,22 @@ def build_model(job: Job, seed: int) -> FineTuned:
         encoder.load_state_dict(job.encoder_weights)
     settings = job.settings
     assert settings.pooling is not None
-    head = build_head(job.task.head, settings.head, config, job.task.num_outputs, key(seed, "init/head"), settings.pooling)
+    head = build_head(
+        job.task.head, settings.head, config, job.task.num_outputs, key(seed, "init/head"), settings.pooling
+    )
     return FineTuned(encoder, head).to(job.device)
 
 
 def parameter_groups(
-    model: FineTuned, learning_rate: float, layer_decay: float, weight_decay: float, reference_decay: bool = False
+    model: FineTuned,
+    learning_rate: float,
+    layer_decay: float,
+    weight_decay: float,
+    reference_decay: bool = False,
 ) -> list[dict[str, Any]]:
-    """One group for each (depth, decayed or not): the head learns at `learning_rate`, each layer below by `layer_decay` slower."""
+    """One group for each (depth, decayed or not): the head learns at `learning_rate`, each layer below by
+    `layer_decay` slower.
+    """
     top = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
@@ -129,7 +142,9 @@ def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progr
     settings = job.settings
     assert settings.learning_rate is not None and settings.layer_decay is not None
     model = build_model(job, seed)
-    groups = parameter_groups(model, settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
+    groups = parameter_groups(
+        model, settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
+    )
     optimizer = AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
     progress = restore(checkpoints, model, optimizer, best, job.say)
@@ -190,7 +205,10 @@ def _log(job: Job, seed: int, progress: Progress, losses: list[Tensor]) -> None:
     progress.losses.append((progress.step, mean))
     per_epoch, total = steps_of(job)
     rate = progress.step * job.settings.batch_size / max(progress.seconds, 1e-9)
-    job.say(f"seed {seed}  epoch {progress.step / per_epoch:.2f}  step {progress.step}/{total}  loss {mean:.4f}  {rate:.0f} examples/s")
+    job.say(
+        f"seed {seed}  epoch {progress.step / per_epoch:.2f}  step {progress.step}/{total}  loss {mean:.4f} "
+        f" {rate:.0f} examples/s"
+    )
 
 
 def _numbers(losses: list[Tensor], seed: int, step: int) -> list[float]:
@@ -205,7 +223,9 @@ def _numbers(losses: list[Tensor], seed: int, step: int) -> list[float]:
 def _evaluate_epoch(job: Job, seed: int, model: FineTuned, progress: Progress, epoch: int) -> float | None:
     """The primary metric on dev."""
     evaluation = evaluate(job, model, job.dev, job.dev_examples)
-    progress.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in evaluation.scores.items()}})
+    progress.epochs.append(
+        {"epoch": epoch + 1, **{name: score.value for name, score in evaluation.scores.items()}}
+    )
     job.say(f"seed {seed}  after epoch {epoch + 1}: {describe(evaluation.scores)}")
     model.train()
     return evaluation.scores[job.task.metrics[0]].value
@@ -239,16 +259,24 @@ def run_model(
         for i, row in zip(index, logits.cpu().numpy(), strict=True):
             outputs[i] = row[: len(windows.input_ids[i])] if model.head.per_token else row
     if not all(np.isfinite(row).all() for row in outputs):
-        raise RunFailed("the model's outputs are not numbers", fix="Its weights are damaged, or --learning-rate is too high")
+        raise RunFailed(
+            "the model's outputs are not numbers",
+            fix="Its weights are damaged, or --learning-rate is too high",
+        )
     return outputs, loss_sum / count if count else None
 
 
 def describe(scores: dict[str, Score]) -> str:
-    told = {name: f"{score.value:.4f}" if score.value is not None else f"not defined ({score.reason})" for name, score in scores.items()}
+    told = {
+        name: f"{score.value:.4f}" if score.value is not None else f"not defined ({score.reason})"
+        for name, score in scores.items()
+    }
     return "  ".join(f"{name} {number}" for name, number in told.items())
 
 
-def save_checkpoint(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, progress: Progress, best: Weights) -> None:
+def save_checkpoint(
+    folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, progress: Progress, best: Weights
+) -> None:
     """Commit the state; the checkpoint before it goes when this one is whole."""
     moments = {
         f"{name}:{moment}": value.detach().cpu().contiguous()
@@ -271,7 +299,13 @@ def _on_host(weights: Weights) -> Weights:
     return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
 
-def restore(folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, best: Weights, say: Callable[[str], None]) -> Progress:
+def restore(
+    folder: Path,
+    model: FineTuned,
+    optimizer: torch.optim.Optimizer,
+    best: Weights,
+    say: Callable[[str], None],
+) -> Progress:
     """Fill model, optimizer and the weights of the best epoch from the newest checkpoint that verifies."""
     durable.sweep(folder)
     found = checkpoint.newest(folder, say)

@@ -1,7 +1,8 @@
 """The model card: the README.md of an exported folder, made of what the run itself recorded.
 
-Nothing is asked of the user and nothing is guessed: recipe from run.toml, text from audit.json, numbers from the last evaluation in
-metrics.jsonl. What is not known (the licence and the language of the text) is left for the author to add.
+Nothing is asked of the user and nothing is guessed: recipe from run.toml, text from audit.json, numbers from
+the last evaluation in metrics.jsonl. What is not known (the licence and the language of the text) is left for
+the author to add.
 """
 
 from __future__ import annotations
@@ -18,25 +19,47 @@ from electra.interop.names import Kind
 from electra.interop.source import could_be_hub_name
 
 USES = {
-    "discriminator": "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune.",
+    "discriminator": (
+        "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune."
+    ),
     "generator": "It is the small masked language model that made the replacements; it fills `[MASK]`.",
-    "classifier": "It is a pre-trained encoder fine-tuned to give a text, or a pair of texts, a label or a number.",
-    "tagger": "It is a pre-trained encoder fine-tuned to label the words of a text: a word's label is that of its first piece "
-    '(in a pipeline: aggregation_strategy="first").',
+    "classifier": (
+        "It is a pre-trained encoder fine-tuned to give a text, or a pair of texts, a label or a number."
+    ),
+    "tagger": (
+        "It is a pre-trained encoder fine-tuned to label the words of a text: a word's label is that of its"
+        ' first piece (in a pipeline: aggregation_strategy="first").'
+    ),
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
 EXAMPLE = 'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits'
 EXAMPLES = {
-    "reader": 'starts = model(**tokenizer("Who ate?", "The chef ate the meal", return_tensors="pt")).start_logits  # and end_logits',
+    "reader": (
+        'starts = model(**tokenizer("Who ate?", "The chef ate the meal", return_tensors="pt")).start_logits '
+        " # and end_logits"
+    ),
     "encoder": 'states = model(**tokenizer("The chef ate the meal", return_tensors="pt")).last_hidden_state',
 }
 ENERGIES = (
-    "A text encoder pre-trained as an energy-based cloze model ([Electric](https://arxiv.org/abs/2012.08561)). One pass gives an energy "
-    "for each token, about minus its log-probability given the others; without its head it is the encoder to fine-tune."
+    "A text encoder pre-trained as an energy-based cloze model"
+    " ([Electric](https://arxiv.org/abs/2012.08561)). One pass gives an energy for each token, about minus"
+    " its log-probability given the others; without its head it is the encoder to fine-tune."
 )
-FINETUNED = {"classifier": "text-classification", "tagger": "token-classification", "reader": "question-answering"}
+FINETUNED = {
+    "classifier": "text-classification",
+    "tagger": "token-classification",
+    "reader": "question-answering",
+}
 PIPELINES = {"generator": "fill-mask", **FINETUNED}
-HEADLINES = ("auc", "average_precision", "gain", "f1", "generator_accuracy", "generator_loss", "discriminator_loss")
+HEADLINES = (
+    "auc",
+    "average_precision",
+    "gain",
+    "f1",
+    "generator_accuracy",
+    "generator_loss",
+    "discriminator_loss",
+)
 
 
 @dataclass(frozen=True)
@@ -73,17 +96,27 @@ def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None 
     rows = list(read_metrics(run / "metrics.jsonl"))
     rows = [row for row in rows if step is None or row.get("step", 0) <= step]
     last: dict[str, Any] = next((row for row in reversed(rows) if row.get("kind") in ("train", "eval")), {})
-    # A card is published: where the run was started, with which paths on the command line, is nobody's business.
+    # A card is published: where the run was started, with which paths on the command line, is nobody's
+    # business.
     record = {name: table for name, table in _record(run).items() if name != "environment"}
     started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
-    scores: dict[str, Any] = next((row.get("metrics", {}) for row in reversed(rows) if row.get("kind") == "eval"), {})
+    scores: dict[str, Any] = next(
+        (row.get("metrics", {}) for row in reversed(rows) if row.get("kind") == "eval"), {}
+    )
     training = {"steps": last.get("step") if step is None else step}
-    training |= {label: last.get(key) for label, key in (("tokens", "tokens"), ("FLOPs", "flops"), ("seconds", "seconds"))}
+    training |= {
+        label: last.get(key)
+        for label, key in (("tokens", "tokens"), ("FLOPs", "flops"), ("seconds", "seconds"))
+    }
     return Card(
         name=f"{run.resolve().name}-{kind}",
         kind=kind,
         architecture=architecture,
-        objective=record.get("objective", {}).get("name", "") if "generator" in record and "discriminator" not in record else "",
+        objective=(
+            record.get("objective", {}).get("name", "")
+            if "generator" in record and "discriminator" not in record
+            else ""
+        ),
         training={key: value for key, value in training.items() if value is not None},
         metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
         audit=_read_optional_json(run / "audit.json"),
@@ -116,10 +149,20 @@ def render(card: Card) -> str:
         card.summary,
         _usage(card),
         _section("Training", _table(card.training)),
-        _section("Numbers", f"Measured on {card.measured_on}, not trained on.\n\n{_table(card.metrics)}" if card.metrics else ""),
+        _section(
+            "Numbers",
+            (
+                f"Measured on {card.measured_on}, not trained on.\n\n{_table(card.metrics)}"
+                if card.metrics
+                else ""
+            ),
+        ),
         _section("Text it was trained on", _table(dict(_flatten(card.audit)))),
         _section("Recipe", f"```toml\n{card.recipe.strip()}\n```" if card.recipe else ""),
-        _section("Before you publish it", "Add licence and language to the header of this file, and say where the text comes from."),
+        _section(
+            "Before you publish it",
+            "Add licence and language to the header of this file, and say where the text comes from.",
+        ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -131,7 +174,10 @@ def _what(card: Card) -> str:
         use = "It fills `[MASK]`; without its head it is the encoder to fine-tune."
         origin = f"as a masked language model (objective `{card.objective}`). {use}"
     else:
-        origin = f"by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555)). {USES.get(card.kind, '')}"
+        origin = (
+            "by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555))."
+            f" {USES.get(card.kind, '')}"
+        )
     return f"A text encoder pre-trained {origin}"
 
 
@@ -180,9 +226,12 @@ def _advice(card: Card) -> str:
     lines = "\n\nA logit above 0 means: more likely replaced than original."
     if card.output != LOG_ODDS:
         lines = (
-            "\n\nA logit is the energy of its token: the lower, the likelier is the token where it stands. It says no odds of replacement."
+            "\n\nA logit is the energy of its token: the lower, the likelier is the token where it stands. It"
+            " says no odds of replacement."
         )
-    if card.architecture.startswith("ModernBert"):  # whose heads share names, so that this one is in the way of another
+    if card.architecture.startswith(
+        "ModernBert"
+    ):  # whose heads share names, so that this one is in the way of another
         lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
     return lines
 

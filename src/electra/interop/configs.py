@@ -33,11 +33,14 @@ CLASSES: dict[str, dict[Kind, str]] = {
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
 # The label that tells a modern discriminator from any other token classifier with one label.
 REPLACED = "REPLACED"
-# What a discriminator's logits are, unless its config.json says something else under OUTPUT: log-odds of "replaced". Electric's are
-# energies, about minus the log-probability of the token.
+# What a discriminator's logits are, unless its config.json says something else under OUTPUT: log-odds of
+# "replaced". Electric's are energies, about minus the log-probability of the token.
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
-NEEDED = "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors, tokenizer.json"
+NEEDED = (
+    "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors,"
+    " tokenizer.json"
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class FolderConfig:
     output: str = LOG_ODDS  # of a discriminator: what its logits are
 
 
-def write_config(config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]) -> dict[str, Any]:
+def write_config(
+    config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]
+) -> dict[str, Any]:
     """The contents of config.json. `special_ids`: cls and sep."""
     if kind == "discriminator" and config.architecture == "modern":
         labels = (REPLACED,)
@@ -60,7 +65,10 @@ def write_config(config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype
     if kind == "classifier":
         names["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
     if labels:
-        names |= {"id2label": {str(i): label for i, label in enumerate(labels)}, "label2id": {label: i for i, label in enumerate(labels)}}
+        names |= {
+            "id2label": {str(i): label for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(labels)},
+        }
     common = {
         "architectures": [CLASSES[config.architecture][kind]],
         "dtype": dtype,
@@ -75,7 +83,10 @@ def write_config(config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype
         "tie_word_embeddings": True,
         **names,
     }
-    return {**common, **(_modern_only(config, special_ids) if config.architecture == "modern" else _electra_only(config))}
+    return {
+        **common,
+        **(_modern_only(config, special_ids) if config.architecture == "modern" else _electra_only(config)),
+    }
 
 
 def _electra_only(config: EncoderConfig) -> dict[str, Any]:
@@ -115,7 +126,9 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
         "global_rope_theta": config.rope_theta,
         "local_rope_theta": config.rope_theta,
         "decoder_bias": True,
-        "classifier_pooling": "mean",  # what a classifier on top should read: pre-training asks little of [CLS], or nothing
+        "classifier_pooling": (
+            "mean"
+        ),  # what a classifier on top should read: pre-training asks little of [CLS], or nothing
         "classifier_dropout": config.dropout,
         "classifier_bias": False,
         "classifier_activation": "gelu",
@@ -130,21 +143,29 @@ def read_config(folder: Path) -> FolderConfig:
     """What a model folder's config.json says, or one line about what the folder is instead."""
     path = folder / "config.json"
     if not path.exists() and (folder / "finetune.json").is_file():
-        raise ModelError("this is the folder of a fine-tuning", where=folder, fix="Its model is in the folder model/ in it")
+        raise ModelError(
+            "this is the folder of a fine-tuning", where=folder, fix="Its model is in the folder model/ in it"
+        )
     values = durable.read_json(path, ModelError, fix=NEEDED)
     if not isinstance(values, dict):
         raise ModelError("not a JSON object", where=path, fix=NEEDED)
     architecture = MODEL_TYPES.get(str(values.get("model_type")))
     if architecture is None:
-        raise ModelError(f"this is a model of type {values.get('model_type')!r}, not an ELECTRA", where=path, fix=NEEDED)
+        raise ModelError(
+            f"this is a model of type {values.get('model_type')!r}, not an ELECTRA", where=path, fix=NEEDED
+        )
     try:
         encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
         labels = _labels(values)
         kind = _kind(values, architecture, labels)
     except KeyError as missing:
-        raise ModelError(f"{missing.args[0]} is missing", where=path, fix="The file is not complete") from None
+        raise ModelError(
+            f"{missing.args[0]} is missing", where=path, fix="The file is not complete"
+        ) from None
     except (TypeError, ValueError, OverflowError, AttributeError) as problem:
-        raise ModelError(f"a value of the wrong type ({problem})", where=path, fix="The file is not one of transformers") from None
+        raise ModelError(
+            f"a value of the wrong type ({problem})", where=path, fix="The file is not one of transformers"
+        ) from None
     except _Unsupported as problem:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
     # The paper's encoder has no such setting: its classifier reads [CLS].
@@ -188,7 +209,10 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
         _require(values, name, False)
     layers = int(values["num_hidden_layers"])
     every = int(values.get("global_attn_every_n_layers") or 3)
-    types = set(values.get("layer_types") or (["full_attention"] if every == 1 or layers == 1 else ["sliding_attention"]))
+    types = set(
+        values.get("layer_types")
+        or (["full_attention"] if every == 1 or layers == 1 else ["sliding_attention"])
+    )
     if types != {"full_attention"}:
         raise _Unsupported("a ModernBERT with local attention layers; only full attention is supported")
     rope = (values.get("rope_parameters") or {}).get("full_attention") or {}
@@ -216,12 +240,25 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
 
 def _checked(config: EncoderConfig) -> EncoderConfig:
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
-    sizes = (config.vocab_size, config.embedding_size, hidden, layers, heads, config.intermediate_size, config.max_positions)
+    sizes = (
+        config.vocab_size,
+        config.embedding_size,
+        hidden,
+        layers,
+        heads,
+        config.intermediate_size,
+        config.max_positions,
+    )
     # rotary positions turn pairs of dimensions
     unit = 2 * heads if config.architecture == "modern" else heads
     if min(sizes) < 1 or max(sizes) > LARGEST or hidden % unit or not 0 < config.num_token_types <= LARGEST:
         raise _Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
-    if not (0 <= config.dropout < 1 and 0 <= config.attention_dropout < 1 and 0 < config.norm_eps < 1 and config.rope_theta > 0):
+    if not (
+        0 <= config.dropout < 1
+        and 0 <= config.attention_dropout < 1
+        and 0 < config.norm_eps < 1
+        and config.rope_theta > 0
+    ):
         raise _Unsupported("a dropout, epsilon or rotary base outside its range")
     return config
 
@@ -237,7 +274,9 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """The kind of head by the class the folder was saved from; a modern discriminator is a one-label token classifier."""
+    """The kind of head by the class the folder was saved from; a modern discriminator is a one-label token
+    classifier.
+    """
     named = (values.get("architectures") or [""])[0]
     if architecture == "modern" and named == CLASSES["modern"]["tagger"]:
         return "discriminator" if labels == (REPLACED,) else "tagger"

@@ -1,8 +1,9 @@
 """What a discriminator believes about a text: for each token and word, the probability that it was replaced.
 
-Offsets count Unicode code points, as Python's str does: text[start:end] is what a token came from, in the text as given (before
-lower-casing or any other normalisation), with the combining marks that belong to it. No text is cut: one that is longer than the
-model's positions is read in overlapping windows, and each token is judged where it stands farthest from a cut edge.
+Offsets count Unicode code points, as Python's str does: text[start:end] is what a token came from, in the
+text as given (before lower-casing or any other normalisation), with the combining marks that belong to it. No
+text is cut: one that is longer than the model's positions is read in overlapping windows, and each token is
+judged where it stands farthest from a cut edge.
 """
 
 from __future__ import annotations
@@ -45,11 +46,22 @@ class Detection:
     def to_json(self, threshold: float) -> dict[str, Any]:
         def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
             return [
-                {name: s.text, "start": s.start, "end": s.end, "p_replaced": round(s.p_replaced, 6), "replaced": s.p_replaced >= threshold}
+                {
+                    name: s.text,
+                    "start": s.start,
+                    "end": s.end,
+                    "p_replaced": round(s.p_replaced, 6),
+                    "replaced": s.p_replaced >= threshold,
+                }
                 for s in spans
             ]
 
-        return {"text": self.text, "threshold": threshold, "tokens": rows(self.tokens, "token"), "words": rows(self.words, "word")}
+        return {
+            "text": self.text,
+            "threshold": threshold,
+            "tokens": rows(self.tokens, "token"),
+            "words": rows(self.words, "word"),
+        }
 
 
 @dataclass(frozen=True)
@@ -63,19 +75,30 @@ class Pieces:
 
 
 def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> Iterator[Detection]:
-    """Judge texts, in their order, in batches of similar length. `overlap`: the share of a window that the next one sees again."""
+    """Judge texts, in their order, in batches of similar length. `overlap`: the share of a window that the
+    next one sees again.
+    """
     refuse_energies(loaded)
     from electra.model.batching import positions_at_once
 
-    size, positions = loaded.config.max_positions - 2, positions_at_once(next(loaded.encoder.parameters()).device)
+    size, positions = (
+        loaded.config.max_positions - 2,
+        positions_at_once(next(loaded.encoder.parameters()).device),
+    )
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_AT_ONCE)):
         pieces = [split(loaded.tokenizer, text) for text in chunk]
-        windows = [(row, *window) for row, piece in enumerate(pieces) for window in cut(len(piece.ids), size, int(size * overlap))]
+        windows = [
+            (row, *window)
+            for row, piece in enumerate(pieces)
+            for window in cut(len(piece.ids), size, int(size * overlap))
+        ]
         scores = [np.zeros(len(piece.ids)) for piece in pieces]
         for group in _batches([stop - start + 2 for _, start, stop, _, _ in windows], positions):
             members = [windows[index] for index in group]
-            found = _probabilities(loaded, [pieces[row].ids[start:stop] for row, start, stop, _, _ in members])
+            found = _probabilities(
+                loaded, [pieces[row].ids[start:stop] for row, start, stop, _, _ in members]
+            )
             for (row, start, _, keep_from, keep_to), values in zip(members, found, strict=True):
                 scores[row][keep_from:keep_to] = values[keep_from - start : keep_to - start]
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
@@ -85,8 +108,14 @@ def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> It
 def refuse_energies(loaded: Loaded) -> None:
     """An Electric network's outputs tell how likely a token is, not whether it was replaced."""
     if loaded.output != LOG_ODDS:
-        what = f"this model's outputs are of another kind ({loaded.output}) than odds that a token was replaced"
-        raise ModelError(what, where=loaded.folder, fix="Score sentences with it instead, or give a discriminator trained by rtd")
+        what = (
+            f"this model's outputs are of another kind ({loaded.output}) than odds that a token was replaced"
+        )
+        raise ModelError(
+            what,
+            where=loaded.folder,
+            fix="Score sentences with it instead, or give a discriminator trained by rtd",
+        )
 
 
 def split(tokenizer: Tokenizer, text: str) -> Pieces:
@@ -102,9 +131,11 @@ def split(tokenizer: Tokenizer, text: str) -> Pieces:
 
 
 def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
-    """Windows (start, stop) over `length` tokens, each with the part (keep_from, keep_to) that is judged there.
+    """Windows (start, stop) over `length` tokens, each with the part (keep_from, keep_to) that is judged
+    there.
 
-    The last window is as long as the others, so its tokens see as much. Neighbours share their common part half and half.
+    The last window is as long as the others, so its tokens see as much. Neighbours share their common part
+    half and half.
     """
     if length == 0:
         return []
@@ -115,8 +146,9 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
 
 
 def _batches(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
-    """Indices in groups of similar length that hold up to `positions`, padding included; the longest first, so that a batch too large
-    for the memory fails at once."""
+    """Indices in groups of similar length that hold up to `positions`, padding included; the longest first,
+    so that a batch too large for the memory fails at once.
+    """
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if group and (len(group) + 1) * lengths[group[0]] > positions:
@@ -147,7 +179,10 @@ def _probabilities(loaded: Loaded, rows: Sequence[npt.NDArray[np.int64]]) -> lis
 
 
 def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64]) -> Detection:
-    tokens = tuple(Span(name, *offset, float(score)) for name, offset, score in zip(pieces.names, pieces.offsets, scores, strict=True))
+    tokens = tuple(
+        Span(name, *offset, float(score))
+        for name, offset, score in zip(pieces.names, pieces.offsets, scores, strict=True)
+    )
     words = []
     for _, members in groupby(zip(pieces.words, tokens, strict=True), key=lambda pair: pair[0]):
         spans = [span for _, span in members]
@@ -158,7 +193,9 @@ def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64]) -> De
 
 
 def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Let each token keep the combining marks after it that normalisation stripped and no other token claims."""
+    """Let each token keep the combining marks after it that normalisation stripped and no other
+    token claims.
+    """
     claimed = {position for start, end in offsets for position in range(start, end)}
     whole = []
     for start, stop in offsets:

@@ -1,4 +1,5 @@
-"""The paper's Figure 2 for a sentence of one's own: what was masked, what the generator put there, what the discriminator thinks.
+"""The paper's Figure 2 for a sentence of one's own: what was masked, what the generator put there, what the
+discriminator thinks.
 
 Masks and samples are drawn from the seed alone, so the same text and seed give the same rows.
 """
@@ -27,7 +28,9 @@ COLUMNS = ("Original", "Masked", "Generated", "Label", "P(replaced)")
 
 
 class Row(TypedDict):
-    """One token. `masked`, `generated` and `label` are None without a generator, `p_replaced` without a discriminator that tells it."""
+    """One token. `masked`, `generated` and `label` are None without a generator, `p_replaced` without a
+    discriminator that tells it.
+    """
 
     original: str
     masked: str | None
@@ -47,20 +50,33 @@ def load_pair(model: str | Path, generator: str | Path | None = None) -> tuple[L
     folder = locate(model)
     if run_folder.holds_networks(folder):
         held = run_folder.networks(folder)
-        discriminator, generator_ = (load(folder, kind) if kind in held else None for kind in run_folder.NETWORKS)
+        discriminator, generator_ = (
+            load(folder, kind) if kind in held else None for kind in run_folder.NETWORKS
+        )
         return discriminator, generator_
     loaded = load(folder, "encoder")
     if loaded.kind not in run_folder.NETWORKS:
-        raise ModelError(f"this is a {loaded.kind}; a discriminator or a generator is needed", where=model, fix="Give a run folder")
+        raise ModelError(
+            f"this is a {loaded.kind}; a discriminator or a generator is needed",
+            where=model,
+            fix="Give a run folder",
+        )
     return (loaded, None) if loaded.kind == "discriminator" else (None, loaded)
 
 
 def example_rows(
-    discriminator: Loaded | None, generator: Loaded | None, text: str = SENTENCE, *, seed: int = 1, masked: float = 0.4
+    discriminator: Loaded | None,
+    generator: Loaded | None,
+    text: str = SENTENCE,
+    *,
+    seed: int = 1,
+    masked: float = 0.4,
 ) -> list[Row]:
-    """Corrupt `text` with the generator (a share of `masked` of its tokens, at least one) and ask the discriminator.
+    """Corrupt `text` with the generator (a share of `masked` of its tokens, at least one) and ask the
+    discriminator.
 
-    The default masks two of five tokens, as the paper's figure does. Without a generator the text is judged as it stands.
+    The default masks two of five tokens, as the paper's figure does. Without a generator the text is judged
+    as it stands.
     """
     import torch
 
@@ -73,7 +89,9 @@ def example_rows(
     if len(ids) == 0:
         raise ModelError("the text has no tokens", fix="Give a sentence")
     if len(ids) > room:
-        raise ModelError(f"the text has {len(ids)} tokens, the model reads {room}", fix="electra detect reads longer ones")
+        raise ModelError(
+            f"the text has {len(ids)} tokens, the model reads {room}", fix="electra detect reads longer ones"
+        )
     specials = tokenizer.specials
     row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
     hidden = np.zeros(len(ids), dtype=bool)

@@ -1,8 +1,9 @@
 """Hugging Face folders, written without transformers.
 
-A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt and README.md, and nothing else: it
-can be published as it stands. It appears whole or not at all. The digest of its weights is kept in the header of the weights file,
-so that `electra verify` can tell a damaged file without a file of ours in the folder.
+A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt and README.md,
+and nothing else: it can be published as it stands. It appears whole or not at all. The digest of its weights
+is kept in the header of the weights file, so that `electra verify` can tell a damaged file without a file of
+ours in the folder.
 """
 
 from __future__ import annotations
@@ -36,10 +37,26 @@ FILES = ("config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "voc
 DIGEST = "sha256"  # its key in the header of model.safetensors
 
 
-def export_network(folder: Path, network: Generator | Discriminator, tokenizer: Tokenizer, card: Card, *, dtype: Dtype = "float32") -> None:
+def export_network(
+    folder: Path,
+    network: Generator | Discriminator,
+    tokenizer: Tokenizer,
+    card: Card,
+    *,
+    dtype: Dtype = "float32",
+) -> None:
     """Write a pre-trained network as a folder that transformers loads as it is."""
     kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
-    write_model(folder, network.encoder, network.head, kind=kind, labels=(), tokenizer=tokenizer, card=card, dtype=dtype)
+    write_model(
+        folder,
+        network.encoder,
+        network.head,
+        kind=kind,
+        labels=(),
+        tokenizer=tokenizer,
+        card=card,
+        dtype=dtype,
+    )
 
 
 def write_model(
@@ -55,17 +72,22 @@ def write_model(
     values: Mapping[str, Any] = {},
     further: Mapping[str, durable.Content] = {},
 ) -> None:
-    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it holds a model only.
+    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it
+    holds a model only.
 
-    head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only), output).
-    values: what config.json shall hold beside what follows from the encoder, the kind and the labels (`classifier_pooling`, ...).
+    head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only),
+        output).
+    values: what config.json shall hold beside what follows from the encoder, the kind and the labels
+        (`classifier_pooling`, ...).
     further: files of ours that belong to these weights.
     """
     folder = Path(folder)
     refuse_foreign_folder(folder, further)
     config = encoder.config
     if tokenizer.vocab_size > config.vocab_size:
-        raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
+        raise ModelError(
+            f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
+        )
     state = {name: tensor.to(getattr(torch, dtype)) for name, tensor in weights_of(encoder, head).items()}
     tensors = to_theirs(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
@@ -77,7 +99,9 @@ def write_model(
         WEIGHTS: lambda path: write_weights(path, tensors),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
         **further,
-        "README.md": render(replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])).encode(),
+        "README.md": render(
+            replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
+        ).encode(),
     }
     durable.commit_directory(folder, files)
     (folder / durable.MANIFEST).unlink()  # it served the commit; a folder to publish holds no file of ours
@@ -89,13 +113,21 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
         return
     if not folder.is_dir():
         raise ModelError("this is a file", where=folder, fix="Choose another --out")
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (*FILES, *further, durable.MANIFEST))
+    others = sorted(
+        entry.name for entry in folder.iterdir() if entry.name not in (*FILES, *further, durable.MANIFEST)
+    )
     if others:
-        raise ModelError(f"the folder exists and holds other files ({', '.join(others[:3])})", where=folder, fix="Choose another --out")
+        raise ModelError(
+            f"the folder exists and holds other files ({', '.join(others[:3])})",
+            where=folder,
+            fix="Choose another --out",
+        )
 
 
 def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
-    """All weights under our names, `encoder.X` and `head.X`. A token table made of another network's appears as the table it makes."""
+    """All weights under our names, `encoder.X` and `head.X`. A token table made of another network's appears
+    as the table it makes.
+    """
     state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
     for name, module in encoder.named_modules():
         if isinstance(module, DisentangledTable):
@@ -110,7 +142,9 @@ def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
 
 
 def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it is put in order."""
+    """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it
+    is put in order.
+    """
     from safetensors.torch import save_file
 
     save_file(dict(tensors), path, metadata={"format": "pt", DIGEST: digest(tensors)})
@@ -134,13 +168,19 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return state.hexdigest()
 
 
-def tokenizer_files(tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind) -> dict[str, durable.Content]:
-    """The tokenizer's own files; the length and the inputs of this model are put into tokenizer_config.json."""
+def tokenizer_files(
+    tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind
+) -> dict[str, durable.Content]:
+    """The tokenizer's own files; the length and the inputs of this model are put into
+    tokenizer_config.json.
+    """
     files = tokenizer.files()
     settings: dict[str, Any] = json.loads(files["tokenizer_config.json"])
     settings["model_max_length"] = max_positions
     if kind in ("classifier", "tagger", "reader"):
-        settings["split_special_tokens"] = True  # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
+        settings["split_special_tokens"] = (
+            True  # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
+        )
     if architecture == "modern":
         settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
     return {**files, "tokenizer_config.json": durable.to_json(settings)}

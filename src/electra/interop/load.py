@@ -1,4 +1,6 @@
-"""Any model this project can use, from wherever it is: a run, an exported or published folder, a name on the hub."""
+"""Any model this project can use, from wherever it is: a run, an exported or published folder, a name on the
+hub.
+"""
 
 from __future__ import annotations
 
@@ -58,30 +60,47 @@ class Loaded:
         return self
 
     def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
-        """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]; on the model's device."""
+        """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]; on the model's
+        device.
+        """
         device = next(self.encoder.parameters()).device
-        hidden = self.encoder(input_ids.to(device), piece_ids=None if piece_ids is None else piece_ids.to(device))
+        hidden = self.encoder(
+            input_ids.to(device), piece_ids=None if piece_ids is None else piece_ids.to(device)
+        )
         if self.kind == "generator":
             return self.token_logits(hidden)
         assert self.head is not None
         return torch.as_tensor(self.head(hidden))
 
     def token_logits(self, hidden: Tensor) -> Tensor:
-        """The generator's logits [..., V] at hidden states [..., D], of the tokenizer's V tokens: a table may have more rows than that."""
+        """The generator's logits [..., V] at hidden states [..., D], of the tokenizer's V tokens: a table may
+        have more rows than that.
+        """
         assert self.head is not None
-        return torch.as_tensor(self.head(hidden, self.encoder.token_table()))[..., : self.tokenizer.vocab_size]
+        return torch.as_tensor(self.head(hidden, self.encoder.token_table()))[
+            ..., : self.tokenizer.vocab_size
+        ]
 
 
-def load(source: str | Path, network: Kind = "discriminator", *, step: int | None = None, allow_pickle: bool = False) -> Loaded:
+def load(
+    source: str | Path,
+    network: Kind = "discriminator",
+    *,
+    step: int | None = None,
+    allow_pickle: bool = False,
+) -> Loaded:
     """The network wanted out of a run folder, a model folder or a model on the hub.
 
-    "encoder" takes whatever there is (of a run: the discriminator's encoder, or the generator's when it has none).
-    `step` picks a checkpoint of a run; otherwise the finished network counts, or the newest checkpoint that verifies.
+    "encoder" takes whatever there is (of a run: the discriminator's encoder, or the generator's when it has
+    none). `step` picks a checkpoint of a run; otherwise the finished network counts, or the newest checkpoint
+    that verifies.
     """
     path = locate(source, allow_pickle=allow_pickle)
     if not run_folder.holds_networks(path):
         if step is not None:
-            raise ModelError("no run folder, so it has no checkpoint to choose", where=path, fix="Leave --step out")
+            raise ModelError(
+                "no run folder, so it has no checkpoint to choose", where=path, fix="Leave --step out"
+            )
         return load_folder(path, network, allow_pickle=allow_pickle)
     finished = run_folder.finished_network(path, network) if step is None else None
     if finished is not None:
@@ -108,15 +127,42 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     encoder, head = build_encoder(config), _head(kind, config)
     _fill(encoder, _part(state, "encoder."))
     _fill(head, _part(state, "head."))
-    head_weights = names.finetuned_head(tensors, config.architecture, kind) if head is None and kind != "encoder" else {}
-    used_by_head = {name for ours in head_weights for name in names.their_names(f"head.{ours}", config.architecture, kind)}
+    head_weights = (
+        names.finetuned_head(tensors, config.architecture, kind) if head is None and kind != "encoder" else {}
+    )
+    used_by_head = {
+        name for ours in head_weights for name in names.their_names(f"head.{ours}", config.architecture, kind)
+    }
     unused = [name for name in unused if name not in used_by_head]
     labels = described.labels or tuple(f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ()))))
-    notes = (f"not used: {len(unused)} other tensors ({', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''})",) if unused else ()
+    notes = (
+        (
+            (
+                f"not used: {len(unused)} other tensors"
+                f" ({', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''})"
+            ),
+        )
+        if unused
+        else ()
+    )
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > config.vocab_size:
-        raise ModelError(f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder)
-    return Loaded(encoder, head, config, tokenizer, kind, labels, folder, head_weights, notes, described.pooling, described.output)
+        raise ModelError(
+            f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
+        )
+    return Loaded(
+        encoder,
+        head,
+        config,
+        tokenizer,
+        kind,
+        labels,
+        folder,
+        head_weights,
+        notes,
+        described.pooling,
+        described.output,
+    )
 
 
 def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
@@ -134,11 +180,15 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
             fix=f"Convert it once: electra import {folder} --allow-pickle --out FOLDER",
         )
     try:
-        # The only torch.load of this package, reached through `electra import --allow-pickle` alone. weights_only: a restricted
-        # unpickler that makes tensors and plain containers and calls nothing else.
+        # The only torch.load of this package, reached through `electra import --allow-pickle` alone.
+        # weights_only: a restricted unpickler that makes tensors and plain containers and calls nothing else.
         tensors = torch.load(pickle, map_location="cpu", weights_only=True)
     except Exception as problem:  # the unpickler raises whatever the damage leads it to
-        raise ModelError(f"not readable as weights ({str(problem).splitlines()[0]})", where=pickle, fix="Get the file again") from None
+        raise ModelError(
+            f"not readable as weights ({str(problem).splitlines()[0]})",
+            where=pickle,
+            fix="Get the file again",
+        ) from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ModelError("not a table of tensors", where=pickle, fix="Give the file that transformers wrote")
     return dict(tensors)
@@ -151,7 +201,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         return dict(load_file(path))
     except (SafetensorError, OSError, ValueError) as problem:
-        raise ModelError(f"not readable as safetensors ({problem})", where=path, fix="The file is damaged: get it again") from None
+        raise ModelError(
+            f"not readable as safetensors ({problem})", where=path, fix="The file is damaged: get it again"
+        ) from None
 
 
 def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
@@ -161,19 +213,29 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
         present = [kind for kind in present if kind == described.kind]
     if network == "encoder":
         named = described.kind if described.kind in present else "encoder"
-        return present[0] if named == "encoder" and len(present) == 1 else named  # old configurations name no class
+        return (
+            present[0] if named == "encoder" and len(present) == 1 else named
+        )  # old configurations name no class
     if network in present:
         return network
     has = NEEDS.get(present[0], "") if present else "an encoder without a head"
     name = CLASSES[described.encoder.architecture][present[0] if present else "encoder"]
-    raise AbsentNetwork(f"this is {has} ({name}), and {NEEDS[network]} is needed", where=folder, fix=f"Give the folder of {NEEDS[network]}")
+    raise AbsentNetwork(
+        f"this is {has} ({name}), and {NEEDS[network]} is needed",
+        where=folder,
+        fix=f"Give the folder of {NEEDS[network]}",
+    )
 
 
 def _refuse_untied(described: FolderConfig, tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Our generator's output layer is its token table; transformers ties them too, unless told otherwise."""
     table, decoder = names.tied_pair(tensors, described.encoder.architecture)
     if not described.tied and table is not None and decoder is not None and not torch.equal(table, decoder):
-        raise ModelError("a generator whose output layer is not its token table", where=folder, fix="Only tied generators are supported")
+        raise ModelError(
+            "a generator whose output layer is not its token table",
+            where=folder,
+            fix="Only tied generators are supported",
+        )
 
 
 def _head(kind: Kind, config: EncoderConfig) -> nn.Module | None:
@@ -184,7 +246,11 @@ def _head(kind: Kind, config: EncoderConfig) -> nn.Module | None:
 
 def _template(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
     parts = {"encoder": encoder} if head is None else {"encoder": encoder, "head": head}
-    return {f"{part}.{name}": tensor for part, module in parts.items() for name, tensor in module.state_dict().items()}
+    return {
+        f"{part}.{name}": tensor
+        for part, module in parts.items()
+        for name, tensor in module.state_dict().items()
+    }
 
 
 def _fill(module: nn.Module | None, state: Mapping[str, Tensor]) -> None:

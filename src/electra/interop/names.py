@@ -1,7 +1,8 @@
 """What our weights are called in transformers, both ways.
 
-Our encoders name parts plainly and keep queries, keys and values in one matrix; ELECTRA's checkpoints keep three. Everything that
-knows the other names is in this file. A value of two or more names means: these tensors, one above the other.
+Our encoders name parts plainly and keep queries, keys and values in one matrix; ELECTRA's checkpoints keep
+three. Everything that knows the other names is in this file. A value of two or more names means: these
+tensors, one above the other.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ _ENCODER: dict[str, dict[str, str]] = {
         "embeddings.norm": "embeddings.LayerNorm",
         "projection": "embeddings_project",
     },
-    "modern": {"tokens": "embeddings.tok_embeddings", "embedding_norm": "embeddings.norm", "final_norm": "final_norm"},
+    "modern": {
+        "tokens": "embeddings.tok_embeddings",
+        "embedding_norm": "embeddings.norm",
+        "final_norm": "final_norm",
+    },
 }
 
 _LAYER_LIST = {"electra": "encoder.layer", "modern": "layers"}
@@ -54,7 +59,10 @@ _LAYER: dict[str, dict[str, Names]] = {
 _MODERN_HEAD = {"dense": "head.dense", "norm": "head.norm"}
 _HEAD: dict[str, dict[str, dict[str, str]]] = {
     "electra": {
-        "discriminator": {"dense": "discriminator_predictions.dense", "prediction": "discriminator_predictions.dense_prediction"},
+        "discriminator": {
+            "dense": "discriminator_predictions.dense",
+            "prediction": "discriminator_predictions.dense_prediction",
+        },
         "generator": {
             "dense": "generator_predictions.dense",
             "norm": "generator_predictions.LayerNorm",
@@ -101,9 +109,14 @@ def to_theirs(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dic
 
 
 def from_theirs(
-    tensors: Mapping[str, Tensor], template: Mapping[str, Tensor], architecture: str, kind: Kind, where: object
+    tensors: Mapping[str, Tensor],
+    template: Mapping[str, Tensor],
+    architecture: str,
+    kind: Kind,
+    where: object,
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Our weights out of a transformers checkpoint, in fp32, and the names of the tensors that were of no use.
+    """Our weights out of a transformers checkpoint, in fp32, and the names of the tensors that were of no
+    use.
 
     `template` holds our parameters, for their names and shapes.
     """
@@ -114,7 +127,9 @@ def from_theirs(
         shape = (wanted.shape[0] // len(names), *wanted.shape[1:])
         for name in names:
             if name not in tensors:
-                raise ModelError(f"the weights lack the tensor {name}", where=where, fix="Is config.json of these weights?")
+                raise ModelError(
+                    f"the weights lack the tensor {name}", where=where, fix="Is config.json of these weights?"
+                )
             if tuple(tensors[name].shape) != shape:
                 raise ModelError(
                     f"tensor {name} has the shape {list(tensors[name].shape)}, where {list(shape)} is needed",
@@ -127,16 +142,23 @@ def from_theirs(
 
 
 def normalise(tensors: Mapping[str, Tensor], architecture: str) -> dict[str, Tensor]:
-    """The names of today's transformers: its first versions wrote gamma and beta, and bare encoders carry no prefix."""
+    """The names of today's transformers: its first versions wrote gamma and beta, and bare encoders carry no
+    prefix.
+    """
     old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
-    renamed = {reduce(lambda found, pair: found.replace(*pair), old, name): tensor for name, tensor in tensors.items()}
+    renamed = {
+        reduce(lambda found, pair: found.replace(*pair), old, name): tensor
+        for name, tensor in tensors.items()
+    }
     if any(name.startswith(PREFIX[architecture]) for name in renamed):
         return renamed
     return {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
 
 
 def kinds_in(names: set[str], architecture: str) -> list[Kind]:
-    """The heads whose weights are all there by name (ModernBERT's share names: the configuration tells those apart)."""
+    """The heads whose weights are all there by name (ModernBERT's share names: the configuration tells those
+    apart).
+    """
     stems = {name.rpartition(".")[0] for name in names}
     heads: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
     return [kind for kind in heads if set(_HEAD[architecture][kind].values()) <= stems]
@@ -155,5 +177,7 @@ def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind)
 def tied_pair(tensors: Mapping[str, Tensor], architecture: str) -> tuple[Tensor | None, Tensor | None]:
     """A generator's token table and its output layer, where the checkpoint holds both."""
     if architecture == "electra":
-        return tensors.get("electra.embeddings.word_embeddings.weight"), tensors.get("generator_lm_head.weight")
+        return tensors.get("electra.embeddings.word_embeddings.weight"), tensors.get(
+            "generator_lm_head.weight"
+        )
     return tensors.get("model.embeddings.tok_embeddings.weight"), tensors.get("decoder.weight")

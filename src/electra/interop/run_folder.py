@@ -1,6 +1,7 @@
 """The networks of a run: its finished folders, or those of a checkpoint while there are none.
 
-Also reads a pair of folders, discriminator/ and generator/, without a run around them: what `electra import` writes.
+Also reads a pair of folders, discriminator/ and generator/, without a run around them: what `electra import`
+writes.
 """
 
 from __future__ import annotations
@@ -55,9 +56,15 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     if found:
         return found[0]
     if network not in (*NETWORKS, "encoder"):
-        raise ModelError(f"this is a pre-trained pair, and a fine-tuned {network} is needed", where=path, fix="Run electra finetune")
+        raise ModelError(
+            f"this is a pre-trained pair, and a fine-tuned {network} is needed",
+            where=path,
+            fix="Run electra finetune",
+        )
     if not is_run(path):
-        raise AbsentNetwork(f"there is no {network} in this folder", where=path, fix=f"Give one that has a folder {network}/")
+        raise AbsentNetwork(
+            f"there is no {network} in this folder", where=path, fix=f"Give one that has a folder {network}/"
+        )
     return None
 
 
@@ -91,7 +98,9 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     if kind not in present:
         objective = record.get("objective", {}).get("name", "unknown")
         raise AbsentNetwork(
-            f"this run has no {kind} (its objective is {objective})", where=run, fix=f"Give a run or folder that has a {kind}"
+            f"this run has no {kind} (its objective is {objective})",
+            where=run,
+            fix=f"Give a run or folder that has a {kind}",
         )
     tokenizer = find_tokenizer(run)
     pair = _pair(run, present)
@@ -107,7 +116,11 @@ def find_tokenizer(run: Path) -> Tokenizer:
     for place in ("tokenizer", "store/tokenizer", *NETWORKS):
         if (run / place).is_dir():
             return Tokenizer.load(run / place)
-    raise RunFolderError("the run folder holds no tokenizer", where=run, fix="Copy the folder tokenizer/ of its token store into it")
+    raise RunFolderError(
+        "the run folder holds no tokenizer",
+        where=run,
+        fix="Copy the folder tokenizer/ of its token store into it",
+    )
 
 
 def _choose(run: Path, step: int | None) -> tuple[Path, tuple[str, ...]]:
@@ -136,11 +149,21 @@ def _pair(run: Path, present: list[Kind]) -> Pair:
     record = read_toml(run / "run.toml")
     try:
         # the sampler is never handed out, but the generator may be made of its weights
-        shapes = {kind: EncoderConfig(**record[kind]) for kind in (*present, "sampler") if kind in present or kind in record}
+        shapes = {
+            kind: EncoderConfig(**record[kind])
+            for kind in (*present, "sampler")
+            if kind in present or kind in record
+        }
         sharing = record["model"]["sharing"]
-        return build_pair(shapes.get("generator"), shapes.get("discriminator"), shapes.get("sampler"), sharing=sharing)
+        return build_pair(
+            shapes.get("generator"), shapes.get("discriminator"), shapes.get("sampler"), sharing=sharing
+        )
     except (KeyError, TypeError) as problem:
-        raise RunFolderError(f"does not describe the networks ({problem})", where=run / "run.toml", fix="Is it of this version?") from None
+        raise RunFolderError(
+            f"does not describe the networks ({problem})",
+            where=run / "run.toml",
+            fix="Is it of this version?",
+        ) from None
 
 
 def _networks_in(tensors: Iterable[str]) -> list[Kind]:
@@ -149,9 +172,14 @@ def _networks_in(tensors: Iterable[str]) -> list[Kind]:
 
 
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
-    """A tensor that both networks share is kept under one of their names only, so it is the pair that is filled."""
+    """A tensor that both networks share is kept under one of their names only, so it is the pair that is
+    filled.
+    """
     for name, parameter in pair.named_parameters():
         if name not in tensors or tensors[name].shape != parameter.shape:
             shape = list(tensors[name].shape) if name in tensors else "no shape"
-            raise CheckpointError(f"tensor {name} has {shape}, where run.toml makes it {list(parameter.shape)}", where=checkpoint)
+            raise CheckpointError(
+                f"tensor {name} has {shape}, where run.toml makes it {list(parameter.shape)}",
+                where=checkpoint,
+            )
         parameter.data.copy_(tensors[name])

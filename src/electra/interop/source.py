@@ -1,6 +1,7 @@
 """What the user's word for a model stands for: a folder here, or a name on the hub.
 
-The hub's own variables rule where files are kept and whether the network is used: HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE, HF_TOKEN.
+The hub's own variables rule where files are kept and whether the network is used: HF_HOME, HF_ENDPOINT,
+HF_HUB_OFFLINE, HF_TOKEN.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from pathlib import Path
 from electra.errors import ModelError
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_WANTED = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"]
+_WANTED = [
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "special_tokens_map.json",
+]
 PICKLE = "pytorch_model.bin"
 
 
@@ -23,7 +31,11 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     if path.exists():
         raise ModelError("this is a file; a model is a folder", where=path, fix="Give the folder it lies in")
     if not could_be_hub_name(str(source)):
-        raise ModelError("no such folder", where=source, fix="Give a run folder, a model folder, or a name on the hub (owner/name)")
+        raise ModelError(
+            "no such folder",
+            where=source,
+            fix="Give a run folder, a model folder, or a name on the hub (owner/name)",
+        )
     return _fetch(str(source), [*_WANTED, PICKLE] if allow_pickle else _WANTED)
 
 
@@ -35,18 +47,29 @@ def could_be_hub_name(source: str) -> bool:
 
 def _fetch(name: str, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
 
     try:
         folder = Path(snapshot_download(name, allow_patterns=patterns))
     except RepositoryNotFoundError:
-        raise ModelError("neither a folder here nor a model on the hub", where=name, fix="Check the name") from None
+        raise ModelError(
+            "neither a folder here nor a model on the hub", where=name, fix="Check the name"
+        ) from None
     except LocalEntryNotFoundError:
         fix = "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
         raise ModelError("not a folder here, and the hub cannot be reached", where=name, fix=fix) from None
     except (HfHubHTTPError, HFValidationError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise ModelError(f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again") from None
+        raise ModelError(
+            f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again"
+        ) from None
     if not (folder / "config.json").is_file():
-        raise ModelError("the hub's model has no config.json", where=name, fix="Give a model in transformers' format")
+        raise ModelError(
+            "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
+        )
     return folder

@@ -1,4 +1,6 @@
-"""Models from one folder to another: a run's network to a Hugging Face folder, published checkpoints to a pair to go on training."""
+"""Models from one folder to another: a run's network to a Hugging Face folder, published checkpoints to a
+pair to go on training.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from electra.interop.names import Kind
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
-    """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from one."""
+    """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from
+    one.
+    """
     run = Path(source).expanduser()
     if run_folder.is_run(run):
         card = card_of_run(run, loaded.kind, step=run_folder.step_of(loaded.folder))
@@ -32,8 +36,12 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     )
 
 
-def import_pair(source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False) -> list[str]:
-    """Write the networks of `source` (and `generator`) to out/discriminator and out/generator. Returns lines for the user."""
+def import_pair(
+    source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False
+) -> list[str]:
+    """Write the networks of `source` (and `generator`) to out/discriminator and out/generator. Returns lines
+    for the user.
+    """
     out, path = Path(out), Path(source).expanduser()
     wanted: list[tuple[str, Kind]] = [(source, "encoder")]
     if generator is not None:
@@ -42,9 +50,17 @@ def import_pair(source: str, out: Path, generator: str | None = None, *, allow_p
         wanted = [(source, kind) for kind in run_folder.networks(path)]
     models = [load(name, kind, allow_pickle=allow_pickle) for name, kind in wanted]
     if models[0].tokenizer.digest != models[-1].tokenizer.digest:
-        raise ModelError("the two networks have different tokenizers", where=generator, fix="Give the two networks of one pair")
+        raise ModelError(
+            "the two networks have different tokenizers",
+            where=generator,
+            fix="Give the two networks of one pair",
+        )
     if models[0].kind not in run_folder.NETWORKS:
-        raise ModelError(f"this is a {models[0].kind}, not a pre-trained network", where=source, fix="Give a discriminator or a generator")
+        raise ModelError(
+            f"this is a {models[0].kind}, not a pre-trained network",
+            where=source,
+            fix="Give a discriminator or a generator",
+        )
     lines = []
     for model, (name, _) in zip(models, wanted, strict=True):
         export(model, out / model.kind, name)

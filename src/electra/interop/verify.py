@@ -1,5 +1,6 @@
-"""Is everything in a folder as it was written? Checkpoints, stores and finished seeds by their manifests, exported folders by what they
-hold."""
+"""Is everything in a folder as it was written? Checkpoints, stores and finished seeds by their manifests,
+exported folders by what they hold.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,11 @@ def _finetuning(folder: Path) -> Iterator[Finding]:
         yield Finding(seed, "results of a seed", durable.verify_directory(seed) or "")
     if (folder / "ensemble").is_dir():
         yield Finding(folder / "ensemble", "ensemble", durable.verify_directory(folder / "ensemble") or "")
-    yield _model(folder / "model") if (folder / "model").is_dir() else Finding(folder, "fine-tuning without a model: it has not ended")
+    yield (
+        _model(folder / "model")
+        if (folder / "model").is_dir()
+        else Finding(folder, "fine-tuning without a model: it has not ended")
+    )
 
 
 def _record(run: Path) -> Finding:
@@ -84,7 +89,9 @@ def _store(path: Path) -> Finding:
 
 
 def _model(folder: Path) -> Finding:
-    """Loads it whole: configuration, every tensor by name and shape, tokenizer; then the digest of the weights and their values."""
+    """Loads it whole: configuration, every tensor by name and shape, tokenizer; then the digest of the
+    weights and their values.
+    """
     from safetensors import safe_open
 
     try:
@@ -98,5 +105,7 @@ def _model(folder: Path) -> Finding:
         return Finding(folder, "model folder", f"{WEIGHTS} is damaged (its SHA-256 differs)")
     broken = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
     if broken is not None:
-        return Finding(folder, "model folder", f"{WEIGHTS}: tensor {broken} holds numbers that are not finite")
+        return Finding(
+            folder, "model folder", f"{WEIGHTS}: tensor {broken} holds numbers that are not finite"
+        )
     return Finding(folder, f"model folder ({kind}{'' if recorded else ', without a recorded digest'})")

@@ -24,34 +24,54 @@ SIZES_DIFFER = "Choose the model's size, width and depth as the folder has them"
 
 
 def load_weights_into(
-    pair: Pair, *, discriminator: str | Path | None = None, generator: str | Path | None = None, tokenizer: Tokenizer | None = None
+    pair: Pair,
+    *,
+    discriminator: str | Path | None = None,
+    generator: str | Path | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> tuple[str, ...]:
-    """Fill the networks of `pair` from model folders, runs or hub names; one that is not given stays as it is.
+    """Fill the networks of `pair` from model folders, runs or hub names; one that is not given stays as it
+    is.
 
-    Returns notes for the log. `tokenizer` is the run's: a checkpoint that was trained with another is refused. What the pair shares
-    comes from the discriminator, when one is given.
+    Returns notes for the log. `tokenizer` is the run's: a checkpoint that was trained with another is
+    refused. What the pair shares comes from the discriminator, when one is given.
     """
     notes: list[str] = []
     if discriminator is not None:
         if pair.discriminator is None:
-            raise ModelError("this objective has no discriminator to start", where="--init-discriminator", fix="Leave the option out")
+            raise ModelError(
+                "this objective has no discriminator to start",
+                where="--init-discriminator",
+                fix="Leave the option out",
+            )
         loaded = load(discriminator, "discriminator")
         _check_tokenizer(loaded, tokenizer)
         _copy(pair.discriminator, loaded, set(), "discriminator")
         notes += loaded.notes
     if generator is not None:
         if pair.generator is None:
-            raise ModelError("this objective has no generator to start", where="--init-generator", fix="Leave the option out")
+            raise ModelError(
+                "this objective has no generator to start",
+                where="--init-generator",
+                fix="Leave the option out",
+            )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
         kept = _parameters(pair.discriminator) if discriminator is not None else set()
-        judged_by = [] if discriminator is None else [(table, table.weight.detach().clone()) for table in _sums(pair.discriminator)]
+        judged_by = (
+            []
+            if discriminator is None
+            else [(table, table.weight.detach().clone()) for table in _sums(pair.discriminator)]
+        )
         differing = _copy(pair.generator, loaded, kept, "generator")
         for table, weight in judged_by:  # the generator's table beneath has changed
             table.become(weight)
         notes += loaded.notes
         if differing:
-            notes.append(f"shared weights that differ in the two folders: the discriminator's are used ({', '.join(differing[:3])}, ...)")
+            notes.append(
+                "shared weights that differ in the two folders: the discriminator's are used"
+                f" ({', '.join(differing[:3])}, ...)"
+            )
     return tuple(notes)
 
 
@@ -60,12 +80,18 @@ def _parameters(network: nn.Module | None) -> set[int]:
 
 
 def _sums(network: nn.Module | None) -> list[DisentangledTable]:
-    return [module for module in network.modules() if isinstance(module, DisentangledTable)] if network is not None else []
+    return (
+        [module for module in network.modules() if isinstance(module, DisentangledTable)]
+        if network is not None
+        else []
+    )
 
 
 @torch.no_grad()
 def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list[str]:
-    """Copy weights in. Parameters in `kept` stay; returns the names of those among them that would have changed."""
+    """Copy weights in. Parameters in `kept` stay; returns the names of those among them that would have
+    changed.
+    """
     state = weights_of(loaded.encoder, loaded.head)
     differing = []
     encoder = network.get_submodule("encoder")
@@ -84,35 +110,55 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
             differing.append(key)
     stray = sorted(set(state) - set(own))
     if stray:
-        raise ModelError(f"tensor {stray[0]} has no place in this run's {name}", where=loaded.folder, fix=SIZES_DIFFER)
+        raise ModelError(
+            f"tensor {stray[0]} has no place in this run's {name}", where=loaded.folder, fix=SIZES_DIFFER
+        )
     return differing
 
 
 def _check_shape(key: str, there: Tensor | None, here: Tensor, loaded: Loaded, name: str) -> None:
     if there is None:
-        raise ModelError(f"there is no tensor {key}, which this run's {name} has", where=loaded.folder, fix=SIZES_DIFFER)
+        raise ModelError(
+            f"there is no tensor {key}, which this run's {name} has", where=loaded.folder, fix=SIZES_DIFFER
+        )
     if there.shape != here.shape:
         shapes = f"{list(there.shape)} there and {list(here.shape)} in this run's {name}"
         raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
 
 
 def _is_made(key: str, encoder: nn.Module) -> bool:
-    """Whether a parameter makes a token table together with another network's: it has been dealt with before the others."""
-    projected = isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable) and key.startswith("encoder.tokens.")
+    """Whether a parameter makes a token table together with another network's: it has been dealt with before
+    the others.
+    """
+    projected = (
+        isinstance(encoder, ModernEncoder)
+        and isinstance(encoder.tokens, ProjectedTable)
+        and key.startswith("encoder.tokens.")
+    )
     return projected or key in [
-        f"encoder.{name}.delta" for name, module in encoder.named_modules() if isinstance(module, DisentangledTable)
+        f"encoder.{name}.delta"
+        for name, module in encoder.named_modules()
+        if isinstance(module, DisentangledTable)
     ]
 
 
 def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Loaded) -> None:
-    """Find the projection that makes `table_VD` out of the shared table: exported generators hold only their product."""
+    """Find the projection that makes `table_VD` out of the shared table: exported generators hold only their
+    product.
+    """
     source = tokens.source.weight
     if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
         needed = [source.shape[0], tokens.projection.weight.shape[0]]
-        raise ModelError(f"its token table has the shape {list(table_VD.shape)}, not {needed}", where=loaded.folder, fix=SIZES_DIFFER)
+        raise ModelError(
+            f"its token table has the shape {list(table_VD.shape)}, not {needed}",
+            where=loaded.folder,
+            fix=SIZES_DIFFER,
+        )
     if id(source) not in kept:
         fix = "Give --init-discriminator too, or set --model.sharing none"
-        raise ModelError("this generator's token table is made of its discriminator's", where=loaded.folder, fix=fix)
+        raise ModelError(
+            "this generator's token table is made of its discriminator's", where=loaded.folder, fix=fix
+        )
     shared = source.detach().double().cpu()
     solution = torch.linalg.lstsq(shared, table_VD.double()).solution
     error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)

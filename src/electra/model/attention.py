@@ -13,14 +13,17 @@ from torch.nn import functional as F
 
 from electra.model.dropout import dropout as dropped
 
-EXPLICIT_LENGTH = 256  # up to here two plain matrix products beat the fused CPU kernel, whose backward pass is slow
+EXPLICIT_LENGTH = (
+    256  # up to here two plain matrix products beat the fused CPU kernel, whose backward pass is slow
+)
 
 
 Direction = Literal["left", "right"]  # the side that a causal encoder's tokens see, beside themselves
 
 
 def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
-    """True where attention is allowed: within one piece. Shape [B, 1, T, T]. None in, None out: nothing is masked.
+    """True where attention is allowed: within one piece. Shape [B, 1, T, T]. None in, None out: nothing is
+    masked.
 
     Padding (piece -1) attends to padding, so no row of the softmax is empty.
     """
@@ -39,7 +42,9 @@ def one_sided(mask_B1TT: Tensor | None, direction: Direction | None, input_ids_B
     return side if mask_B1TT is None else mask_B1TT & side
 
 
-def attend(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float) -> Tensor:
+def attend(
+    q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float
+) -> Tensor:
     """Scaled dot-product attention. Returns [B, H, T, K]."""
     if q_BHTK.device.type == "cpu" and (q_BHTK.shape[2] <= EXPLICIT_LENGTH or dropout > 0):
         scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
@@ -51,8 +56,11 @@ def attend(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | N
 
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [positions, K] of rotary position embedding (Su et al. 2021), halves laid side by side."""
-    # on the CPU also where a template is made on the meta device: there arange imports torch's compiler, which takes seconds
+    """Cosines and sines [positions, K] of rotary position embedding (Su et al. 2021), halves laid side by
+    side.
+    """
+    # on the CPU also where a template is made on the meta device: there arange imports torch's compiler,
+    # which takes seconds
     frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device="cpu") / head_size)
     angles = torch.arange(num_positions, dtype=torch.float32, device="cpu")[:, None] * frequencies
     angles = torch.cat([angles, angles], dim=-1)

@@ -1,4 +1,6 @@
-"""Dropout whose masks cost little on a CPU: 16 random bits an element, four elements a draw, where torch draws a double for each."""
+"""Dropout whose masks cost little on a CPU: 16 random bits an element, four elements a draw, where torch
+draws a double for each.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ _LANES = 4  # elements to a draw of 64 bits
 
 
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """`x` of any shape with a share `rate` of its elements zero and the others scaled up, so that the mean stays; `x` itself outside
-    of training. On a CPU the share is `rate` to the nearest 65,536th, and the scale is that of this share.
+    """`x` of any shape with a share `rate` of its elements zero and the others scaled up, so that the mean
+    stays; `x` itself outside of training. On a CPU the share is `rate` to the nearest 65,536th, and the scale
+    is that of this share.
     """
     if not training or rate == 0.0:
         return x
@@ -26,9 +29,14 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
 
 def _draw(count: int) -> Tensor:
     """`count` uniform numbers of 16 bits, from torch's CPU generator."""
-    return torch.empty(-(-count // _LANES), dtype=torch.int64).random_(-(1 << 63), None).view(torch.int16)[:count]
+    return (
+        torch.empty(-(-count // _LANES), dtype=torch.int64)
+        .random_(-(1 << 63), None)
+        .view(torch.int16)[:count]
+    )
 
 
-# One operation to the compiler, so that compiled and plain layers draw the same numbers from the same generator.
+# One operation to the compiler, so that compiled and plain layers draw the same numbers from the same
+# generator.
 _random_bits = torch.library.custom_op("electra::random_bits", _draw, mutates_args=())
 _random_bits.register_fake(lambda count: torch.empty(count, dtype=torch.int16))

@@ -1,7 +1,8 @@
-"""The paper's encoder: BERT's post-norm transformer with factorised embeddings (Clark et al. 2020, section 3.1).
+"""The paper's encoder: BERT's post-norm transformer with factorised embeddings (Clark et al. 2020, section
+3.1).
 
-Weight-compatible with transformers' `ElectraModel` (interop holds the names); queries, keys and values are one matrix here.
-Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, V vocabulary.
+Weight-compatible with transformers' `ElectraModel` (interop holds the names); queries, keys and values are
+one matrix here. Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -21,20 +22,25 @@ from electra.model.tables import DisentangledTable
 class Encoder(nn.Module, ABC):
     """What both encoders offer.
 
-    forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] | None) -> [B, T, D].
-    Tokens attend to tokens with the same piece id (padding: -1); None means that nothing is masked.
-    `token_vectors` [B, T, E] stand in for the embeddings of the tokens, where these are no tokens but mixtures.
+    forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] |
+    None) -> [B, T, D]. Tokens attend to tokens with the same piece id (padding: -1); None means that nothing
+    is masked. `token_vectors` [B, T, E] stand in for the embeddings of the tokens, where these are no tokens
+    but mixtures.
     """
 
     config: EncoderConfig
-    direction: Direction | None = None  # None: tokens see both sides; set by an objective that wants a causal encoder
+    direction: Direction | None = (
+        None  # None: tokens see both sides; set by an objective that wants a causal encoder
+    )
 
     @abstractmethod
     def token_table(self) -> Tensor:
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
 
     def depth_of(self, name: str) -> int:
-        """The layer a parameter of this encoder belongs to: 0 embeddings, 1 ... num_layers, num_layers for what follows them."""
+        """The layer a parameter of this encoder belongs to: 0 embeddings, 1 ... num_layers, num_layers for
+        what follows them.
+        """
         parts = name.split(".")
         if "layers" in parts:
             return int(parts[parts.index("layers") + 1]) + 1
@@ -42,12 +48,16 @@ class Encoder(nn.Module, ABC):
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
-    """Without values: they are loaded or drawn afterwards; torch's own draw takes seconds on the meta device (it imports a compiler)."""
+    """Without values: they are loaded or drawn afterwards; torch's own draw takes seconds on the meta device
+    (it imports a compiler).
+    """
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Embeddings(nn.Module):
-    """Words, positions and token types, summed and normalised: all of size E, all shared with the generator by default."""
+    """Words, positions and token types, summed and normalised: all of size E, all shared with the generator
+    by default.
+    """
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -65,8 +75,12 @@ class Embeddings(nn.Module):
     ) -> Tensor:
         length = input_ids_BT.shape[1]
         words = self.words(input_ids_BT) if token_vectors_BTE is None else token_vectors_BTE
-        positions = self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
-        types = self.token_types.weight[0] if token_type_ids_BT is None else self.token_types(token_type_ids_BT)
+        positions = (
+            self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
+        )
+        types = (
+            self.token_types.weight[0] if token_type_ids_BT is None else self.token_types(token_type_ids_BT)
+        )
         x_BTE: Tensor = self.norm(words + positions + types)
         return x_BTE
 
@@ -101,7 +115,9 @@ class ElectraEncoder(Encoder):
         self.config = config
         self.embeddings = Embeddings(config)
         self.projection = (
-            nn.Linear(config.embedding_size, config.hidden_size) if config.embedding_size != config.hidden_size else nn.Identity()
+            nn.Linear(config.embedding_size, config.hidden_size)
+            if config.embedding_size != config.hidden_size
+            else nn.Identity()
         )
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
 

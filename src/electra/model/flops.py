@@ -1,9 +1,10 @@
 """Compute, counted as the paper's published script counts it, so that our numbers stand beside its Table 1.
 
-Conventions of that script (google-research/electra, flops_computation.py): a matrix product is 2 x m x n, the backward pass costs
-what the forward pass costs, and an embedding lookup is a dense product with a one-hot vector. The last is generous: on real
-hardware lookups are nearly free, which `dense_lookup=False` counts (both nets are charged for it, so RTD looks dearer than it is).
-Extension: a gated feed-forward has three matrices instead of two, and rotary positions replace the position table.
+Conventions of that script (google-research/electra, flops_computation.py): a matrix product is 2 x m x n, the
+backward pass costs what the forward pass costs, and an embedding lookup is a dense product with a one-hot
+vector. The last is generous: on real hardware lookups are nearly free, which `dense_lookup=False` counts
+(both nets are charged for it, so RTD looks dearer than it is). Extension: a gated feed-forward has three
+matrices instead of two, and rotary positions replace the position table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
 def layer_flops(config: EncoderConfig, length: int) -> float:
     """Forward pass of one layer on one sequence."""
     h, i, heads = config.hidden_size, config.intermediate_size, config.num_heads
-    attention = 3 * (2 * h * h + h) + 2 * h * length + (SOFTMAX + DROPOUT + 1) * length * heads + 2 * h * length
+    attention = (
+        3 * (2 * h * h + h) + 2 * h * length + (SOFTMAX + DROPOUT + 1) * length * heads + 2 * h * length
+    )
     output = 2 * h * h + h + DROPOUT * h + h + LAYER_NORM
     matrices = 3 if config.architecture == "modern" else 2
     feed_forward = matrices * 2 * h * i + ACTIVATION * i + i + h + (DROPOUT + 1 + LAYER_NORM) * h
@@ -58,7 +61,9 @@ def sequence_flops(
     total = 0.0
     for config in (generator, discriminator, sampler):
         if config is not None:
-            total += config.num_layers * layer_flops(config, length) + input_flops(config, length, dense_lookup)
+            total += config.num_layers * layer_flops(config, length) + input_flops(
+                config, length, dense_lookup
+            )
     for masked in (generator, sampler):
         if masked is not None:
             total += vocabulary_flops(masked, length, masked_fraction)

@@ -1,4 +1,5 @@
-"""What sits on an encoder in pre-training: the generator's token predictions and the discriminator's judgement.
+"""What sits on an encoder in pre-training: the generator's token predictions and the discriminator's
+judgement.
 
 Shapes: N any number of leading positions, D hidden, E embedding, V vocabulary.
 """
@@ -34,8 +35,11 @@ class DiscriminatorHead(nn.Module):
         super().__init__()
         modern = config.architecture == "modern"
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=not modern)
-        # transformers' ModernBertForTokenClassification normalises before its classifier; ELECTRA's head does not.
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False) if modern else nn.Identity()
+        # transformers' ModernBertForTokenClassification normalises before its classifier; ELECTRA's head does
+        # not.
+        self.norm = (
+            nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False) if modern else nn.Identity()
+        )
         self.prediction = nn.Linear(config.hidden_size, 1)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
-"""What an encoder computes on the way: the hidden states of every depth, words' vectors made of them, every head's attention weights.
+"""What an encoder computes on the way: the hidden states of every depth, words' vectors made of them, every
+head's attention weights.
 
-All are caught by hooks while the encoder runs as it always does, so its own code knows nothing of it. Attention weights are not
-computed twice the fast way: they are made anew from the queries and keys that the layer had.
-Shapes: B batch, T tokens, D hidden, H heads, K head size.
+All are caught by hooks while the encoder runs as it always does, so its own code knows nothing of it.
+Attention weights are not computed twice the fast way: they are made anew from the queries and keys that the
+layer had. Shapes: B batch, T tokens, D hidden, H heads, K head size.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def layers_of(encoder: Encoder) -> list[nn.Module]:
 
 
 def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
-    """[B, T, D] at each depth: 0 what enters the first layer (no token has seen another yet), then what leaves each layer; the last
-    is the encoder's output, which the modern encoder normalises once more."""
+    """[B, T, D] at each depth: 0 what enters the first layer (no token has seen another yet), then what
+    leaves each layer; the last is the encoder's output, which the modern encoder normalises once more.
+    """
     layers = layers_of(encoder)
     states: list[Tensor] = []
     with ExitStack() as hooks:
@@ -71,7 +73,11 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
     projected: list[Tensor] = []
     with ExitStack() as hooks:
         for layer in layers_of(encoder):
-            hooks.callback(layer.get_submodule("qkv").register_forward_hook(lambda _, __, made: projected.append(made)).remove)
+            hooks.callback(
+                layer.get_submodule("qkv")
+                .register_forward_hook(lambda _, __, made: projected.append(made))
+                .remove
+            )
         encoder(input_ids, piece_ids=piece_ids)
     B, T = input_ids.shape
     mask_B1TT = attention_mask(piece_ids)
@@ -87,9 +93,12 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
     return weights
 
 
-def passes(encoder: Encoder, rows: Sequence[Row], progress: Progress = nothing) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
-    """(which rows, input ids, piece ids) in batches of similar length, the longest first. What fills up a batch has no piece: no token
-    of a sentence attends to it."""
+def passes(
+    encoder: Encoder, rows: Sequence[Row], progress: Progress = nothing
+) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
+    """(which rows, input ids, piece ids) in batches of similar length, the longest first. What fills up a
+    batch has no piece: no token of a sentence attends to it.
+    """
     device = next(encoder.parameters()).device
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i].ids))
     start = 0
@@ -109,9 +118,11 @@ def passes(encoder: Encoder, rows: Sequence[Row], progress: Progress = nothing) 
 def word_vectors(
     encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Progress = nothing
 ) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    """The vectors of all words of all rows, which have `counts` words: (states [depths, words, D], present [words]).
+    """The vectors of all words of all rows, which have `counts` words: (states [depths, words, D], present
+    [words]).
 
-    A word's vector is the mean of its tokens'. A word without tokens (cut off, or nothing that the tokenizer keeps) is not present.
+    A word's vector is the mean of its tokens'. A word without tokens (cut off, or nothing that the tokenizer
+    keeps) is not present.
     """
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     total = int(starts[-1])

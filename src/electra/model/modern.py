@@ -1,9 +1,10 @@
 """The modern encoder: pre-norm, rotary positions, gated feed-forward, no biases.
 
-Weight-compatible with transformers' `ModernBertModel` when all its layers use full attention, and exported as such (interop holds
-the names), so no remote code is needed. Why a second encoder: on small budgets the paper's post-norm network spends most of its
-compute in a plateau (docs/decisions.md). Departure from ModernBERT (Warner et al. 2024): no local layers, one rotary base.
-Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
+Weight-compatible with transformers' `ModernBertModel` when all its layers use full attention, and exported as
+such (interop holds the names), so no remote code is needed. Why a second encoder: on small budgets the
+paper's post-norm network spends most of its compute in a plateau (docs/decisions.md). Departure from
+ModernBERT (Warner et al. 2024): no local layers, one rotary base. Shapes: B batch, T tokens, D hidden, H
+heads, K head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class TokenTable(nn.Module):
 
 
 class ProjectedTable(nn.Module):
-    """Another network's table seen through a projection: how a narrow generator shares the discriminator's embeddings [V, D'].
+    """Another network's table seen through a projection: how a narrow generator shares the discriminator's
+    embeddings [V, D'].
 
     ModernBERT has no factorised embedding, so the product is what gets exported as the generator's own table.
     """
@@ -55,17 +57,22 @@ class ModernLayer(nn.Module):
         self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.attention_output = nn.Linear(hidden, hidden, bias=False)
         self.mlp_norm = _norm(config)
-        self.gated = nn.Linear(hidden, 2 * config.intermediate_size, bias=False)  # the activated half, then its gate
+        self.gated = nn.Linear(
+            hidden, 2 * config.intermediate_size, bias=False
+        )  # the activated half, then its gate
         self.output = nn.Linear(config.intermediate_size, hidden, bias=False)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:
         config, training = self.config, self.training
         B, T, D = x_BTD.shape
-        q, k, v = self.qkv(self.attention_norm(x_BTD)).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.qkv(self.attention_norm(x_BTD)).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        )
         q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
-        # ModernBERT drops the attention's output at the attention rate and inside the feed-forward at its own.
+        # ModernBERT drops the attention's output at the attention rate and inside the feed-forward at its
+        # own.
         x_BTD = x_BTD + dropout(context, config.attention_dropout, training)
         activated, gate = self.gated(self.mlp_norm(x_BTD)).chunk(2, dim=-1)
         x_BTD = x_BTD + self.output(dropout(F.gelu(activated) * gate, config.dropout, training))
@@ -76,11 +83,17 @@ class ModernEncoder(Encoder):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.tokens: TokenTable | ProjectedTable | DisentangledTable = TokenTable(config.vocab_size, config.hidden_size)
+        self.tokens: TokenTable | ProjectedTable | DisentangledTable = TokenTable(
+            config.vocab_size, config.hidden_size
+        )
         self.embedding_norm = _norm(config)
-        self.layers = nn.ModuleList(ModernLayer(config, first=index == 0) for index in range(config.num_layers))
+        self.layers = nn.ModuleList(
+            ModernLayer(config, first=index == 0) for index in range(config.num_layers)
+        )
         self.final_norm = _norm(config)
-        cos, sin = rotary_table(config.max_positions, config.hidden_size // config.num_heads, config.rope_theta)
+        cos, sin = rotary_table(
+            config.max_positions, config.hidden_size // config.num_heads, config.rope_theta
+        )
         self.cos: Tensor
         self.sin: Tensor
         self.register_buffer("cos", cos, persistent=False)

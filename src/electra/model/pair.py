@@ -1,14 +1,17 @@
 """The generator, the discriminator, and what they share (Clark et al. 2020, section 3.2).
 
-An objective may train other company: a full-size generator beside a small one that samples for it (`sampler`), and small modules of
-its own (`heads`: a copy gate, a baseline). Those two serve the training alone and are not exported.
+An objective may train other company: a full-size generator beside a small one that samples for it
+(`sampler`), and small modules of its own (`heads`: a copy gate, a baseline). Those two serve the training
+alone and are not exported.
 
 `sharing` says which weights are one and the same:
   none        nothing;
   token       the token embeddings;
-  embeddings  token, position and type embeddings with their norm: what the published code ties, and the default here;
+  embeddings  token, position and type embeddings with their norm: what the published code ties, and the
+  default here;
   all         the whole encoder (both must have one size);
-  disentangled  the token embeddings, which the generator alone trains; the discriminator learns a difference to them (tables.py).
+  disentangled  the token embeddings, which the generator alone trains; the discriminator learns a difference
+  to them (tables.py).
 """
 
 from __future__ import annotations
@@ -89,7 +92,9 @@ def build_pair(
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
-    """The networks with fresh weights, tied as asked. Weights depend on the seed and on each parameter's name only."""
+    """The networks with fresh weights, tied as asked. Weights depend on the seed and on each parameter's name
+    only.
+    """
     pair = Pair(
         Generator(build_encoder(generator)) if generator else None,
         Discriminator(build_encoder(discriminator)) if discriminator else None,
@@ -97,7 +102,9 @@ def build_pair(
         heads,
     )
     initialise(pair, seed, initialisation)
-    small, full = (pair.generator, pair.discriminator) if pair.discriminator else (pair.sampler, pair.generator)
+    small, full = (
+        (pair.generator, pair.discriminator) if pair.discriminator else (pair.sampler, pair.generator)
+    )
     if small is not None and full is not None:
         share(small, full, sharing)
         initialise_projection(small.encoder, seed)
@@ -136,7 +143,9 @@ def share(generator: Generator, full: Generator | Discriminator, sharing: Sharin
 
 @torch.no_grad()
 def fold(encoder: Encoder) -> None:
-    """Make the token table of an encoder its own, where it is a sum with another network's: to be used without that one."""
+    """Make the token table of an encoder its own, where it is a sum with another network's: to be used
+    without that one.
+    """
     table = encoder.token_table()
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
         encoder.tokens = TokenTable(*table.shape)
@@ -150,17 +159,22 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
     """Fill every parameter from its own key, so that no weight depends on the order of construction.
 
     paper:      normal 0.02, cut at two deviations (BERT).
-    reference:  the same, but Glorot-uniform where the published code used TensorFlow's default layers: the embedding projection
-                and the discriminator's last layer.
-    fan_in:     normal 1/sqrt(inputs), each residual branch's last matrix divided by sqrt(2 x layers); token table normal 0.02.
+    reference:  the same, but Glorot-uniform where the published code used TensorFlow's default layers: the
+                embedding projection and the discriminator's last layer.
+    fan_in:     normal 1/sqrt(inputs), each residual branch's last matrix divided by sqrt(2 x layers); token
+        table normal 0.02.
     """
-    num_layers = {name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)}
+    num_layers = {
+        name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)
+    }
     for name, parameter in module.named_parameters():
         draw = torch.Generator().manual_seed(key(seed, f"init/{name}"))
         with torch.no_grad():
             if parameter.dim() < 2:
                 parameter.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
-            elif initialisation == "reference" and name.endswith(("encoder.projection.weight", "head.prediction.weight")):
+            elif initialisation == "reference" and name.endswith(
+                ("encoder.projection.weight", "head.prediction.weight")
+            ):
                 nn.init.xavier_uniform_(parameter, generator=draw)
             else:
                 std = 0.02 if initialisation != "fan_in" else _fan_in_std(name, parameter, num_layers)

@@ -1,7 +1,8 @@
 """Sizes as data: the paper's (Table 6) and two for CPUs, each with its generator.
 
-The paper's rule: 64-wide heads and a generator that is the discriminator with hidden size, feed-forward size and heads multiplied
-by a fraction. `small++` is the released small model, whose generator is full-size (Google's README).
+The paper's rule: 64-wide heads and a generator that is the discriminator with hidden size, feed-forward size
+and heads multiplied by a fraction. `small++` is the released small model, whose generator is full-size
+(Google's README).
 """
 
 from __future__ import annotations
@@ -55,25 +56,40 @@ class EncoderConfig:
 
 
 def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
-    """A size, with another number of layers or another width where given; embeddings as wide as the layers stay so."""
+    """A size, with another number of layers or another width where given; embeddings as wide as the layers
+    stay so.
+    """
     if name not in SIZES:
         raise ConfigError(f"no size named {name!r}", where="model.size", fix=nearest(name, list(SIZES)))
     size = SIZES[name]
     if layers is not None:
         if layers < 1:
-            raise ConfigError(f"{layers} is not a number of layers", where="model.layers", fix="Give 1 or more")
+            raise ConfigError(
+                f"{layers} is not a number of layers", where="model.layers", fix="Give 1 or more"
+            )
         size = replace(size, num_layers=layers)
     if hidden_size is not None:
         if hidden_size < 2 or hidden_size % (2 if hidden_size < 2 * HEAD_SIZE else HEAD_SIZE):
-            fix = f"Give a multiple of {HEAD_SIZE}, the width of a head, or an even number below {2 * HEAD_SIZE} for one head"
-            raise ConfigError(f"{hidden_size} cannot be divided into heads", where="model.hidden_size", fix=fix)
+            fix = (
+                f"Give a multiple of {HEAD_SIZE}, the width of a head, or an even number below"
+                f" {2 * HEAD_SIZE} for one head"
+            )
+            raise ConfigError(
+                f"{hidden_size} cannot be divided into heads", where="model.hidden_size", fix=fix
+            )
         embedding = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
         size = replace(size, hidden_size=hidden_size, embedding_size=embedding)
     return size
 
 
 def discriminator_config(
-    size: Size, architecture: Architecture, *, vocab_size: int, dropout: float, attention_dropout: float, pad_id: int
+    size: Size,
+    architecture: Architecture,
+    *,
+    vocab_size: int,
+    dropout: float,
+    attention_dropout: float,
+    pad_id: int,
 ) -> EncoderConfig:
     modern = architecture == "modern"
     return EncoderConfig(
@@ -93,7 +109,9 @@ def discriminator_config(
 
 
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
-    """The generator: `width` of the hidden size (in whole heads where it has more than one), `depth` of the layers."""
+    """The generator: `width` of the hidden size (in whole heads where it has more than one), `depth` of the
+    layers.
+    """
     hidden = round(discriminator.hidden_size * width)
     if hidden > HEAD_SIZE:
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
@@ -110,5 +128,7 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    """Four times the hidden size; two thirds of that when gated (three matrices instead of two), in multiples of 32."""
+    """Four times the hidden size; two thirds of that when gated (three matrices instead of two), in multiples
+    of 32.
+    """
     return 4 * hidden if architecture == "electra" else -(-8 * hidden // 3 // 32) * 32

@@ -1,7 +1,8 @@
 """A token table that learns on top of another network's: gradient-disentangled embedding sharing.
 
-He, Gao & Chen 2021 (DeBERTaV3), section 3.2: the discriminator's embeddings are E_D = stop_gradient(E_G) + E_delta, with E_delta
-zero at first. So the discriminator profits from the generator's embeddings, and its gradient does not pull at them.
+He, Gao & Chen 2021 (DeBERTaV3), section 3.2: the discriminator's embeddings are E_D = stop_gradient(E_G) +
+E_delta, with E_delta zero at first. So the discriminator profits from the generator's embeddings, and its
+gradient does not pull at them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from torch.nn import functional as F
 
 
 class DisentangledTable(nn.Module):
-    """Stands in the place of an `nn.Embedding` (the paper's encoder) or a `TokenTable` (the modern one). Exported as the sum."""
+    """Stands in the place of an `nn.Embedding` (the paper's encoder) or a `TokenTable` (the modern one).
+    Exported as the sum.
+    """
 
     def __init__(self, source: nn.Module) -> None:
         super().__init__()

@@ -1,7 +1,9 @@
-"""Adversarial training: a generator that wants to fool the discriminator (Clark et al. 2020, section 3.3 and appendix F).
+"""Adversarial training: a generator that wants to fool the discriminator (Clark et al. 2020, section 3.3 and
+appendix F).
 
-Our experiment, not the paper's: annealing from maximum likelihood to the adversarial gradient over the training (`anneal_from`,
-`anneal_to`), with REINFORCE or with Gumbel-softmax. A reader of the paper proposed it; we know of no published code or result.
+Our experiment, not the paper's: annealing from maximum likelihood to the adversarial gradient over the
+training (`anneal_from`, `anneal_to`), with REINFORCE or with Gumbel-softmax. A reader of the paper proposed
+it; we know of no published code or result.
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ class Config(masking.Options):
     discriminator_weight: float = 50.0
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     gradient: Literal["reinforce", "gumbel"] = "reinforce"
-    """How the discriminator's loss teaches the generator: by reward, with a learned baseline, or through straight-through samples."""
+    """How the discriminator's loss teaches the generator: by reward, with a learned baseline, or through
+    straight-through samples.
+    """
     adversarial_weight: float = 1.0
     """Weight of what the generator gains, per masked token, beside the masked language model's 1."""
     mlm_weight: float = 0.0
-    """What is left of the generator's masked-language-model loss where the training is fully adversarial (paper: nothing)."""
+    """What is left of the generator's masked-language-model loss where the training is fully adversarial
+    (paper: nothing).
+    """
     anneal_from: float = 0.0
     """Share of the training up to which the generator learns by maximum likelihood alone."""
     anneal_to: float = 0.0
@@ -42,17 +48,21 @@ class Config(masking.Options):
 
 
 class Objective(interface.Objective):
-    """Discriminator: minimises lambda * RTD. Generator: weight 1 - a on MLM, a on the discriminator's loss, which it maximises.
+    """Discriminator: minimises lambda * RTD. Generator: weight 1 - a on MLM, a on the discriminator's loss,
+    which it maximises.
 
-    reinforce: the reward R of a sample is the discriminator's loss at its position; the gradient is (R - b) * grad log p(sample). The
-        baseline b = -log sigmoid(w . h) is a head on the generator's states, fitted to R by cross-entropy. As the paper, this takes
-        the discriminator's judgement of a position to depend on no other replacement.
-    gumbel: the discriminator reads the sample's embedding, and its gradient there, reversed, goes to the generator through the
-        Gumbel-softmax mixture of embeddings (Jang et al. 2017). The noise is drawn given the sample (Maddison et al. 2014), so that the
-        forward pass is that of the exact sample; like dropout it comes from the generator that the loop seeds at each micro-batch.
+    reinforce: the reward R of a sample is the discriminator's loss at its position; the gradient is (R - b) *
+        grad log p(sample). The baseline b = -log sigmoid(w . h) is a head on the generator's states, fitted
+        to R by cross-entropy. As the paper, this takes the discriminator's judgement of a position to depend
+        on no other replacement.
+    gumbel: the discriminator reads the sample's embedding, and its gradient there, reversed, goes to the
+        generator through the Gumbel-softmax mixture of embeddings (Jang et al. 2017). The noise is drawn
+        given the sample (Maddison et al. 2014), so that the forward pass is that of the exact sample; like
+        dropout it comes from the generator that the loop seeds at each micro-batch.
 
-    Departures: the baseline does not train the generator's encoder (the paper does not say); all masked slots' logits are held at
-    once. The logged `mlm` and `adversarial` are the plain values; the schedule acts on their gradients.
+    Departures: the baseline does not train the generator's encoder (the paper does not say); all masked
+    slots' logits are held at once. The logged `mlm` and `adversarial` are the plain values; the schedule acts
+    on their gradients.
     """
 
     networks: interface.Networks = "pair"
@@ -63,7 +73,10 @@ class Objective(interface.Objective):
     def __init__(self, config: Config, **world: Any) -> None:
         super().__init__(config, **world)
         if not 0 <= config.anneal_from <= config.anneal_to <= 1:
-            raise ConfigError(f"from {config.anneal_from} to {config.anneal_to} is no stretch of the training", where="objective.anneal_to")
+            raise ConfigError(
+                f"from {config.anneal_from} to {config.anneal_to} is no stretch of the training",
+                where="objective.anneal_to",
+            )
         for name in ("temperature", "discriminator_weight", "mask_fraction"):
             if getattr(config, name) <= 0:
                 raise ConfigError("must be above 0", where=f"objective.{name}")
@@ -79,12 +92,20 @@ class Objective(interface.Objective):
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
         assert shapes.generator is not None
-        return {"baseline": nn.Linear(shapes.generator.hidden_size, 1)} if self.config.gradient == "reinforce" else {}
+        return (
+            {"baseline": nn.Linear(shapes.generator.hidden_size, 1)}
+            if self.config.gradient == "reinforce"
+            else {}
+        )
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         total = super().sequence_flops(shapes, length)
-        if self.config.gradient == "gumbel" and shapes.discriminator is not None:  # mixtures of embeddings, and back
-            total += 2 * self.masked_share * length * 2 * self.vocab_size * shapes.discriminator.embedding_size
+        if (
+            self.config.gradient == "gumbel" and shapes.discriminator is not None
+        ):  # mixtures of embeddings, and back
+            total += (
+                2 * self.masked_share * length * 2 * self.vocab_size * shapes.discriminator.embedding_size
+            )
         return total
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
@@ -94,14 +115,20 @@ class Objective(interface.Objective):
     def adversity(self, progress: float) -> float:
         """a: 0 while the generator learns by maximum likelihood, 1 when fully adversarial."""
         first, last = self.config.anneal_from, self.config.anneal_to
-        return min(max((progress - first) / (last - first), 0.0), 1.0) if first < last else float(progress >= last)
+        return (
+            min(max((progress - first) / (last - first), 0.0), 1.0)
+            if first < last
+            else float(progress >= last)
+        )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator, config = pair.generator, pair.discriminator, self.config
         assert generator is not None and discriminator is not None
         slots, targets, a = corrupted.masked_positions, corrupted.targets, self.adversity(corrupted.progress)
 
-        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)[slots]
+        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
+            0, 1
+        )[slots]
         log_p = generator.logits(states).float().log_softmax(-1)
         sampled = vocabulary.sample(log_p.detach().exp(), corrupted.uniforms)
         ids = replacing.put(corrupted, sampled)
@@ -114,20 +141,37 @@ class Objective(interface.Objective):
             fraction = masking.scheduled(config.mask_fraction, config.final_mask_fraction, corrupted.progress)
             force = a * config.adversarial_weight / (config.discriminator_weight * fraction)
             table = discriminator.encoder.token_table()
-            mixtures = ((log_p + gumbel_given(log_p.detach(), sampled)) / config.temperature).softmax(-1) @ table.detach()
-            nothing = force * (mixtures.detach() - mixtures)  # zero, with the gradient of the mixtures, reversed
-            vectors = F.embedding(ids, table).flatten(0, 1).index_add(0, slots, nothing.to(table.dtype)).view(*ids.shape, -1)
+            mixtures = ((log_p + gumbel_given(log_p.detach(), sampled)) / config.temperature).softmax(
+                -1
+            ) @ table.detach()
+            nothing = force * (
+                mixtures.detach() - mixtures
+            )  # zero, with the gradient of the mixtures, reversed
+            vectors = (
+                F.embedding(ids, table)
+                .flatten(0, 1)
+                .index_add(0, slots, nothing.to(table.dtype))
+                .view(*ids.shape, -1)
+            )
         judged = judging.judge(discriminator, corrupted, ids, vectors)
 
         losses = {"mlm": with_gradient(mlm, 1 - a * (1 - config.mlm_weight)), "rtd": judged.loss()}
         if config.gradient == "reinforce":
             reward = judged.losses()[slots].detach()
             baseline_logits = pair.heads["baseline"](states.detach()).float().squeeze(-1)
-            losses["adversarial"] = with_gradient(reinforce(log_p, sampled, reward, F.softplus(-baseline_logits).detach()), a)
-            losses["baseline"] = F.binary_cross_entropy_with_logits(baseline_logits, torch.exp(-reward), reduction="sum")
+            losses["adversarial"] = with_gradient(
+                reinforce(log_p, sampled, reward, F.softplus(-baseline_logits).detach()), a
+            )
+            losses["baseline"] = F.binary_cross_entropy_with_logits(
+                baseline_logits, torch.exp(-reward), reduction="sum"
+            )
         if config.entropy_weight:
             losses["entropy"] = -entropy.sum()
-        observed = {"guessed": log_p.argmax(-1) == targets, "sample_correct": sampled == targets, "sampled": sampled}
+        observed = {
+            "guessed": log_p.argmax(-1) == targets,
+            "sample_correct": sampled == targets,
+            "sampled": sampled,
+        }
         return Outcome(losses, observed | {"entropy": entropy.detach()} | judged.observed())
 
 
@@ -137,7 +181,9 @@ def with_gradient(loss: Tensor, factor: float) -> Tensor:
 
 
 def reinforce(log_p_MV: Tensor, sampled_M: Tensor, reward_M: Tensor, baseline_M: Tensor) -> Tensor:
-    """A loss whose value is minus the reward and whose gradient is REINFORCE's (Williams 1992), both summed over the slots."""
+    """A loss whose value is minus the reward and whose gradient is REINFORCE's (Williams 1992), both summed
+    over the slots.
+    """
     surrogate = -((reward_M - baseline_M) * log_p_MV.gather(1, sampled_M[:, None]).squeeze(1)).sum()
     return surrogate - surrogate.detach() - reward_M.sum()
 

@@ -1,6 +1,8 @@
-"""All-Tokens MLM: every token of a text with samples in it is predicted, by copying or by a softmax (Clark et al. 2020, Table 5).
+"""All-Tokens MLM: every token of a text with samples in it is predicted, by copying or by a softmax (Clark et
+al. 2020, Table 5).
 
-Asks how much of ELECTRA's gain comes from learning at all positions: "a combination of BERT and ELECTRA", as the paper puts it.
+Asks how much of ELECTRA's gain comes from learning at all positions: "a combination of BERT and ELECTRA", as
+the paper puts it.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ Config = replacing.Options
 
 
 class Objective(interface.Objective):
-    """p(token) = D * [token is the one shown] + (1 - D) * softmax, with D = sigmoid(w . h) a head of its own at every position.
+    """p(token) = D * [token is the one shown] + (1 - D) * softmax, with D = sigmoid(w . h) a head of its own
+    at every position.
 
-    Loss = the small generator's MLM + -log p(original) over all real tokens, [CLS] and [SEP] included as in RTD. The paper does not
-    give a weight for this arm: both losses weigh 1. Held-out `generator_accuracy` is that of the softmax at the masked positions.
+    Loss = the small generator's MLM + -log p(original) over all real tokens, [CLS] and [SEP] included as in
+    RTD. The paper does not give a weight for this arm: both losses weigh 1. Held-out `generator_accuracy` is
+    that of the softmax at the masked positions.
     """
 
     networks: interface.Networks = "corrector"

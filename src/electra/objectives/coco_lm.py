@@ -1,4 +1,6 @@
-"""Corrective language modelling with a copy gate: COCO-LM without its sequence contrast (Meng et al. 2021, section 3.2)."""
+"""Corrective language modelling with a copy gate: COCO-LM without its sequence contrast (Meng et al. 2021,
+section 3.2).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,18 @@ class Config(replacing.Options):
 
 
 class Objective(all_tokens_mlm.Objective):
-    """A full-size network corrects what a small one wrote. Two losses on one gate D, the probability that the token is the original:
+    """A full-size network corrects what a small one wrote. Two losses on one gate D, the probability that the
+    token is the original:
 
-        copy   a cross-entropy of D against the truth, at every real token: replaced token detection under another name;
-        mlm    -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions, which does not train D.
+        copy   a cross-entropy of D against the truth, at every real token: replaced token detection under
+        another name;
+        mlm    -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions, which does
+        not train D.
 
-    Departures: the auxiliary network is the run's small generator, not one of few layers at full width; COCO-LM's sequence contrastive
-    loss is left out, because it contrasts a text with the rest of its batch and so depends on how a batch is shared out.
-    Differs from `all_tokens_mlm` (Clark et al. 2020) in that the gate has a loss of its own and words are learned where they were
-    masked only.
+    Departures: the auxiliary network is the run's small generator, not one of few layers at full width;
+    COCO-LM's sequence contrastive loss is left out, because it contrasts a text with the rest of its batch
+    and so depends on how a batch is shared out. Differs from `all_tokens_mlm` (Clark et al. 2020) in that the
+    gate has a loss of its own and words are learned where they were masked only.
     """
 
     source = "Meng et al. 2021, COCO-LM, section 3.2"
@@ -43,7 +48,9 @@ class Objective(all_tokens_mlm.Objective):
         return interface.Objective.sequence_flops(self, shapes, length) + gate
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": True, "copy": False})
+        return masking.mask_for(
+            self, batch, seed, progress, counted={"sampler": True, "mlm": True, "copy": False}
+        )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, sampler, slots = pair.generator, pair.sampler, corrupted.masked_positions
@@ -54,6 +61,10 @@ class Objective(all_tokens_mlm.Objective):
         hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
-        mlm, guessed = vocabulary.copy_loss(generator, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach())
+        mlm, guessed = vocabulary.copy_loss(
+            generator, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach()
+        )
         observed = {"guessed": guessed, "replaced_logits": -gate.detach()[real], "replaced": ~is_original}
-        return Outcome({"sampler": replaced.mlm, "mlm": mlm, "copy": copy}, observed | replaced.observed(corrupted))
+        return Outcome(
+            {"sampler": replaced.mlm, "mlm": mlm, "copy": copy}, observed | replaced.observed(corrupted)
+        )

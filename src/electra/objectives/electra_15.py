@@ -1,6 +1,8 @@
-"""ELECTRA 15 %: the discriminator learns from the masked positions alone (Clark et al. 2020, section 3.5, Table 5).
+"""ELECTRA 15 %: the discriminator learns from the masked positions alone (Clark et al. 2020, section 3.5,
+Table 5).
 
-Asks how much of ELECTRA's gain comes from a loss over all tokens: with the same inputs, the discriminator is told about 15 % of them.
+Asks how much of ELECTRA's gain comes from a loss over all tokens: with the same inputs, the discriminator is
+told about 15 % of them.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ Config = rtd.Config
 class Objective(rtd.Objective):
     """Loss = MLM + lambda * RTD, the second summed over the masked positions and divided by their number.
 
-    Departure: none known; the paper does not give its weight for this arm, so lambda stays 50. Held-out detection is measured on the
-    masked positions as well: of the others the discriminator knows nothing.
+    Departure: none known; the paper does not give its weight for this arm, so lambda stays 50. Held-out
+    detection is measured on the masked positions as well: of the others the discriminator knows nothing.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: ELECTRA 15%)"

@@ -1,7 +1,8 @@
 """Electric: an energy-based cloze model, trained by noise-contrastive estimation (Clark et al. 2020b, EMNLP).
 
-One pass gives an energy E(x, t) for each token, unnormalised minus log p(x_t | the rest): their sum is a pseudo-log-likelihood score of
-the text that takes one pass where a masked language model takes one for each token.
+One pass gives an energy E(x, t) for each token, unnormalised minus log p(x_t | the rest): their sum is a
+pseudo-log-likelihood score of the text that takes one pass where a masked language model takes one for each
+token.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Config:
 
 
 class Towers(nn.Module):
-    """The noise model: two causal encoders, one from each side. q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)])."""
+    """The noise model: two causal encoders, one from each side. q(x_t | the rest) = softmax(W [left(t - 1),
+    right(t + 1)]).
+    """
 
     def __init__(self, full: EncoderConfig, width: float) -> None:
         super().__init__()
@@ -51,11 +54,15 @@ class Towers(nn.Module):
         self.left.direction, self.right.direction = "left", "right"
         for tower in (self.left, self.right):
             if isinstance(tower, ModernEncoder) and config.hidden_size != full.hidden_size:
-                tower.tokens = ProjectedTable(TokenTable(full.vocab_size, full.hidden_size), config.hidden_size)
+                tower.tokens = ProjectedTable(
+                    TokenTable(full.vocab_size, full.hidden_size), config.hidden_size
+                )
         self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
 
     def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
-        """What is known of each position from its two sides [B, T, 2D]: the states next to it, zeros beyond the row's ends."""
+        """What is known of each position from its two sides [B, T, 2D]: the states next to it, zeros beyond
+        the row's ends.
+        """
         left, right = (tower(input_ids, position_ids, piece_ids) for tower in (self.left, self.right))
         return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
 
@@ -65,26 +72,33 @@ class Towers(nn.Module):
         return logits.float().log_softmax(-1)
 
     def cross_entropy(self, context_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """-log q of each target [N]. The log-probabilities are never all alive: chunk by chunk, made again in the backward pass."""
+        """-log q of each target [N]. The log-probabilities are never all alive: chunk by chunk, made again in
+        the backward pass.
+        """
         size = vocabulary.rows_at_once(self.config.vocab_size, context_ND.device.type)
 
         def of_chunk(context: Tensor, targets: Tensor) -> Tensor:
             return -self.log_p(context).gather(1, targets[:, None]).squeeze(1)
 
         chunks = zip(torch.split(context_ND, size), torch.split(targets_N, size), strict=True)
-        return torch.cat([checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks])
+        return torch.cat(
+            [checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
+        )
 
 
 class Objective(interface.Objective):
-    """Noise model: maximum likelihood at every position. Energy model: which tokens are noise? (the paper's Algorithm 1)
+    """Noise model: maximum likelihood at every position. Energy model: which tokens are noise? (the paper's
+    Algorithm 1)
 
         P(noise) = k q / (k q + (n - k) exp(-E)) = sigmoid(E + log q + log(k / (n - k)))
 
-    with log q at every position, and "noise" wherever a sample was put, also where it happens to be the original token.
+    with log q at every position, and "noise" wherever a sample was put, also where it happens to be the
+    original token.
 
-    Departures from the published code: neither loss counts [CLS] and [SEP], which are never replaced and say nothing about p; the
-    towers' states are shifted with zeros (there they wrap around the row); k / n is that of the recipe, not of each row. The towers
-    share the token embeddings with the energy model, whatever model.sharing says. The exported discriminator's outputs are energies.
+    Departures from the published code: neither loss counts [CLS] and [SEP], which are never replaced and say
+    nothing about p; the towers' states are shifted with zeros (there they wrap around the row); k / n is that
+    of the recipe, not of each row. The towers share the token embeddings with the energy model, whatever
+    model.sharing says. The exported discriminator's outputs are energies.
     """
 
     networks: interface.Networks = "discriminator"
@@ -96,7 +110,9 @@ class Objective(interface.Objective):
         super().__init__(config, **world)  # type: ignore[arg-type]
         for fraction in (config.mask_fraction, config.final_mask_fraction):
             if fraction is not None and not 0 < fraction < 1:
-                raise ConfigError("noise needs data beside it: a share between 0 and 1", where="objective.mask_fraction")
+                raise ConfigError(
+                    "noise needs data beside it: a share between 0 and 1", where="objective.mask_fraction"
+                )
 
     @property
     def weights(self) -> dict[str, float]:
@@ -123,14 +139,25 @@ class Objective(interface.Objective):
                     tower.tokens = source
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        """Two towers, and the noise model's output layer: at every position, once more in the backward pass, and at the samples."""
+        """Two towers, and the noise model's output layer: at every position, once more in the backward pass,
+        and at the samples.
+        """
         full, tower = shapes.full, generator_config(shapes.full, self.config.tower_width, 1.0)
-        towers = 2 * (tower.num_layers * flops.layer_flops(tower, length) + flops.input_flops(tower, length, dense_lookup=True))
+        towers = 2 * (
+            tower.num_layers * flops.layer_flops(tower, length)
+            + flops.input_flops(tower, length, dense_lookup=True)
+        )
         output = flops.vocabulary_flops(replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0)
-        return flops.sequence_flops(None, full, length) + 2 * (towers + output) + (1 + self.masked_share) * output
+        return (
+            flops.sequence_flops(None, full, length)
+            + 2 * (towers + output)
+            + (1 + self.masked_share) * output
+        )
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Choose the positions of the noise: nothing is masked, since no tower sees the token that it predicts."""
+        """Choose the positions of the noise: nothing is masked, since no tower sees the token that it
+        predicts.
+        """
         corrupted = masking.mask_batch(
             batch,
             seed,
@@ -165,7 +192,9 @@ class Objective(interface.Objective):
         with torch.no_grad():
             log_p = towers.log_p(context[slots])
             sampled = vocabulary.sample(log_p.exp(), corrupted.uniforms)
-            log_q = torch.zeros_like(candidates, dtype=torch.float32).masked_scatter(candidates, -cross_entropy)
+            log_q = torch.zeros_like(candidates, dtype=torch.float32).masked_scatter(
+                candidates, -cross_entropy
+            )
             log_q = log_q.index_copy(0, slots, log_p.gather(1, sampled[:, None]).squeeze(1))
             is_noise = torch.zeros_like(candidates).index_fill(0, slots, True)
 
@@ -174,10 +203,19 @@ class Objective(interface.Objective):
         logits = noise_logits(discriminator.logits(hidden).float(), log_q, share)[candidates]
         is_noise = is_noise[candidates]
         nce = F.binary_cross_entropy_with_logits(logits, is_noise.float(), reduction="sum")
-        observed = {"guessed": log_p.argmax(-1) == targets, "sample_correct": sampled == targets, "sampled": sampled}
-        return Outcome({"mlm": cross_entropy.sum(), "nce": nce}, observed | {"replaced_logits": logits.detach(), "replaced": is_noise})
+        observed = {
+            "guessed": log_p.argmax(-1) == targets,
+            "sample_correct": sampled == targets,
+            "sampled": sampled,
+        }
+        return Outcome(
+            {"mlm": cross_entropy.sum(), "nce": nce},
+            observed | {"replaced_logits": logits.detach(), "replaced": is_noise},
+        )
 
 
 def noise_logits(energies: Tensor, log_q: Tensor, share: float) -> Tensor:
-    """Log-odds that a token is noise, from its energy and its log-probability under the noise. `share` = k / n."""
+    """Log-odds that a token is noise, from its energy and its log-probability under the noise. `share` = k /
+    n.
+    """
     return energies + log_q + math.log(share / (1 - share))

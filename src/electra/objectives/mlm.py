@@ -1,4 +1,6 @@
-"""Masked language modelling: the BERT baseline (Devlin et al. 2019, section 3.1), on the same code path as everything else."""
+"""Masked language modelling: the BERT baseline (Devlin et al. 2019, section 3.1), on the same code path as
+everything else.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ class Config(masking.Options):
 
     def __post_init__(self) -> None:
         if self.mask_share + self.random_share > 1 + 1e-9:
-            raise ConfigError(f"with mask_share {self.mask_share} there is no room for {self.random_share}", where="objective.random_share")
+            raise ConfigError(
+                f"with mask_share {self.mask_share} there is no room for {self.random_share}",
+                where="objective.random_share",
+            )
 
 
 class Objective(interface.Objective):
@@ -38,11 +43,17 @@ class Objective(interface.Objective):
         return {"mlm": 1.0}
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(self, batch, seed, progress, counted={"mlm": True}, random_share=self.config.random_share)
+        return masking.mask_for(
+            self, batch, seed, progress, counted={"mlm": True}, random_share=self.config.random_share
+        )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator = pair.generator
         assert generator is not None
-        hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, guessed = vocabulary.loss_and_guessed(generator, hidden[corrupted.masked_positions], corrupted.targets)
+        hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
+            0, 1
+        )
+        mlm, guessed = vocabulary.loss_and_guessed(
+            generator, hidden[corrupted.masked_positions], corrupted.targets
+        )
         return Outcome(losses={"mlm": mlm}, observed={"guessed": guessed})

@@ -1,4 +1,5 @@
-"""Replace MLM: masked language modelling whose input holds a small generator's samples in place of [MASK] (Clark et al. 2020, Table 5).
+"""Replace MLM: masked language modelling whose input holds a small generator's samples in place of [MASK]
+(Clark et al. 2020, Table 5).
 
 Asks how much of ELECTRA's gain comes from never showing [MASK], which fine-tuning does not show either.
 """
@@ -14,10 +15,12 @@ Config = replacing.Options
 
 
 class Objective(interface.Objective):
-    """Loss = the small generator's MLM + the full-size network's MLM on what the small one wrote, at the same masked positions.
+    """Loss = the small generator's MLM + the full-size network's MLM on what the small one wrote, at the same
+    masked positions.
 
-    The paper describes this arm in a sentence. Chosen here: both losses weigh 1, weights are shared as between generator and
-    discriminator, and the loss covers every masked position, also where the sample is the original token.
+    The paper describes this arm in a sentence. Chosen here: both losses weigh 1, weights are shared as
+    between generator and discriminator, and the loss covers every masked position, also where the sample is
+    the original token.
     """
 
     networks: interface.Networks = "corrector"
@@ -36,7 +39,9 @@ class Objective(interface.Objective):
         assert generator is not None and sampler is not None
         replaced = replacing.replace(sampler, corrupted, self.config)
         hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, guessed = vocabulary.loss_and_guessed(generator, hidden[corrupted.masked_positions], corrupted.targets)
+        mlm, guessed = vocabulary.loss_and_guessed(
+            generator, hidden[corrupted.masked_positions], corrupted.targets
+        )
         return Outcome(
             losses={"sampler": replaced.mlm, "mlm": mlm},
             observed={"guessed": guessed, **replaced.observed(corrupted)},

@@ -1,4 +1,6 @@
-"""Replaced token detection: the paper's objective (Clark et al. 2020, sections 3.1-3.2), generator and discriminator trained jointly."""
+"""Replaced token detection: the paper's objective (Clark et al. 2020, sections 3.1-3.2), generator and
+discriminator trained jointly.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,29 @@ class Config(replacing.Options):
     discriminator_weight: float = 50.0
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     label_smoothing: float = 0.0
-    """Share of the discriminator's label that is spread evenly over both answers (Szegedy et al. 2016, section 7)."""
+    """Share of the discriminator's label that is spread evenly over both answers (Szegedy et al. 2016,
+    section 7).
+    """
     generator: Literal["network", "unigram", "uniform"] = "network"
-    """What makes the replacements: a masked language model, the tokens' frequencies in the training text, or all tokens alike."""
+    """What makes the replacements: a masked language model, the tokens' frequencies in the training text, or
+    all tokens alike.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(f"must be a share from 0 to below 1, not {self.label_smoothing}", where="objective.label_smoothing")
+            raise ConfigError(
+                f"must be a share from 0 to below 1, not {self.label_smoothing}",
+                where="objective.label_smoothing",
+            )
 
 
 class Objective(interface.Objective):
     """Loss = MLM + lambda * RTD; a token the generator happens to guess right is "original".
 
-    Departures from the published code: positions are masked without replacement (it draws with replacement and averages ids where
-    two samples collide), and samples are exact draws rather than float32 Gumbel-max with clamped noise.
+    Departures from the published code: positions are masked without replacement (it draws with replacement
+    and averages ids where two samples collide), and samples are exact draws rather than float32 Gumbel-max
+    with clamped noise.
     """
 
     networks: interface.Networks = "pair"
@@ -55,7 +65,9 @@ class Objective(interface.Objective):
         return detection if self.noise else {"mlm": 1.0, **detection}
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(self, batch, seed, progress, counted=dict.fromkeys(self.weights, True) | {"rtd": False})
+        return masking.mask_for(
+            self, batch, seed, progress, counted=dict.fromkeys(self.weights, True) | {"rtd": False}
+        )
 
     def judged(self, corrupted: Corrupted) -> Tensor:
         """The flattened positions that the discriminator learns from: every real token."""
@@ -67,7 +79,9 @@ class Objective(interface.Objective):
         losses: dict[str, Tensor] = {}
         observed: dict[str, Tensor] = {}
         if self.noise:
-            sampled = self.noise.draw(corrupted.uniforms, corrupted.targets if config.disallow_correct else None)
+            sampled = self.noise.draw(
+                corrupted.uniforms, corrupted.targets if config.disallow_correct else None
+            )
             ids = replacing.put(corrupted, sampled)
             observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
         else:
@@ -89,6 +103,10 @@ class Objective(interface.Objective):
         uniform = self.config.generator == "uniform"
         if not uniform and self.statistics is None:
             raise ConfigError("a unigram generator needs the training text", where="objective.generator")
-        weights = np.ones(self.vocab_size) if uniform or self.statistics is None else self.statistics.counts.astype(np.float64)
+        weights = (
+            np.ones(self.vocab_size)
+            if uniform or self.statistics is None
+            else self.statistics.counts.astype(np.float64)
+        )
         weights[list(self.specials.values())] = 0
         return weights

@@ -1,9 +1,11 @@
-"""A sentence-level objective beside replaced token detection: was this text corrupted at all? (Clark et al. 2020, appendix F).
+"""A sentence-level objective beside replaced token detection: was this text corrupted at all? (Clark et al.
+2020, appendix F).
 
 The paper tried it and saw slightly lower scores; it is here so that the negative result can be tried again.
 
-Not here, and why: next-sentence pairs, since a token store packs documents end to end and knows neither sentences nor a second
-segment; contrasts against the other texts of a batch, since a loss must not depend on how a batch is shared out.
+Not here, and why: next-sentence pairs, since a token store packs documents end to end and knows neither
+sentences nor a second segment; contrasts against the other texts of a batch, since a loss must not depend on
+how a batch is shared out.
 """
 
 from __future__ import annotations
@@ -35,14 +37,18 @@ class Config(replacing.Options):
 
 @dataclass(frozen=True)
 class Spared(Corrupted):
-    spared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [M] True at the slots of untouched texts
+    spared: Tensor = field(
+        default_factory=lambda: torch.zeros(0, dtype=torch.bool)
+    )  # [M] True at the slots of untouched texts
 
 
 class Objective(interface.Objective):
-    """Loss = MLM + lambda * RTD + a cross-entropy for each text: does it hold a replaced token? Answered from its [CLS].
+    """Loss = MLM + lambda * RTD + a cross-entropy for each text: does it hold a replaced token? Answered from
+    its [CLS].
 
-    A text is a document, or the part of one that stands in a row. The generator learns from the untouched ones too. A text whose every
-    replacement restored the original counts as uncorrupted. Departure: the paper names no weight for this loss; here it is 1.
+    A text is a document, or the part of one that stands in a row. The generator learns from the untouched
+    ones too. A text whose every replacement restored the original counts as uncorrupted. Departure: the paper
+    names no weight for this loss; here it is 1.
     """
 
     networks: interface.Networks = "pair"
@@ -61,7 +67,9 @@ class Objective(interface.Objective):
         draws = seeds.uniforms(seeds.keys(seed, "spared", 0, batch.examples), batch.input_ids.shape[1])
         spared = np.take_along_axis(draws, batch.piece_ids.clip(min=0), axis=1) < self.config.untouched_share
         given = {f.name: getattr(corrupted, f.name) for f in fields(corrupted)}
-        given["counts"] = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
+        given["counts"] = corrupted.counts | {
+            "sentence": int((batch.input_ids == self.specials["cls"]).sum())
+        }
         return Spared(**given, spared=torch.from_numpy(spared.reshape(-1))[corrupted.masked_positions])
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:

@@ -37,12 +37,15 @@ class Selected(Corrupted):
 
 
 class Objective(interface.Objective):
-    """Loss = MLM + RTD + at each masked position, which of a few candidates is the original? The others are drawn by the generator.
+    """Loss = MLM + RTD + at each masked position, which of a few candidates is the original? The others are
+    drawn by the generator.
 
-    The others are distinct, drawn one after another along the generator's distribution without the original, and independently of the
-    replacement: so whether the word shown is among them says little of whether it is the original. Departures: both tasks read the
-    same last layer (TEAMS gives each a layer of its own), and generator and discriminator share what model.sharing says (there: bottom
-    layers).
+    The others are distinct, drawn one after another along the generator's distribution without the original,
+    and independently of the
+    replacement: so whether the word shown is among them says little of whether it is the original.
+        Departures: both tasks read the
+    same last layer (TEAMS gives each a layer of its own), and generator and discriminator share what
+    model.sharing says (there: bottom layers).
     """
 
     networks: interface.Networks = "pair"
@@ -56,22 +59,34 @@ class Objective(interface.Objective):
 
     @property
     def weights(self) -> dict[str, float]:
-        return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "selection": self.config.selection_weight}
+        return {
+            "mlm": 1.0,
+            "rtd": self.config.discriminator_weight,
+            "selection": self.config.selection_weight,
+        }
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
         return {"selection": GeneratorHead(shapes.full)}
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         full = shapes.full
-        per_slot = 2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
-        assert shapes.generator is not None  # it is asked for its distribution a second time, without a gradient
+        per_slot = (
+            2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
+        )
+        assert (
+            shapes.generator is not None
+        )  # it is asked for its distribution a second time, without a gradient
         drawing = flops.vocabulary_flops(shapes.generator, length, self.masked_share)
         return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot + drawing
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        masked = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True})
+        masked = masking.mask_for(
+            self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True}
+        )
         others = self.config.candidates - 1
-        draws = seeds.uniforms(seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * others)
+        draws = seeds.uniforms(
+            seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * others
+        )
         choices = torch.from_numpy(draws.reshape(-1, others))[masked.masked_positions]
         return Selected(**vars(masked), choices=choices)
 
@@ -81,22 +96,32 @@ class Objective(interface.Objective):
         assert isinstance(selection, GeneratorHead) and isinstance(corrupted, Selected)
         slots, targets, uniforms = corrupted.masked_positions, corrupted.targets, corrupted.uniforms
 
-        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)[slots]
+        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
+            0, 1
+        )[slots]
         mlm, sampled, guessed = vocabulary.loss_and_sample(generator, states, targets, uniforms)
         judged = judging.judge(discriminator, corrupted, replacing.put(corrupted, sampled))
 
         with torch.no_grad():
             words = draw_candidates(generator.logits(states).float().softmax(-1), targets, corrupted.choices)
         query = selection.norm(F.gelu(selection.dense(judged.hidden[slots])))
-        logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(-1) + selection.bias[words]
-        chosen = F.cross_entropy(logits.float(), torch.zeros_like(targets), reduction="sum")  # the original is the first
+        logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(
+            -1
+        ) + selection.bias[words]
+        chosen = F.cross_entropy(
+            logits.float(), torch.zeros_like(targets), reduction="sum"
+        )  # the original is the first
         observed = {"guessed": guessed, "sample_correct": sampled == targets, "sampled": sampled}
         return Outcome({"mlm": mlm, "rtd": judged.loss(), "selection": chosen}, observed | judged.observed())
 
 
 def draw_candidates(probabilities_MV: Tensor, targets_M: Tensor, choices_MC: Tensor) -> Tensor:
-    """The original word and as many others as there are choices [M, 1 + C], without replacement along softmax without the original."""
-    left = probabilities_MV.clamp_min(torch.finfo(torch.float32).tiny)  # a softmax that is all in one word still has others
+    """The original word and as many others as there are choices [M, 1 + C], without replacement along softmax
+    without the original.
+    """
+    left = probabilities_MV.clamp_min(
+        torch.finfo(torch.float32).tiny
+    )  # a softmax that is all in one word still has others
     words = [targets_M]
     for uniforms_M in choices_MC.unbind(1):
         left = left.scatter(1, words[-1][:, None], 0.0)

@@ -1,4 +1,6 @@
-"""Two-stage training: first the generator, then the discriminator (Clark et al. 2020, section 3.3 and Figure 3, right)."""
+"""Two-stage training: first the generator, then the discriminator (Clark et al. 2020, section 3.3 and Figure
+3, right).
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,16 @@ class Config(rtd.Config):
 
 
 class Objective(rtd.Objective):
-    """Stage one: the masked language model alone. Stage two: the discriminator alone, on samples of the generator, which is frozen.
+    """Stage one: the masked language model alone. Stage two: the discriminator alone, on samples of the
+    generator, which is frozen.
 
-    Without `initialise` the paper saw discriminators that never leave the majority class: watch `recall`, `gain` and the collapse alarm.
+    Without `initialise` the paper saw discriminators that never leave the majority class: watch `recall`,
+    `gain` and the collapse alarm.
 
-    The networks share no weights: what the discriminator learns would move the frozen generator. The paper gives both stages the
-    same number of steps and says nothing of schedules; here learning rate and mask rate run through theirs once in each stage. The
-    optimizer keeps the generator's moments still in stage two, and the discriminator's begin there, with a bias correction of their own.
+    The networks share no weights: what the discriminator learns would move the frozen generator. The paper
+    gives both stages the same number of steps and says nothing of schedules; here learning rate and mask rate
+    run through theirs once in each stage. The optimizer keeps the generator's moments still in stage two, and
+    the discriminator's begin there, with a bias correction of their own.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3"
@@ -40,7 +45,11 @@ class Objective(rtd.Objective):
     def __init__(self, config: Config, **world: Any) -> None:
         super().__init__(config, **world)
         if self.noise is not None:
-            raise ConfigError("two-stage training needs a generator to train", where="objective.generator", fix="Leave it out")
+            raise ConfigError(
+                "two-stage training needs a generator to train",
+                where="objective.generator",
+                fix="Leave it out",
+            )
 
     @property
     def needs(self) -> Mapping[str, Any]:
@@ -77,7 +86,9 @@ class Objective(rtd.Objective):
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         corrupted = replace(super().corrupt(batch, seed, self.within(progress)), progress=progress)
-        return corrupted if self.second(progress) else replace(corrupted, counts=corrupted.counts | {"rtd": 0})
+        return (
+            corrupted if self.second(progress) else replace(corrupted, counts=corrupted.counts | {"rtd": 0})
+        )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         """In stage two the frozen generator's loss is only watched."""

@@ -1,4 +1,5 @@
-"""Figures of any measurements, drawn from plain data: lines with bands, categories with intervals, matrices. Look: `svg`.
+"""Figures of any measurements, drawn from plain data: lines with bands, categories with intervals, matrices.
+Look: `svg`.
 
 The data is what a probe's JSON file holds under "figures" (the fields of `analysis.parts.interface.Figure`).
 """
@@ -23,8 +24,12 @@ _HANDLE, _LETTER = 0.55, 0.068  # inches that a legend's handle and a letter of 
 _BAND = 0.18  # opacity
 
 
-def panel(name: str, figure: Mapping[str, Any], title: str, note: str, drawn: dict[str, str], *, file: str = "") -> Panel | None:
-    """A figure as a panel of a page, its standalone SVG left in `drawn` under `file` (none: `name`). None without values or matplotlib."""
+def panel(
+    name: str, figure: Mapping[str, Any], title: str, note: str, drawn: dict[str, str], *, file: str = ""
+) -> Panel | None:
+    """A figure as a panel of a page, its standalone SVG left in `drawn` under `file` (none: `name`). None
+    without values or matplotlib.
+    """
     text = draw(name, figure) if svg.available() else None
     if text is None:
         return None
@@ -39,9 +44,16 @@ def side_by_side(found: Iterable[Panel | None]) -> list[Panels]:
 
 
 def draw(name: str, figure: Mapping[str, Any]) -> str | None:
-    """A figure as standalone SVG, or None when it holds nothing to draw. `name` keeps its ids apart from other figures'."""
-    # Its place among all series is what a series looks like, so that one without values does not change the others' colours.
-    series = [{**one, "place": place} for place, one in enumerate(figure["series"]) if any(y is not None for y in one["y"])]
+    """A figure as standalone SVG, or None when it holds nothing to draw. `name` keeps its ids apart from
+    other figures'.
+    """
+    # Its place among all series is what a series looks like, so that one without values does not change the
+    # others' colours.
+    series = [
+        {**one, "place": place}
+        for place, one in enumerate(figure["series"])
+        if any(y is not None for y in one["y"])
+    ]
     if not series:
         return None
     from matplotlib import style
@@ -49,7 +61,9 @@ def draw(name: str, figure: Mapping[str, Any]) -> str | None:
 
     kind = figure["kind"]
     with style.context(["default", STYLE]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's font may have it
+        warnings.simplefilter(
+            "ignore"
+        )  # a glyph that matplotlib's own font lacks: the page's font may have it
         canvas = Figure(figsize=(_WIDTH, _height(kind, series)), layout="constrained")
         axes = canvas.add_subplot()
         _KINDS[kind](axes, series, figure)
@@ -76,7 +90,9 @@ def _names(series: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _look(place: int) -> tuple[str, Any, str]:
-    """Colour, dashes and marker. The colours come again from the seventh on, with other dashes and markers."""
+    """Colour, dashes and marker. The colours come again from the seventh on, with other dashes
+    and markers.
+    """
     other = place + place // len(PALETTE)
     return PALETTE[place % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
 
@@ -92,7 +108,9 @@ def _lines(axes: Axes, series: Sequence[Mapping[str, Any]], _: Mapping[str, Any]
         few = one["style"] == "points" or len(x) <= 2
         marker = symbol if few or len(x) <= 12 else ""
         line = "none" if one["style"] == "points" else dashes
-        axes.plot(x, y, color=color, linestyle=line, linewidth=1.6, marker=marker, markersize=3.6, label=label)
+        axes.plot(
+            x, y, color=color, linestyle=line, linewidth=1.6, marker=marker, markersize=3.6, label=label
+        )
         if low and few:
             axes.vlines(x, low, high, color=color, linewidth=1.0)
         elif low:
@@ -133,7 +151,11 @@ def _matrix(axes: Axes, series: Sequence[Mapping[str, Any]], figure: Mapping[str
             place = columns.index(str(name))
             # One hue, its strength by value, and the number on it: readable without colour.
             shade = 0.06 + 0.5 * min(max((y - low) / spread, 0.0), 1.0)
-            axes.add_patch(Rectangle((place - 0.48, row - 0.46), 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
+            axes.add_patch(
+                Rectangle(
+                    (place - 0.48, row - 0.46), 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0
+                )
+            )
             if len(columns) <= 12:
                 axes.text(place, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
     axes.set_xticks(
@@ -154,10 +176,19 @@ _KINDS: dict[str, Callable[..., None]] = {"lines": _lines, "categories": _catego
 
 def _known(one: Mapping[str, Any]) -> tuple[list[Any], list[float], list[float], list[float]]:
     """The points that have a value; where a point has no interval, its ends are the value itself."""
-    kept = [index for index, (x, y) in enumerate(zip(one["x"], one["y"], strict=True)) if x is not None and y is not None]
+    kept = [
+        index
+        for index, (x, y) in enumerate(zip(one["x"], one["y"], strict=True))
+        if x is not None and y is not None
+    ]
     y = [float(one["y"][index]) for index in kept]
     ends = [
-        [value if one[end][index] is None else float(one[end][index]) for index, value in zip(kept, y, strict=True)] if one[end] else []
+        [
+            value if one[end][index] is None else float(one[end][index])
+            for index, value in zip(kept, y, strict=True)
+        ]
+        if one[end]
+        else []
         for end in ("low", "high")
     ]
     return [one["x"][index] for index in kept], y, ends[0], ends[1]
@@ -169,7 +200,9 @@ def _set_ranges(axes: Axes, figure: Mapping[str, Any]) -> None:
     categories = figure["kind"] == "categories"
     plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
     axes.xaxis.set_major_formatter(plain)
-    whole = not categories and all(float(x).is_integer() for one in figure["series"] for x in one["x"] if x is not None)
+    whole = not categories and all(
+        float(x).is_integer() for one in figure["series"] for x in one["x"] if x is not None
+    )
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=whole))
     if figure["x_range"]:
         axes.set_xlim(*figure["x_range"])
@@ -185,5 +218,9 @@ def _add_legend(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(handles) > 1:
         widths = [_HANDLE + _LETTER * len(label) for label in labels]
-        fitting = (n for n in range(len(labels), 1, -1) if sum(max(widths[column::n]) for column in range(n)) <= _WIDTH)
+        fitting = (
+            n
+            for n in range(len(labels), 1, -1)
+            if sum(max(widths[column::n]) for column in range(n)) <= _WIDTH
+        )
         axes.figure.legend(handles, labels, loc="outside upper left", ncols=next(fitting, 1))

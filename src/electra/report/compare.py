@@ -1,4 +1,6 @@
-"""Runs side by side: held-out curves over each other, and the numbers at equal compute, where a comparison is fair."""
+"""Runs side by side: held-out curves over each other, and the numbers at equal compute, where a comparison is
+fair.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ _SCALE = (
     ("identity.tokenizer", "their tokenizer"),
     ("evaluation.mask_fraction", "the held-out mask rate"),
 )
-_COMPARED = ("gain", "auc", "average_precision", "discriminator_loss", "generator_loss", "generator_accuracy", "mlm_loss")
+_COMPARED = (
+    "gain",
+    "auc",
+    "average_precision",
+    "discriminator_loss",
+    "generator_loss",
+    "generator_accuracy",
+    "mlm_loss",
+)
 
 
 def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
@@ -26,14 +36,21 @@ def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
     differing = [words for key, words in _SCALE if len({run.setting(key) for run in runs} - {None}) > 1]
     if differing:
         blocks.append(
-            Text(f"Read with care: the runs differ in {' and '.join(differing)}, so held-out numbers are not on one scale.", "warning")
+            Text(
+                f"Read with care: the runs differ in {' and '.join(differing)}, so held-out numbers are not"
+                " on one scale.",
+                "warning",
+            )
         )
     plots = [
         Plot(
             f"compare {key}",
             METRICS[key].title,
             METRICS[key].meaning,
-            [held_out(run, key, name, series=index, style="line") for index, (run, name) in enumerate(zip(runs, names, strict=True))],
+            [
+                held_out(run, key, name, series=index, style="line")
+                for index, (run, name) in enumerate(zip(runs, names, strict=True))
+            ],
         )
         for key in _COMPARED
     ]
@@ -46,10 +63,20 @@ def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
     if by_flops and by_flops == by_tokens:
         blocks.append(_equal(names, by_flops, "At equal training FLOPs, which here is equal tokens too"))
     else:
-        blocks += [_equal(names, by_flops, "At equal training FLOPs"), _equal(names, by_tokens, "At equal tokens seen")]
+        blocks += [
+            _equal(names, by_flops, "At equal training FLOPs"),
+            _equal(names, by_tokens, "At equal tokens seen"),
+        ]
     blocks.append(_table(names, [run.final for run in runs], "The last evaluation of each run"))
-    blocks += [Text(f"{name}: {note}", "quiet") for name, run in zip(names[1:], runs[1:], strict=True) for note in run.notes]
-    lead = "Only runs at equal compute compare fairly: the tables take each run's last evaluation within what all of them spent."
+    blocks += [
+        Text(f"{name}: {note}", "quiet")
+        for name, run in zip(names[1:], runs[1:], strict=True)
+        for note in run.notes
+    ]
+    lead = (
+        "Only runs at equal compute compare fairly: the tables take each run's last evaluation within what"
+        " all of them spent."
+    )
     return Section("Comparison", blocks, lead)
 
 
@@ -59,22 +86,32 @@ def distinct_names(runs: Sequence[RunRecord]) -> list[str]:
     names = [path.name for path in paths]
     for depth in range(2, max(len(path.parts) for path in paths) + 1):
         count = Counter(names)
-        names = ["/".join(path.parts[-depth:]) if count[name] > 1 else name for path, name in zip(paths, names, strict=True)]
+        names = [
+            "/".join(path.parts[-depth:]) if count[name] > 1 else name
+            for path, name in zip(paths, names, strict=True)
+        ]
     return names
 
 
 def _within(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
-    """Each run's last evaluation within what all of them spent; empty when a run does not say what it spent."""
+    """Each run's last evaluation within what all of them spent; empty when a run does not say
+    what it spent.
+    """
     spent = [[point for point in run.evals if getattr(point, axis) is not None] for run in runs]
     if not all(spent):
         return []
     shared = min(getattr(points[-1], axis) for points in spent)
-    return [next((point for point in reversed(points) if getattr(point, axis) <= shared), None) for points in spent]
+    return [
+        next((point for point in reversed(points) if getattr(point, axis) <= shared), None)
+        for points in spent
+    ]
 
 
 def _equal(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Block:
     if not points:
-        return Text(f"{caption}: not known, a run has no held-out evaluation that says what it had spent.", "quiet")
+        return Text(
+            f"{caption}: not known, a run has no held-out evaluation that says what it had spent.", "quiet"
+        )
     return _table(names, points, caption)
 
 

@@ -1,4 +1,6 @@
-"""Curves of what a run measured: which of its rows make a figure, drawn against tokens, steps or FLOPs. Look: `svg`."""
+"""Curves of what a run measured: which of its rows make a figure, drawn against tokens, steps or FLOPs. Look:
+`svg`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from electra.report.read import Axis, Curve, Event, Point, RunRecord
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-AXIS_TITLES: dict[Axis, str] = {"step": "steps", "tokens": "tokens seen", "flops": "training FLOPs", "seconds": "seconds"}
+AXIS_TITLES: dict[Axis, str] = {
+    "step": "steps",
+    "tokens": "tokens seen",
+    "flops": "training FLOPs",
+    "seconds": "seconds",
+}
 _VIEW_TITLES: dict[Axis, str] = {"tokens": "Tokens", "step": "Steps", "flops": "FLOPs", "seconds": "Time"}
 _BOX = (0.115, 0.185, 0.87, 0.69)  # left, bottom, width, height: room for tick labels, axis title and legend
 _MAX_POINTS, _MAX_MARKERS = 600, 60
@@ -26,7 +33,9 @@ _ENOUGH_TO_SMOOTH = 40
 
 @dataclass(frozen=True)
 class Line:
-    """One curve. `series` picks colour and dash; `faint` is the raw measurement behind a smoothed line; `chance` a reference to beat."""
+    """One curve. `series` picks colour and dash; `faint` is the raw measurement behind a smoothed line;
+    `chance` a reference to beat.
+    """
 
     label: str
     curve: Curve
@@ -61,11 +70,15 @@ def trained(run: RunRecord, key: str, label: str, *, series: int = 0, raw: bool 
 
 def held_out(run: RunRecord, key: str, label: str, *, series: int = 1, style: str = "points") -> Part:
     """A number of the held-out evaluations."""
-    return lambda axis: [Line(label, run.curve("eval", key, axis), series, "line" if style == "line" else "points")]
+    return lambda axis: [
+        Line(label, run.curve("eval", key, axis), series, "line" if style == "line" else "points")
+    ]
 
 
 def chance(run: RunRecord, level: float | str, label: str, beside: str = "") -> Part:
-    """What knowing nothing scores: a constant as long as the curve of `beside`, or a metric of each evaluation."""
+    """What knowing nothing scores: a constant as long as the curve of `beside`, or a metric of each
+    evaluation.
+    """
 
     def part(axis: Axis) -> list[Line]:
         curve = run.curve("eval", beside or str(level), axis)
@@ -77,17 +90,23 @@ def chance(run: RunRecord, level: float | str, label: str, beside: str = "") -> 
 
 
 def views(
-    plots: Sequence[Plot], axes: Sequence[Axis], drawn: dict[str, str], marks: Sequence[Event] = (), points: Sequence[Point] = ()
+    plots: Sequence[Plot],
+    axes: Sequence[Axis],
+    drawn: dict[str, str],
+    marks: Sequence[Event] = (),
+    points: Sequence[Point] = (),
 ) -> Panels:
-    """Draw every plot against every axis; the standalone SVGs go to `drawn`, and plots without data are left out.
-    Without matplotlib there are no views at all."""
+    """Draw every plot against every axis; the standalone SVGs go to `drawn`, and plots without data are left
+    out. Without matplotlib there are no views at all.
+    """
     out: dict[str, list[Panel]] = {}
     if not svg.available():
         return Panels(out)
     for axis in axes:
         places = _places(marks, points, axis)
         for plot in plots:
-            name = f"{re.sub('[^a-z0-9]+', '-', plot.key.lower())}-by-{'steps' if axis == 'step' else axis}"  # keys may come from files
+            key = re.sub("[^a-z0-9]+", "-", plot.key.lower())  # keys may come from files
+            name = f"{key}-by-{'steps' if axis == 'step' else axis}"
             text = draw(name, [line for part in plot.parts for line in part(axis)], axis, places)
             if text is not None:
                 drawn[name] = text
@@ -106,7 +125,9 @@ def _places(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list
 
 
 def smooth(curve: Curve) -> Curve:
-    """The mean over a window of about a fortieth of the curve around each point: unlike a moving average of the past, it does not lag."""
+    """The mean over a window of about a fortieth of the curve around each point: unlike a moving average of
+    the past, it does not lag.
+    """
     sums = [0.0, *accumulate(curve.y)]
     half, size = max(1, len(curve.y) // 80), len(curve.y)
     windows = [(max(0, i - half), min(size, i + half + 1)) for i in range(size)]
@@ -127,8 +148,10 @@ def thin(curve: Curve, limit: int = _MAX_POINTS) -> Curve:
 
 
 def draw(name: str, lines: Sequence[Line], axis: Axis, marks: Sequence[float] = ()) -> str | None:
-    """A figure as standalone SVG, or None when there is nothing to draw. `name` keeps its ids apart from other figures'; `marks` are
-    vertical lines where something happened. No title inside: the page (or the paper) sets it in its own type."""
+    """A figure as standalone SVG, or None when there is nothing to draw. `name` keeps its ids apart from
+    other figures'; `marks` are vertical lines where something happened. No title inside: the page (or the
+    paper) sets it in its own type.
+    """
     lines = [line for line in lines if line.curve.x]
     if not any(line.style != "chance" for line in lines):
         return None
@@ -136,7 +159,9 @@ def draw(name: str, lines: Sequence[Line], axis: Axis, marks: Sequence[float] = 
     from matplotlib.figure import Figure
 
     with style.context(["default", svg.STYLE]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's font may have it
+        warnings.simplefilter(
+            "ignore"
+        )  # a glyph that matplotlib's own font lacks: the page's font may have it
         figure = Figure(figsize=(5.0, 2.75))
         axes = figure.add_axes(_BOX)  # the same box every time, so that figures line up
         for line in sorted(lines, key=lambda line: line.style == "chance"):
@@ -159,7 +184,9 @@ def _draw_line(axes: Axes, line: Line) -> None:
     elif len(x) == 1 or (line.style == "points" and len(x) <= _MAX_MARKERS):
         axes.plot(x, y, color=color, linewidth=1.4, marker="o", markersize=3.2, clip_on=False, label=label)
     else:
-        axes.plot(x, y, color=color, linestyle=svg.DASHES[line.series % len(svg.DASHES)], linewidth=1.7, label=label)
+        axes.plot(
+            x, y, color=color, linestyle=svg.DASHES[line.series % len(svg.DASHES)], linewidth=1.7, label=label
+        )
 
 
 def _set_axes(axes: Axes, lines: Sequence[Line], axis: Axis) -> None:
@@ -178,7 +205,12 @@ def _set_axes(axes: Axes, lines: Sequence[Line], axis: Axis) -> None:
         axes.set_position((*_BOX[:3], _BOX[3] + 0.09))  # the legend's room
     else:
         axes.legend(
-            handles, labels, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=len(handles) if len(handles) < 4 else 2, borderaxespad=0.2
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(-0.02, 1.0),
+            ncols=len(handles) if len(handles) < 4 else 2,
+            borderaxespad=0.2,
         )
 
 

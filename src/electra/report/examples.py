@@ -1,4 +1,5 @@
-"""Worked examples as the table Original | Masked | Generated | Label | P(replaced), under the sentence the discriminator saw.
+"""Worked examples as the table Original | Masked | Generated | Label | P(replaced), under the sentence the
+discriminator saw.
 
 What happened to a token is told by colour and by a mark, so it survives grey print and colour blindness.
 """
@@ -32,7 +33,11 @@ def worked_examples(examples: Sequence[Example]) -> list[Block]:
             blocks.append(Markup('<p class="source">{}</p>').format(example.text))
         blocks.append(_sentence(example))
         blocks.append(
-            Fold(f"Token by token ({len(example.rows)})", [_table(example)], open=number == 0 and len(example.rows) <= _OPEN_ROWS)
+            Fold(
+                f"Token by token ({len(example.rows)})",
+                [_table(example)],
+                open=number == 0 and len(example.rows) <= _OPEN_ROWS,
+            )
         )
     return blocks
 
@@ -46,9 +51,12 @@ def _outcome(row: ExampleRow) -> str:
 
 def _legend() -> Markup:
     items = Markup("").join(
-        Markup('<span><span class="token {}">token</span> {}</span>').format(outcome, meaning) for outcome, meaning in _MEANINGS.items()
+        Markup('<span><span class="token {}">token</span> {}</span>').format(outcome, meaning)
+        for outcome, meaning in _MEANINGS.items()
     )
-    return Markup('<p class="legend">{}<span>the deeper the shade, the higher P(replaced)</span></p>').format(items)
+    return Markup('<p class="legend">{}<span>the deeper the shade, the higher P(replaced)</span></p>').format(
+        items
+    )
 
 
 def _sentence(example: Example) -> Markup:
@@ -68,10 +76,13 @@ def _sentence(example: Example) -> Markup:
 
 
 def _table(example: Example) -> Markup:
-    head = Markup('<tr><th>Original</th><th>Masked</th><th>Generated</th><th>Label</th><th class="n">P(replaced)</th></tr>')
-    return Markup('<div class="scroll"><table class="example"><thead>{}</thead><tbody>{}</tbody></table></div>').format(
-        head, Markup("\n").join(_row(row) for row in example.rows)
+    head = Markup(
+        "<tr><th>Original</th><th>Masked</th><th>Generated</th><th>Label</th><th"
+        ' class="n">P(replaced)</th></tr>'
     )
+    return Markup(
+        '<div class="scroll"><table class="example"><thead>{}</thead><tbody>{}</tbody></table></div>'
+    ).format(head, Markup("\n").join(_row(row) for row in example.rows))
 
 
 def _row(row: ExampleRow) -> Markup:
@@ -83,7 +94,9 @@ def _row(row: ExampleRow) -> Markup:
         Markup('<td class="code">{}</td>').format(_or_dash(masked)),
         Markup('<td class="code">{}</td>').format(_or_dash(row.generated)),
         Markup("<td>{}</td>").format(_or_dash(row.label)),
-        Markup('<td class="n">{}</td>').format(_or_dash(None if row.p_replaced is None else _bar(row.p_replaced))),
+        Markup('<td class="n">{}</td>').format(
+            _or_dash(None if row.p_replaced is None else _bar(row.p_replaced))
+        ),
     ]
     kind = "replaced" if row.label == "replaced" else "original"
     return Markup('<tr class="{}">{}</tr>').format(kind, Markup("").join(cells))
@@ -91,7 +104,9 @@ def _row(row: ExampleRow) -> Markup:
 
 def _bar(p: float) -> Markup:
     width = 100 * min(1.0, max(0.0, p))
-    return Markup('<span class="bar"><i style="width:{:.1f}%"></i></span><data value="{}">{:.3f}</data>').format(width, repr(p), p)
+    return Markup(
+        '<span class="bar"><i style="width:{:.1f}%"></i></span><data value="{}">{:.3f}</data>'
+    ).format(width, repr(p), p)
 
 
 def _or_dash(value: str | Markup | None) -> str | Markup:

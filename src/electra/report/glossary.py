@@ -1,4 +1,6 @@
-"""The words of the report: each held-out metric, what it means, and what a model that knows nothing would score."""
+"""The words of the report: each held-out metric, what it means, and what a model that knows nothing would
+score.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,20 @@ def _majority(values: Values) -> float | None:
 METRICS: dict[str, Metric] = {
     "gain": Metric(
         "Gain over the base rate",
-        "Entropy of the base rate minus the discriminator's loss, nats per token: what it knows beyond the base rate. Higher is better.",
+        "Entropy of the base rate minus the discriminator's loss, nats per token: what it knows beyond the"
+        " base rate. Higher is better.",
         lambda values: 0.0,
     ),
     "auc": Metric(
         "AUC",
-        "The chance that a replaced token is ranked above an original one. It does not depend on a threshold. Higher is better.",
+        "The chance that a replaced token is ranked above an original one. It does not depend on a threshold."
+        " Higher is better.",
         lambda values: 0.5,
     ),
     "average_precision": Metric(
         "Average precision",
-        "Precision averaged over every threshold, for replaced tokens: the area under the precision-recall curve. Higher is better.",
+        "Precision averaged over every threshold, for replaced tokens: the area under the precision-recall"
+        " curve. Higher is better.",
         lambda values: values.get("base_rate"),
     ),
     "discriminator_loss": Metric(
@@ -43,11 +48,17 @@ METRICS: dict[str, Metric] = {
         "Cross-entropy of replaced or original, nats per real token. Lower is better.",
         lambda values: values.get("base_rate_entropy"),
     ),
-    "base_rate": Metric("Base rate", "Share of tokens that really are replaced. It falls as the generator guesses more of them right."),
-    "base_rate_entropy": Metric("Base-rate entropy", "The loss of a model that answers the base rate for every token, in nats."),
+    "base_rate": Metric(
+        "Base rate",
+        "Share of tokens that really are replaced. It falls as the generator guesses more of them right.",
+    ),
+    "base_rate_entropy": Metric(
+        "Base-rate entropy", "The loss of a model that answers the base rate for every token, in nats."
+    ),
     "accuracy": Metric(
         "Accuracy at 0.5",
-        "Share of tokens on the right side of 0.5. Always saying original scores almost as well: read the AUC.",
+        "Share of tokens on the right side of 0.5. Always saying original scores almost as well: read the"
+        " AUC.",
         _majority,
     ),
     "precision": Metric(
@@ -56,24 +67,37 @@ METRICS: dict[str, Metric] = {
         lambda v: v.get("base_rate"),
     ),
     "recall": Metric(
-        "Recall at 0.5", "Of the replaced tokens, the share that is called so. Near zero early: few tokens reach 0.5.", lambda values: 0.0
+        "Recall at 0.5",
+        "Of the replaced tokens, the share that is called so. Near zero early: few tokens reach 0.5.",
+        lambda values: 0.0,
     ),
     "f1": Metric("F1 at 0.5", "Harmonic mean of precision and recall at 0.5.", lambda values: 0.0),
-    "generator_loss": Metric("Generator loss", "Cross-entropy of the masked tokens, nats per masked token. Lower is better."),
-    "generator_accuracy": Metric("Generator accuracy", "Share of masked tokens whose most likely guess is right. Higher is better."),
+    "generator_loss": Metric(
+        "Generator loss", "Cross-entropy of the masked tokens, nats per masked token. Lower is better."
+    ),
+    "generator_accuracy": Metric(
+        "Generator accuracy", "Share of masked tokens whose most likely guess is right. Higher is better."
+    ),
     "sample_accuracy": Metric(
-        "Sample accuracy", "Share of masked tokens that the generator's random draw restores: these count as original."
+        "Sample accuracy",
+        "Share of masked tokens that the generator's random draw restores: these count as original.",
     ),
     "mlm_loss": Metric(
-        "Masked LM loss", "Of the full-size network where every masked token shows [MASK], nats: to compare objectives by. Lower is better."
+        "Masked LM loss",
+        "Of the full-size network where every masked token shows [MASK], nats: to compare objectives by."
+        " Lower is better.",
     ),
     "mlm_accuracy": Metric(
-        "Masked LM accuracy", "Share of tokens behind [MASK] that the full-size network guesses right. Higher is better."
+        "Masked LM accuracy",
+        "Share of tokens behind [MASK] that the full-size network guesses right. Higher is better.",
     ),
-    "sampler_loss": Metric("Sampler loss", "Cross-entropy of the small generator beside a full-size one, nats per masked token."),
+    "sampler_loss": Metric(
+        "Sampler loss", "Cross-entropy of the small generator beside a full-size one, nats per masked token."
+    ),
     "generator_entropy": Metric(
         "Generator entropy",
-        "Of its distribution over the vocabulary, nats per masked token. Towards 0: it always says the same (collapse).",
+        "Of its distribution over the vocabulary, nats per masked token. Towards 0: it always says the same"
+        " (collapse).",
     ),
 }
 
@@ -83,14 +107,20 @@ AUDIT: dict[str, tuple[str, str]] = {
     "documents_duplicate": ("Duplicate, dropped", "The same text as an earlier document."),
     "documents_train": ("Documents to train on", ""),
     "documents_heldout": ("Documents held out", "Never trained on: the metrics above are measured on them."),
-    "heldout_by": ("Held out by", "A hash of the text chooses; in a very small corpus the smallest hash, or the end of one document."),
+    "heldout_by": (
+        "Held out by",
+        "A hash of the text chooses; in a very small corpus the smallest hash, or the end of one document.",
+    ),
     "characters": ("Characters", "Of the kept documents, as are the counts below."),
     "words": ("Words", "Separated by white space."),
     "tokens": ("Tokens", ""),
     "tokens_train": ("Tokens to train on", "One epoch."),
     "tokens_heldout": ("Tokens held out", ""),
     "tokens_lost": ("Tokens lost", "Between encoding and the files, counted again from the files."),
-    "tokens_per_word": ("Tokens per word", "How finely the vocabulary cuts this text: near 1 it knows the words whole."),
+    "tokens_per_word": (
+        "Tokens per word",
+        "How finely the vocabulary cuts this text: near 1 it knows the words whole.",
+    ),
     "tokens_unknown": ("Unknown tokens", "Text the vocabulary has no pieces for: the model never sees it."),
     "unknown_rate": ("Unknown, of all tokens", ""),
     "vocabulary_used": ("Vocabulary used", "Entries that occur at least once."),

@@ -1,10 +1,12 @@
-"""One look for every page the project writes: sections of a few kinds of blocks, rendered to a single self-contained HTML file.
+"""One look for every page the project writes: sections of a few kinds of blocks, rendered to a single
+self-contained HTML file.
 
     results = Table(("Variant", "AUC"), [("rtd", Number(0.81, "score"))])
     write(path, render("ablation", [Section("Results", [Text("Three seeds each."), results])]))
 
-A page needs nothing but itself: no script, no font, no request (its own content security policy forbids them), and prints well. Strings
-are escaped; only what comes from this package (`Markup`) is not. The page holds no date, so the same input gives the same bytes.
+A page needs nothing but itself: no script, no font, no request (its own content security policy forbids
+them), and prints well. Strings are escaped; only what comes from this package (`Markup`) is not. The page
+holds no date, so the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ TEMPLATE = "page.html.j2"
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a file, shown short and kept whole: the page carries the exact value in a <data> element."""
+    """A number of a file, shown short and kept whole: the page carries the exact value in a
+    <data> element.
+    """
 
     value: float | None
     kind: Literal["plain", "score", "percent", "large", "power", "seconds"] = "plain"
@@ -94,7 +98,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Panels:
-    """Figures side by side. Several views (the same figures against other axes) get a switch that needs no script."""
+    """Figures side by side. Several views (the same figures against other axes) get a switch that needs no
+    script.
+    """
 
     views: Mapping[str, Sequence[Panel]]
 
@@ -130,10 +136,23 @@ class Section:
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
-def render(title: str, sections: Sequence[Section], *, kicker: str = "electra", summary: str = "", opening: Sequence[Block] = ()) -> str:
-    """The page: `kicker` is the small line over the title, `summary` the sentence under it, `opening` blocks come before the sections."""
+def render(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    kicker: str = "electra",
+    summary: str = "",
+    opening: Sequence[Block] = (),
+) -> str:
+    """The page: `kicker` is the small line over the title, `summary` the sentence under it, `opening` blocks
+    come before the sections.
+    """
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.tests["block"] = lambda value, name: type(value).__name__ == name
     environment.globals["number"] = itertools.count(1).__next__  # tells the switches of a page apart

@@ -1,6 +1,8 @@
-"""The page of an analysis: all probes whose JSON files lie in a folder, with their tables and figures. Runs without torch.
+"""The page of an analysis: all probes whose JSON files lie in a folder, with their tables and figures. Runs
+without torch.
 
-Every number comes from the files `NAME.probe.json`; nothing is computed here. Figures also go to `figures/` as standalone SVG.
+Every number comes from the files `NAME.probe.json`; nothing is computed here. Figures also go to `figures/`
+as standalone SVG.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def write_page(folder: Path) -> Path:
 def read_records(folder: Path) -> list[dict[str, Any]]:
     paths = sorted(folder.glob(f"*{ENDING}"))
     if not paths:
-        raise ConfigError(f"no probe has been run into this folder (*{ENDING})", where=folder, fix="Run electra analyze")
+        raise ConfigError(
+            f"no probe has been run into this folder (*{ENDING})", where=folder, fix="Run electra analyze"
+        )
     return [
         {"stem": path.name.removesuffix(ENDING)}
         | durable.read_record(path, FORMAT, ConfigError, "a probe's record", fix="Run its probe again")
@@ -50,7 +54,9 @@ def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     blocks += [Text(note) for note in record["notes"]]
     blocks += charts.side_by_side(_panel(record, figure, drawn) for figure in record["figures"])
     for table in record["tables"]:
-        first = int(len(record["models"]) == 1 and table["columns"][0] == "model")  # one model's name need not stand in every row
+        first = int(
+            len(record["models"]) == 1 and table["columns"][0] == "model"
+        )  # one model's name need not stand in every row
         rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
         made: list[Block] = [Table(table["columns"][first:], rows, table["title"])]
         if table["note"]:
@@ -62,7 +68,10 @@ def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
 
 def _headline(record: Mapping[str, Any]) -> Block:
     """The numbers that say most, of the first model."""
-    return Table(("", record["models"][0]["name"]), [(name, _cell(estimate)) for name, estimate in record["headline"].items()])
+    return Table(
+        ("", record["models"][0]["name"]),
+        [(name, _cell(estimate)) for name, estimate in record["headline"].items()],
+    )
 
 
 def _panel(record: Mapping[str, Any], figure: Mapping[str, Any], drawn: dict[str, str]) -> Panel | None:
@@ -84,8 +93,14 @@ def _settings(record: Mapping[str, Any]) -> Table:
         training = model.get("training")
         at = "" if training is None else f", {training['objective']}, seed {training['seed']}"
         at += "" if model["step"] is None else f", step {model['step']}"
-        shapes = "; ".join(f"{kind}: {shape['layers']} layers of {shape['hidden_size']}" for kind, shape in model["networks"].items())
+        shapes = "; ".join(
+            f"{kind}: {shape['layers']} layers of {shape['hidden_size']}"
+            for kind, shape in model["networks"].items()
+        )
         rows.append((f"model {model['name']}", f"{model['source']}{at} ({shapes})"))
-    rows += [(f"data: {key}", ", ".join(f"{file['folder']}/{file['file']}" for file in files)) for key, files in record["data"].items()]
+    rows += [
+        (f"data: {key}", ", ".join(f"{file['folder']}/{file['file']}" for file in files))
+        for key, files in record["data"].items()
+    ]
     rows += [(f"option {key}", str(value)) for key, value in record["options"].items()]
     return Table(("", ""), rows)

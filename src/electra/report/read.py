@@ -1,8 +1,10 @@
-"""What a run folder says, as typed values: the one reader of metrics.jsonl for reports, benchmarks and comparisons.
+"""What a run folder says, as typed values: the one reader of metrics.jsonl for reports, benchmarks and
+comparisons.
 
-A run may be in progress, killed, resumed or half copied, so this reads with patience: a torn last line is ignored, a row replaces what an
-abandoned stretch of the run (one that a resume went back over) wrote at the same step or later, unknown keys are kept, and a file that is
-missing or damaged becomes a sentence in `notes` instead of an error. Only a folder that is not a run at all is refused.
+A run may be in progress, killed, resumed or half copied, so this reads with patience: a torn last line is
+ignored, a row replaces what an abandoned stretch of the run (one that a resume went back over) wrote at the
+same step or later, unknown keys are kept, and a file that is missing or damaged becomes a sentence in `notes`
+instead of an error. Only a folder that is not a run at all is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ class Point:
     flops: float | None
     seconds: float | None
     values: Mapping[str, float | None]
-    """Train: loss, losses.NAME, counts.NAME, learning_rate, ...; eval: the metrics. None where the run wrote null (undefined)."""
+    """Train: loss, losses.NAME, counts.NAME, learning_rate, ...; eval: the metrics. None where the run wrote
+    null (undefined).
+    """
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,9 @@ class RunRecord:
 
     @property
     def status(self) -> Status:
-        """How the run ended: by its own word, or because all its steps are done; otherwise it is in progress (or was killed)."""
+        """How the run ended: by its own word, or because all its steps are done; otherwise it is in progress
+        (or was killed).
+        """
         if self.last and self.total_steps and self.last.step >= self.total_steps:
             return "finished"
         for event in reversed(self.events):
@@ -128,7 +134,12 @@ class RunRecord:
     @property
     def loss_names(self) -> list[str]:
         """The names of the objective's losses, in the order the run writes them."""
-        names = (key.removeprefix("losses.") for point in self.train for key in point.values if key.startswith("losses."))
+        names = (
+            key.removeprefix("losses.")
+            for point in self.train
+            for key in point.values
+            if key.startswith("losses.")
+        )
         return list(dict.fromkeys(names))
 
     @property
@@ -164,18 +175,27 @@ def read_run(path: Path) -> RunRecord:
     if not path.is_dir():
         raise RunFolderError("is a file, not a run folder", where=path, fix=fix)
     if not any((path / name).is_file() for name in (RUN_FILE, METRICS_FILE)):
-        raise RunFolderError(f"not a run folder: it has neither {RUN_FILE} nor {METRICS_FILE}", where=path, fix=fix)
-    missing = [name for name in (RUN_FILE, METRICS_FILE, AUDIT_FILE, EXAMPLES_FILE) if not (path / name).is_file()]
+        raise RunFolderError(
+            f"not a run folder: it has neither {RUN_FILE} nor {METRICS_FILE}", where=path, fix=fix
+        )
+    missing = [
+        name for name in (RUN_FILE, METRICS_FILE, AUDIT_FILE, EXAMPLES_FILE) if not (path / name).is_file()
+    ]
     notes = [f"Not in the run folder: {', '.join(missing)}."] if missing else []
     recipe = _read_toml(path / RUN_FILE, notes)
-    identity, environment = (table if isinstance(table := recipe.pop(name, {}), dict) else {} for name in ("identity", "environment"))
+    identity, environment = (
+        table if isinstance(table := recipe.pop(name, {}), dict) else {}
+        for name in ("identity", "environment")
+    )
     train, evals, events = _read_metrics(path / METRICS_FILE, notes)
     audit = _read_json(path / AUDIT_FILE, dict, notes)
     examples = _read_examples(path / EXAMPLES_FILE, notes)
     return RunRecord(path, recipe, identity, environment, train, evals, events, audit, examples, tuple(notes))
 
 
-def _read_metrics(path: Path, notes: list[str]) -> tuple[tuple[Point, ...], tuple[Point, ...], tuple[Event, ...]]:
+def _read_metrics(
+    path: Path, notes: list[str]
+) -> tuple[tuple[Point, ...], tuple[Point, ...], tuple[Event, ...]]:
     points: dict[str, list[Point]] = {"train": [], "eval": []}
     events: list[Event] = []
     for row in _rows(path, notes):
@@ -195,7 +215,9 @@ def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         notes.append(
-            f"{path.name} is missing." if isinstance(error, FileNotFoundError) else f"{path.name} cannot be read ({error.strerror})."
+            f"{path.name} is missing."
+            if isinstance(error, FileNotFoundError)
+            else f"{path.name} cannot be read ({error.strerror})."
         )
         return
     damaged = 0
@@ -217,7 +239,9 @@ def _rows(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
 
 def _point(row: dict[str, Any], step: int) -> Point:
     values = (
-        row.get("metrics") if row["kind"] == "eval" else {key: value for key, value in row.items() if key not in ("kind", *_COORDINATES)}
+        row.get("metrics")
+        if row["kind"] == "eval"
+        else {key: value for key, value in row.items() if key not in ("kind", *_COORDINATES)}
     )
     tokens, flops, seconds = (_number(row.get(key)) for key in _COORDINATES[1:])
     return Point(step, tokens, flops, seconds, dict(_flatten(values)) if isinstance(values, dict) else {})
@@ -226,14 +250,22 @@ def _point(row: dict[str, Any], step: int) -> Point:
 def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
     """The numbers of a row, those one level down under a dotted name."""
     for key, value in values.items():
-        for name, number in [(f"{key}.{inner}", n) for inner, n in value.items()] if isinstance(value, dict) else [(key, value)]:
+        for name, number in (
+            [(f"{key}.{inner}", n) for inner, n in value.items()]
+            if isinstance(value, dict)
+            else [(key, value)]
+        ):
             if number is None or (isinstance(number, int | float) and not isinstance(number, bool)):
                 yield name, _number(number)
 
 
 def _number(value: object) -> float | None:
     """A finite number, or None: JSON written by Python may hold NaN and Infinity."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300 else None
+    return (
+        value
+        if isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
+        else None
+    )
 
 
 def _read_toml(path: Path, notes: list[str]) -> dict[str, Any]:

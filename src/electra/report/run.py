@@ -1,6 +1,7 @@
 """The report of a pre-training run: what was done, what came of it, and how to read it, on one page.
 
-Every number is taken from the run's own files; what they do not hold is said in a sentence, so a run in progress reports too.
+Every number is taken from the run's own files; what they do not hold is said in a sentence, so a run in
+progress reports too.
 """
 
 from __future__ import annotations
@@ -20,14 +21,21 @@ from electra.report.read import RunRecord, read_run
 
 REPORT_FILE = "report.html"
 _LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
-_KNOWS_SOMETHING, _RANKS_SOMETHING = 0.005, 0.55  # gain (nats per token) and AUC below which a discriminator is at the base rate
+_KNOWS_SOMETHING, _RANKS_SOMETHING = (
+    0.005,
+    0.55,
+)  # gain (nats per token) and AUC below which a discriminator is at the base rate
 
 
 def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
-    """Write the report of `run` (its report.html, or `out`) and its figures (RUN/figures/*.svg); return the page's path."""
+    """Write the report of `run` (its report.html, or `out`) and its figures (RUN/figures/*.svg); return the
+    page's path.
+    """
     run, out = Path(run), Path(out) if out else Path(run) / REPORT_FILE
     record = read_run(run)
-    others = [read_run(other) for other in dict.fromkeys(map(Path, compare)) if other.resolve() != run.resolve()]
+    others = [
+        read_run(other) for other in dict.fromkeys(map(Path, compare)) if other.resolve() != run.resolve()
+    ]
     drawn: dict[str, str] = {}
     html = run_page(record, others, drawn)
     if os.access(run, os.W_OK):  # somebody else's run can be reported elsewhere without being written to
@@ -53,9 +61,13 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), drawn: dict[str, 
         _recipe(run),
     ]
     alarms = [event for event in run.events if event.name == "collapse"]
-    opening: list[Block] = [Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning") for event in alarms[-1:]]
+    opening: list[Block] = [
+        Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning") for event in alarms[-1:]
+    ]
     opening += [*_headline(run), *(Text(note, "quiet") for note in run.notes)]
-    return render(run.name, sections, kicker="electra \u00b7 pre-training run", summary=verdict(run), opening=opening)
+    return render(
+        run.name, sections, kicker="electra \u00b7 pre-training run", summary=verdict(run), opening=opening
+    )
 
 
 def verdict(run: RunRecord) -> str:
@@ -71,16 +83,36 @@ def verdict(run: RunRecord) -> str:
     gain, auc = metrics.get("gain"), metrics.get("auc")
     if gain is not None and auc is not None:
         if gain >= _KNOWS_SOMETHING:
-            return f"The discriminator beats the base rate by {gain:z.3f} nats per token; AUC {auc:.2f} (chance is 0.50)."
+            return (
+                f"The discriminator beats the base rate by {gain:z.3f} nats per token; AUC {auc:.2f} (chance"
+                " is 0.50)."
+            )
         if auc >= _RANKS_SOMETHING:
-            return f"The discriminator ranks replaced tokens above chance (AUC {auc:.2f}), but gains only {gain:z.3f} nats per token."
-        return f"The discriminator has not left the base rate: gain {gain:z.3f} nats per token, AUC {auc:.2f} (chance is 0.50)."
-    loss, accuracy = (metrics.get(f"mlm_{what}", metrics.get(f"generator_{what}")) for what in ("loss", "accuracy"))
+            return (
+                f"The discriminator ranks replaced tokens above chance (AUC {auc:.2f}), but gains only"
+                f" {gain:z.3f} nats per token."
+            )
+        return (
+            f"The discriminator has not left the base rate: gain {gain:z.3f} nats per token, AUC {auc:.2f}"
+            " (chance is 0.50)."
+        )
+    loss, accuracy = (
+        metrics.get(f"mlm_{what}", metrics.get(f"generator_{what}")) for what in ("loss", "accuracy")
+    )
     if "gain" in metrics or "auc" in metrics:
-        return "The discriminator cannot be judged: its held-out metrics are undefined, as when no token was replaced."
+        return (
+            "The discriminator cannot be judged: its held-out metrics are undefined, as when no token was"
+            " replaced."
+        )
     if loss is not None and accuracy is not None:
-        return f"The model guesses {accuracy:.1%} of the masked tokens of held-out text, at a loss of {loss:.2f} nats per masked token."
-    return "The last held-out evaluation holds none of the metrics this report knows; they are listed below as they are."
+        return (
+            f"The model guesses {accuracy:.1%} of the masked tokens of held-out text, at a loss of {loss:.2f}"
+            " nats per masked token."
+        )
+    return (
+        "The last held-out evaluation holds none of the metrics this report knows; they are listed below as"
+        " they are."
+    )
 
 
 def _headline(run: RunRecord) -> list[Block]:
@@ -91,7 +123,11 @@ def _headline(run: RunRecord) -> list[Block]:
         if key in metrics
     ]
     last = run.last
-    state = {"finished": "Finished", "stopped": "Stopped early", "in progress": "In progress, or ended without a word"}[run.status]
+    state = {
+        "finished": "Finished",
+        "stopped": "Stopped early",
+        "in progress": "In progress, or ended without a word",
+    }[run.status]
     facts: list[tuple[str, Number | str | None, str]] = [
         ("Status", state, ""),
         ("Recipe", run.setting("environment.recipe", "identity.recipe"), ""),
@@ -115,16 +151,33 @@ def _remark(key: str, metrics: Mapping[str, float | None]) -> str:
 def _curves(run: RunRecord, drawn: dict[str, str]) -> list[Section]:
     learned = "On text that is never trained on, at the same mask rate and with the same masks throughout."
     process = "Faint: every logged step. Strong: the mean around it."
-    training_rate, heldout_rate = run.setting("objective.mask_fraction"), run.setting("evaluation.mask_fraction")
+    training_rate, heldout_rate = (
+        run.setting("objective.mask_fraction"),
+        run.setting("evaluation.mask_fraction"),
+    )
     if training_rate and heldout_rate and training_rate != heldout_rate:
-        process += f" The run masks {training_rate} of the tokens and is evaluated at {heldout_rate}: the two losses are not on one scale."
+        process += (
+            f" The run masks {training_rate} of the tokens and is evaluated at {heldout_rate}: the two losses"
+            " are not on one scale."
+        )
     marks = [event for event in run.events if event.name in ("resumed", "collapse")]
-    marked = " Vertical lines: the run was resumed, or the collapse alarm went off (see Events)." if marks else ""
+    marked = (
+        " Vertical lines: the run was resumed, or the collapse alarm went off (see Events)." if marks else ""
+    )
     sections = []
-    for title, lead, plots in (("Held-out curves", learned, _held_out_plots(run)), ("Training curves", process, _training_plots(run))):
+    for title, lead, plots in (
+        ("Held-out curves", learned, _held_out_plots(run)),
+        ("Training curves", process, _training_plots(run)),
+    ):
         panels = views(plots, ("tokens", "step", "flops"), drawn, marks, [*run.train, *run.evals])
-        missing = "The run has not got this far: there is nothing to draw." if svg.available() else svg.INSTALL
-        sections.append(Section(title, [panels], lead + marked) if panels.views else Section(title, [Text(missing, "quiet")]))
+        missing = (
+            "The run has not got this far: there is nothing to draw." if svg.available() else svg.INSTALL
+        )
+        sections.append(
+            Section(title, [panels], lead + marked)
+            if panels.views
+            else Section(title, [Text(missing, "quiet")])
+        )
     return sections
 
 
@@ -139,15 +192,23 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
             chance(run, "base_rate_entropy", "knows only the base rate"),
         ),
         plot(
-            "gain", "Nats per token: the distance between the two lines of the discriminator loss.", chance(run, 0.0, "base rate", "gain")
+            "gain",
+            "Nats per token: the distance between the two lines of the discriminator loss.",
+            chance(run, 0.0, "base rate", "gain"),
         ),
-        plot("auc", "How often a replaced token is ranked above an original one.", chance(run, 0.5, "chance", "auc")),
+        plot(
+            "auc",
+            "How often a replaced token is ranked above an original one.",
+            chance(run, 0.5, "chance", "auc"),
+        ),
         plot(
             "average_precision",
             "Area under the precision-recall curve of replaced tokens.",
             chance(run, "base_rate", "chance: the base rate"),
         ),
-        plot("generator_loss", "Nats per masked token. A long flat stretch is the plateau of word frequencies."),
+        plot(
+            "generator_loss", "Nats per masked token. A long flat stretch is the plateau of word frequencies."
+        ),
         plot("generator_accuracy", "Share of masked tokens guessed right."),
         plot("mlm_loss", "Nats per token behind [MASK]: to compare full-size masked language models by."),
     ]
@@ -159,7 +220,14 @@ def _training_plots(run: RunRecord) -> list[Plot]:
 
     names = sorted(run.loss_names, key=lambda name: name != "rtd")
     return [
-        *(plot(f"losses.{name}", f"{_LOSS_TITLES.get(name, name)} in training", "Nats per token it is measured on.") for name in names),
+        *(
+            plot(
+                f"losses.{name}",
+                f"{_LOSS_TITLES.get(name, name)} in training",
+                "Nats per token it is measured on.",
+            )
+            for name in names
+        ),
         plot("loss", "Total loss", "What the optimizer lowers: the weighted sum of the losses."),
         plot("gradient_norm", "Gradient norm", "Before clipping. Spikes that grow announce trouble."),
         plot("learning_rate", "Learning rate", "The schedule as it was applied.", raw=True),
@@ -169,21 +237,36 @@ def _training_plots(run: RunRecord) -> list[Plot]:
 
 def _metrics(run: RunRecord) -> Section:
     if run.final is None:
-        return Section("Held-out metrics", [Text("The run has not been evaluated on held-out text yet.", "quiet")])
+        return Section(
+            "Held-out metrics", [Text("The run has not been evaluated on held-out text yet.", "quiet")]
+        )
     values = run.final.values
     names = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
     rows = []
     for key in names:
         metric = METRICS.get(key, Metric(humanize(key), ""))
-        rows.append((metric.title, Number(values[key], "score"), Number(metric.ignorant(values), "score"), metric.meaning))
+        rows.append(
+            (
+                metric.title,
+                Number(values[key], "score"),
+                Number(metric.ignorant(values), "score"),
+                metric.meaning,
+            )
+        )
     lead = f"The last evaluation, at step {run.final.step:,}, on documents that were never trained on."
-    return Section("Held-out metrics", [Table(("Metric", "Value", "Knowing only the base rate", "What it says"), rows, noted=True)], lead)
+    return Section(
+        "Held-out metrics",
+        [Table(("Metric", "Value", "Knowing only the base rate", "What it says"), rows, noted=True)],
+        lead,
+    )
 
 
 def _audit(run: RunRecord) -> Section:
     lead = "What became of the corpus on its way to tokens: nothing is dropped without being counted here."
     if not run.audit:
-        return Section("Data audit", [Text("No audit lies in the run folder: the text is not described here.", "quiet")])
+        return Section(
+            "Data audit", [Text("No audit lies in the run folder: the text is not described here.", "quiet")]
+        )
     counts: list[tuple[object, ...]] = []
     tables: list[Block] = []
     for key in [*(key for key in AUDIT if key in run.audit), *(key for key in run.audit if key not in AUDIT)]:
@@ -191,11 +274,16 @@ def _audit(run: RunRecord) -> Section:
         if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
             columns = list(dict.fromkeys(str(name) for item in value for name in item))
             tables.append(
-                Table([humanize(name) for name in columns], [[_counted(name, item.get(name)) for name in columns] for item in value], title)
+                Table(
+                    [humanize(name) for name in columns],
+                    [[_counted(name, item.get(name)) for name in columns] for item in value],
+                    title,
+                )
             )
         elif isinstance(value, Mapping):
             counts += [
-                (f"{title}, {inner}", _counted("share" if key == "padding" else inner, entry), meaning) for inner, entry in value.items()
+                (f"{title}, {inner}", _counted("share" if key == "padding" else inner, entry), meaning)
+                for inner, entry in value.items()
             ]
         else:
             counts.append((title, _counted(key, value), meaning))
@@ -212,10 +300,22 @@ def _recipe(run: RunRecord) -> Section:
 
 def _events(run: RunRecord) -> Section:
     quiet = [event for event in run.events if event.name == "checkpoint"]
-    rows = [(Number(event.step), event.name, event.message) for event in run.events if event.name != "checkpoint"]
-    blocks: list[Block] = [Table(("Step", "Event", "What happened"), rows)] if rows else [Text("The run recorded no events.", "quiet")]
+    rows = [
+        (Number(event.step), event.name, event.message) for event in run.events if event.name != "checkpoint"
+    ]
+    blocks: list[Block] = (
+        [Table(("Step", "Event", "What happened"), rows)]
+        if rows
+        else [Text("The run recorded no events.", "quiet")]
+    )
     if quiet:
-        blocks.append(Text(f"{len(quiet)} checkpoint{'s' * (len(quiet) > 1)} written, the last at step {quiet[-1].step:,}.", "quiet"))
+        blocks.append(
+            Text(
+                f"{len(quiet)} checkpoint{'s' * (len(quiet) > 1)} written, the last at step"
+                f" {quiet[-1].step:,}.",
+                "quiet",
+            )
+        )
     return Section("Events", blocks)
 
 
@@ -223,7 +323,11 @@ def _tables(values: Mapping[str, Any]) -> list[Block]:
     """The sections of a TOML file as small two-column tables."""
     loose = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
     named = {"": loose, **{key: value for key, value in values.items() if isinstance(value, Mapping)}}
-    return [Table(("", ""), [(key, _verbatim(value)) for key, value in rows.items()], title) for title, rows in named.items() if rows]
+    return [
+        Table(("", ""), [(key, _verbatim(value)) for key, value in rows.items()], title)
+        for title, rows in named.items()
+        if rows
+    ]
 
 
 def _verbatim(value: Any) -> str:

@@ -1,6 +1,8 @@
-"""The page of a study: its answer in one figure, the arms in a table, curves along the compute, and how far to trust them. Without torch.
+"""The page of a study: its answer in one figure, the arms in a table, curves along the compute, and how far
+to trust them. Without torch.
 
-Every number comes from results.json, written by `electra ablate`; nothing is computed here. Figures also go to figures/ as standalone SVG.
+Every number comes from results.json, written by `electra ablate`; nothing is computed here. Figures also go
+to figures/ as standalone SVG.
 """
 
 from __future__ import annotations
@@ -16,11 +18,26 @@ from electra import durable
 from electra.errors import ConfigError
 from electra.report import charts, curves, svg
 from electra.report.glossary import METRICS
-from electra.report.page import Block, Facts, Fold, Interval, Number, Panel, Section, Table, Text, render, write
+from electra.report.page import (
+    Block,
+    Facts,
+    Fold,
+    Interval,
+    Number,
+    Panel,
+    Section,
+    Table,
+    Text,
+    render,
+    write,
+)
 
 RESULTS, PAGE = "results.json", "report.html"
 FORMAT = 2
-SCALE = "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never the values."
+SCALE = (
+    "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never"
+    " the values."
+)
 PAPER_COLUMN = "Paper (another scale)"
 
 
@@ -41,7 +58,9 @@ class Published(Number):
 
     def __html__(self) -> str:
         return (
-            super().__html__() if self.value is None else Markup('<data value="{}">{}</data>').format(repr(self.value), f"{self.value:.1f}")
+            super().__html__()
+            if self.value is None
+            else Markup('<data value="{}">{}</data>').format(repr(self.value), f"{self.value:.1f}")
         )
 
 
@@ -49,12 +68,18 @@ class Published(Number):
 class PValue(Number):
     def __html__(self) -> str:
         tiny = self.value is not None and self.value < 0.001
-        return Markup('<data value="{}">&lt; 0.001</data>').format(repr(self.value)) if tiny else super().__html__()
+        return (
+            Markup('<data value="{}">&lt; 0.001</data>').format(repr(self.value))
+            if tiny
+            else super().__html__()
+        )
 
 
 def write_report(out: Path) -> Path:
     """Draw the results that lie in `out` and write their page; returns its path."""
-    results = durable.read_record(out / RESULTS, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate")
+    results = durable.read_record(
+        out / RESULTS, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
+    )
     drawn: dict[str, str] = {}
     html = page(results, drawn)
     svg.write_all(out, drawn)
@@ -66,11 +91,20 @@ def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
     study = results["study"]
     opening: list[Block] = [_facts(results)]
     if not results["complete"]:
-        opening.append(Text(f"Not finished: the numbers below are of the runs that are done. {_missing(results)}", "warning"))
+        opening.append(
+            Text(
+                f"Not finished: the numbers below are of the runs that are done. {_missing(results)}",
+                "warning",
+            )
+        )
     opening += [Text(f"Failed: {one['job']}: {one['problem']}", "warning") for one in results["failed"]]
     if not results["panel"]:
         opening.append(
-            Text("Without a transfer panel there are pre-training metrics only, and objectives have few of those in common.", "quiet")
+            Text(
+                "Without a transfer panel there are pre-training metrics only, and objectives have few of"
+                " those in common.",
+                "quiet",
+            )
         )
     if not svg.available():
         opening.append(Text(svg.INSTALL, "quiet"))
@@ -83,7 +117,9 @@ def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
         _recipes(results),
     )
     sections = [part for part in parts if part is not None]
-    return render(study["title"], sections, kicker="electra ablate", summary=study["question"], opening=opening)
+    return render(
+        study["title"], sections, kicker="electra ablate", summary=study["question"], opening=opening
+    )
 
 
 def _missing(results: Mapping[str, Any]) -> str:
@@ -92,7 +128,13 @@ def _missing(results: Mapping[str, Any]) -> str:
     for job in results["missing"]:
         at = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
         seeds.setdefault(f"{title_of(results, job['arm'])}{at}", []).append(str(job["seed"]))
-    return "Missing: " + "; ".join(f"{arm}, seed{'s' if several[1:] else ''} {', '.join(several)}" for arm, several in seeds.items()) + "."
+    return (
+        "Missing: "
+        + "; ".join(
+            f"{arm}, seed{'s' if several[1:] else ''} {', '.join(several)}" for arm, several in seeds.items()
+        )
+        + "."
+    )
 
 
 def title_of(results: Mapping[str, Any], arm: str) -> str:
@@ -146,7 +188,10 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
     baseline = title_of(results, study["baseline"])
     done = max((arm["scores"][metric]["n"] for arm in arms.values() if metric in arm["scores"]), default=0)
     against = "its own baseline" if len(set(_baselines(study).values())) > 1 else baseline
-    lead = f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, seed by seed (paired t-test)."
+    lead = (
+        f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, seed by seed"
+        " (paired t-test)."
+    )
     if done < 2:
         lead = "One seed so far: no intervals and no tests, and differences may be nothing but that seed."
     return Section("Result", blocks, lead)
@@ -156,7 +201,15 @@ def _test_table(results: Mapping[str, Any], metric: str) -> Table:
     study, arms = results["study"], results["budgets"][-1]["arms"]
     with_paper = any(arm["paper"] is not None for arm in study["arms"].values())
     baselines = _baselines(study)
-    columns = ["Arm", metric_title(results, metric), "sd", "Against baseline", "95 % interval", "p", "p (Holm)"]
+    columns = [
+        "Arm",
+        metric_title(results, metric),
+        "sd",
+        "Against baseline",
+        "95 % interval",
+        "p",
+        "p (Holm)",
+    ]
     rows = []
     for name, arm in arms.items():
         one = arm["scores"].get(metric, {})
@@ -192,11 +245,24 @@ def _reached(results: Mapping[str, Any]) -> list[Block]:
         if arm == results["study"]["baseline"]:
             continue
         if flops is None:
-            lines.append(Text(f"{title_of(results, arm)} does not reach the final mean of {baseline} within the budget."))
+            lines.append(
+                Text(
+                    f"{title_of(results, arm)} does not reach the final mean of {baseline} within the budget."
+                )
+            )
         else:
             share = f"{100 * flops / whole:.0f} %"
-            first = " or less: its smallest budget is above it already" if flops == results["budgets"][0]["flops"] else ""
-            lines.append(Text(f"{title_of(results, arm)} reaches the final mean of {baseline} with {share} of its compute{first}."))
+            first = (
+                " or less: its smallest budget is above it already"
+                if flops == results["budgets"][0]["flops"]
+                else ""
+            )
+            lines.append(
+                Text(
+                    f"{title_of(results, arm)} reaches the final mean of {baseline} with {share} of its"
+                    f" compute{first}."
+                )
+            )
     return lines
 
 
@@ -210,10 +276,16 @@ def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
         rows = []
         for name, arm in arms.items():
             cells = [arm["scores"].get(metric, {}) for metric in group]
-            rows.append([title_of(results, name), *(Interval(one.get("mean"), "score", one.get("low"), one.get("high")) for one in cells)])
+            rows.append(
+                [
+                    title_of(results, name),
+                    *(Interval(one.get("mean"), "score", one.get("low"), one.get("high")) for one in cells),
+                ]
+            )
         blocks.append(Table(["Arm", *(metric_title(results, metric) for metric in group)], rows))
     lead = (
-        "Held-out pre-training metrics are of the last evaluation. Language-model losses are of the small generator where an arm has one."
+        "Held-out pre-training metrics are of the last evaluation. Language-model losses are of the small"
+        " generator where an arm has one."
     )
     return Section("All scores", blocks, lead)
 
@@ -222,14 +294,25 @@ def _panel(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Pa
     """One score of all arms: along the budgets, along the study's axis, or as one row an arm."""
     figure, note = _figure(results, metric)
     file = metric.replace("_", "-")
-    return charts.panel(f"study-{file}", figure, metric_title(results, metric), metric_note(results, metric) + note, drawn, file=file)
+    return charts.panel(
+        f"study-{file}",
+        figure,
+        metric_title(results, metric),
+        metric_note(results, metric) + note,
+        drawn,
+        file=file,
+    )
 
 
 def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
     """What the tests are about: each arm minus the baseline, at the whole budget."""
     arms = results["budgets"][-1]["arms"]
     found = {name: (arm["scores"].get(metric) or {}).get("against_baseline") for name, arm in arms.items()}
-    rows = [(title_of(results, name), one | {"mean": one["difference"]}) for name, one in found.items() if one and one["n"]]
+    rows = [
+        (title_of(results, name), one | {"mean": one["difference"]})
+        for name, one in found.items()
+        if one and one["n"]
+    ]
     if not rows:
         return None
     baselines = set(_baselines(results["study"]).values())
@@ -240,26 +323,40 @@ def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str])
     )
     label = f"{metric_title(results, metric)}, difference"
     figure = _drawing("categories", label, "", [_series("mean and 95 % interval", rows), level])
-    note = "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is better."
+    note = (
+        "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is"
+        " better."
+    )
     return charts.panel("study-differences", figure, "Against the baseline", note, drawn, file="differences")
 
 
 def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], str]:
     study, budgets = results["study"], results["budgets"]
-    final = {name: arm["scores"][metric] for name, arm in budgets[-1]["arms"].items() if metric in arm["scores"]}
+    final = {
+        name: arm["scores"][metric] for name, arm in budgets[-1]["arms"].items() if metric in arm["scores"]
+    }
     if len(budgets) > 1:
         divisor, axis = _flops_axis(results)
         series = []
         for name in study["arms"]:
-            points = [(one["flops"] / divisor, one["arms"][name]["scores"].get(metric, {})) for one in budgets]
+            points = [
+                (one["flops"] / divisor, one["arms"][name]["scores"].get(metric, {})) for one in budgets
+            ]
             series.append(_series(title_of(results, name), points))
-        return _drawing("lines", axis, metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
-    placed = {name: arm["at"] for name, arm in study["arms"].items() if arm["at"] is not None and name in final}
+        return (
+            _drawing("lines", axis, metric_title(results, metric), series),
+            "Bands are 95 % intervals over seeds.",
+        )
+    placed = {
+        name: arm["at"] for name, arm in study["arms"].items() if arm["at"] is not None and name in final
+    }
     if placed:
         labels = dict.fromkeys(arm["series"] for arm in study["arms"].values() if arm["at"] is not None)
         series = []
         for label in labels:
-            of_label = [(at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label]
+            of_label = [
+                (at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label
+            ]
             members = sorted(of_label, key=lambda member: member[0])
             series.append(_series(label or metric_title(results, metric), members))
         ends = min(placed.values()), max(placed.values())
@@ -268,15 +365,30 @@ def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], st
             for name, arm in study["arms"].items()
             if arm["at"] is None
         ]
-        return _drawing("lines", study["axis"], metric_title(results, metric), series), "Bands are 95 % intervals over seeds."
+        return (
+            _drawing("lines", study["axis"], metric_title(results, metric), series),
+            "Bands are 95 % intervals over seeds.",
+        )
     rows = [(title_of(results, name), one) for name, one in final.items()]
-    seeds = [(title_of(results, name), {"mean": value}) for name, one in final.items() for value in one["by_seed"].values()]
+    seeds = [
+        (title_of(results, name), {"mean": value})
+        for name, one in final.items()
+        for value in one["by_seed"].values()
+    ]
     series = [_series("mean and 95 % interval", rows), _series("one seed", seeds, "points")]
-    return _drawing("categories", metric_title(results, metric), "", series), "Bars are 95 % intervals over seeds."
+    return (
+        _drawing("categories", metric_title(results, metric), "", series),
+        "Bars are 95 % intervals over seeds.",
+    )
 
 
-def _series(label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], style: str = "line") -> dict[str, Any]:
-    values = {key: [one.get(source) for _, one in points] for key, source in (("y", "mean"), ("low", "low"), ("high", "high"))}
+def _series(
+    label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], style: str = "line"
+) -> dict[str, Any]:
+    values = {
+        key: [one.get(source) for _, one in points]
+        for key, source in (("y", "mean"), ("low", "low"), ("high", "high"))
+    }
     bounded = any(value is not None for value in values["low"])
     ends = {key: values[key] if bounded else [] for key in ("low", "high")}
     return {"label": label, "x": [x for x, _ in points], "y": values["y"], **ends, "style": style}
@@ -302,10 +414,20 @@ def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section
         series = []
         for name, arm in curves.items():
             rows = zip(*arm.get(metric, {}).values(), strict=True)
-            points = [(x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in rows]
+            points = [
+                (x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in rows
+            ]
             series.append(_series(title_of(results, name), points))
         title, meaning = METRICS[metric].title, METRICS[metric].meaning
-        panels.append(charts.panel(f"curve-{metric.replace('_', '-')}", _drawing("lines", axis, title, series), title, meaning, drawn))
+        panels.append(
+            charts.panel(
+                f"curve-{metric.replace('_', '-')}",
+                _drawing("lines", axis, title, series),
+                title,
+                meaning,
+                drawn,
+            )
+        )
     blocks = charts.side_by_side(panels)
     lead = "Held-out metrics while the arms were trained: means over seeds, bands are 95 % intervals."
     return Section("Along the compute", blocks, lead) if blocks else None
@@ -328,8 +450,20 @@ def _cost(results: Mapping[str, Any]) -> Section:
                     f"{arm['collapsed']} of {arm['runs']}",
                 )
             )
-    columns = ("Arm", "FLOPs an update", "Updates", "Tokens", "Training FLOPs", "Off the budget", "Time of a run", "Collapse alarms")
-    lead = "Every arm gets the whole number of updates that comes nearest to the budget. FLOPs as the paper's script counts them."
+    columns = (
+        "Arm",
+        "FLOPs an update",
+        "Updates",
+        "Tokens",
+        "Training FLOPs",
+        "Off the budget",
+        "Time of a run",
+        "Collapse alarms",
+    )
+    lead = (
+        "Every arm gets the whole number of updates that comes nearest to the budget. FLOPs as the paper's"
+        " script counts them."
+    )
     return Section("Compute", [Table(columns, rows)], lead)
 
 
@@ -337,19 +471,37 @@ def _trust(results: Mapping[str, Any]) -> Section:
     rows = []
     for metric, one in results["budgets"][-1]["reliability"].items():
         values = (one["sd"], one["sd_of_differences"], one["detectable"])
-        rows.append((metric_title(results, metric), *(Number(value, "score") for value in values), Number(one["n"])))
-    columns = ("Score", "sd between seeds", "sd of paired differences", "Smallest detectable difference", "Seeds")
-    note = "Smallest detectable: a true difference of that size would be found in four of five studies (two-sided paired test at 5 %)."
+        rows.append(
+            (metric_title(results, metric), *(Number(value, "score") for value in values), Number(one["n"]))
+        )
+    columns = (
+        "Score",
+        "sd between seeds",
+        "sd of paired differences",
+        "Smallest detectable difference",
+        "Seeds",
+    )
+    note = (
+        "Smallest detectable: a true difference of that size would be found in four of five studies"
+        " (two-sided paired test at 5 %)."
+    )
     blocks: list[Block] = [
         Table(columns, rows),
         Text(f"{note} A smaller difference that is not found is no evidence of equality.", "quiet"),
     ]
-    return Section("How far to trust this", blocks, "What another seed changes, pooled over the arms, and what this many seeds can show.")
+    return Section(
+        "How far to trust this",
+        blocks,
+        "What another seed changes, pooled over the arms, and what this many seeds can show.",
+    )
 
 
 def _recipes(results: Mapping[str, Any]) -> Section:
     """What the arms differ in, and each arm's recipe."""
-    flat = {name: {f"{s}.{k}": v for s, keys in recipe.items() for k, v in keys.items()} for name, recipe in results["arms"].items()}
+    flat = {
+        name: {f"{s}.{k}": v for s, keys in recipe.items() for k, v in keys.items()}
+        for name, recipe in results["arms"].items()
+    }
     keys = list(dict.fromkeys(key for one in flat.values() for key in one))
     differing = [key for key in keys if len({repr(one.get(key)) for one in flat.values()}) > 1]
     rows = [[key, *(_shown(one.get(key)) for one in flat.values())] for key in differing]

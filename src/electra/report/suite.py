@@ -1,4 +1,6 @@
-"""The page of an evaluation: models beside each other and beside published numbers. Drawn from evaluation.json; runs without torch."""
+"""The page of an evaluation: models beside each other and beside published numbers. Drawn from
+evaluation.json; runs without torch.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ from electra.report.page import Block, Fold, Number, Section, Table, Text, rende
 RECORD, PAGE = "evaluation.json", "evaluation.html"
 FORMAT = 1
 HOW_TO_READ = (
-    "Each number of ours is the median over seeds, in points: percent, or 100 times a correlation. Published numbers in parentheses were "
-    "measured on other data than ours, for the reason under the table, and must not be compared. Those without parentheses share the "
-    "examples, not the conditions: other pre-training text, other sizes of model, dev medians over many seeds."
+    "Each number of ours is the median over seeds, in points: percent, or 100 times a correlation. Published"
+    " numbers in parentheses were measured on other data than ours, for the reason under the table, and must"
+    " not be compared. Those without parentheses share the examples, not the conditions: other pre-training"
+    " text, other sizes of model, dev medians over many seeds."
 )
 
 
@@ -50,7 +53,9 @@ class Incomparable(Points):
 
 def write_page(folder: Path) -> Path:
     """Draw OUT/evaluation.html from OUT/evaluation.json; returns the page's path."""
-    record = durable.read_record(folder / RECORD, FORMAT, ConfigError, "an evaluation's record", fix="Run electra evaluate")
+    record = durable.read_record(
+        folder / RECORD, FORMAT, ConfigError, "an evaluation's record", fix="Run electra evaluate"
+    )
     drawn: dict[str, str] = {}
     html = page(record, drawn)
     svg.write_all(folder, drawn)
@@ -63,9 +68,20 @@ def page(record: Mapping[str, Any], drawn: dict[str, str]) -> str:
     groups = _groups(record)
     results = [block for group in groups for block in (_ours(record, group), *_remarks(group))]
     sections = [
-        Section("Results", [*results, *_problems(record), *_panels(record, groups, drawn), Text(HOW_TO_READ, "quiet")]),
+        Section(
+            "Results",
+            [*results, *_problems(record), *_panels(record, groups, drawn), Text(HOW_TO_READ, "quiet")],
+        ),
         Section("Beside published numbers", _published(record, groups)),
-        Section("Each task", [Fold("Seeds, times, sizes and settings", [_details(record, model["name"]) for model in record["models"]])]),
+        Section(
+            "Each task",
+            [
+                Fold(
+                    "Seeds, times, sizes and settings",
+                    [_details(record, model["name"]) for model in record["models"]],
+                )
+            ],
+        ),
         Section("Models", [_models(record)]),
     ]
     names = ", ".join(model["name"] for model in record["models"])
@@ -91,10 +107,14 @@ def _groups(record: Mapping[str, Any]) -> list[Group]:
 
 def _ours(record: Mapping[str, Any], group: Group) -> Table:
     models = [model["name"] for model in record["models"]]
-    rows = [(row["title"], row["split"], *(_cell(row["scores"][model]) for model in models)) for row in group.rows]
+    rows = [
+        (row["title"], row["split"], *(_cell(row["scores"][model]) for model in models)) for row in group.rows
+    ]
     for average in group.averages:
         if average["over"]:
-            rows.append((_average_title(average), "", *(Points(average["scores"][model]) for model in models)))
+            rows.append(
+                (_average_title(average), "", *(Points(average["scores"][model]) for model in models))
+            )
     return Table(("Task", "scored on", *models), rows, group.title)
 
 
@@ -115,10 +135,18 @@ def _cell(score: Mapping[str, Any]) -> object:
 
 
 def _remarks(group: Group) -> list[Block]:
-    said = {(row["task"], "; ".join(row["remarks"])): row["title"] for row in reversed(group.rows) if row["remarks"]}
+    said = {
+        (row["task"], "; ".join(row["remarks"])): row["title"]
+        for row in reversed(group.rows)
+        if row["remarks"]
+    }
     rows = [(title, remarks) for (_, remarks), title in reversed(said.items())]
     for average in group.averages:
-        over = f" Here over {', '.join(average['over'])}." if len(average["over"]) < len(average["tasks"]) else ""
+        over = (
+            f" Here over {', '.join(average['over'])}."
+            if len(average["over"]) < len(average["tasks"])
+            else ""
+        )
         rows.append((_average_title(average), f"{average['about']}{over}"))
     return [Table(("Task", "what to know"), rows, noted=True)] if rows else []
 
@@ -134,23 +162,37 @@ def _problems(record: Mapping[str, Any]) -> list[Block]:
 
 
 def _published(record: Mapping[str, Any], groups: Sequence[Group]) -> list[Block]:
-    """As papers lay it out: a row for each model, ours first; a column for each number that somebody published."""
+    """As papers lay it out: a row for each model, ours first; a column for each number that somebody
+    published.
+    """
     tables = [table for group in groups if (table := _beside(record, group)) is not None]
     if not tables:
         return [Text("Nothing published is known for these tasks.", "quiet")]
     sources = [(column["title"], f"{column['how']}. {column['source']}") for column in record["published"]]
-    return [*tables, Table(("Published", "how it was measured, and where it is printed"), sources, noted=True)]
+    return [
+        *tables,
+        Table(("Published", "how it was measured, and where it is printed"), sources, noted=True),
+    ]
 
 
 def _beside(record: Mapping[str, Any], group: Group) -> Table | None:
-    ours = [row for row in [*group.rows, *group.averages] if any(_median(score) is not None for score in row["scores"].values())]
+    ours = [
+        row
+        for row in [*group.rows, *group.averages]
+        if any(_median(score) is not None for score in row["scores"].values())
+    ]
     shown = [row for row in ours if row["published"]]
     rows: list[Sequence[object]] = []
     for model in record["models"]:
         rows.append((model["name"], *(Points(_median(row["scores"][model["name"]])) for row in shown)))
     for column in record["published"]:
         other = column.get("other_examples", False)
-        theirs = [(Points if row["comparable"] and not other else Incomparable)(row["published"].get(column["title"])) for row in shown]
+        theirs = [
+            (Points if row["comparable"] and not other else Incomparable)(
+                row["published"].get(column["title"])
+            )
+            for row in shown
+        ]
         if any(cell.value is not None for cell in theirs):
             rows.append((column["title"], *theirs))
     return Table(("Model", *_short_names(shown)), rows, group.title) if shown else None
@@ -175,12 +217,36 @@ def _details(record: Mapping[str, Any], model: str) -> Table:
     for row in record["rows"]:
         score = row["scores"][model]
         if score["status"] == "done":
-            seeds = ", ".join("undefined" if value is None else f"{100 * value:.1f}" for value in score["by_seed"])
+            seeds = ", ".join(
+                "undefined" if value is None else f"{100 * value:.1f}" for value in score["by_seed"]
+            )
             counts = [Number(score.get(f"{split}_samples")) for split in ("train", "eval", "test")]
             settings = [Number(score.get(name)) for name in ("epochs", "learning_rate", "max_length")]
             mean, sd = Points(score["mean"]), Points(score["sd"])
-            rows.append((row["title"], mean, sd, seeds, Number(score.get("seconds_per_seed"), "seconds"), *counts, *settings))
-    names = ("Task", "mean", "sd", "seeds", "time per seed", "train", "dev", "test", "epochs", "learning rate", "tokens at most")
+            rows.append(
+                (
+                    row["title"],
+                    mean,
+                    sd,
+                    seeds,
+                    Number(score.get("seconds_per_seed"), "seconds"),
+                    *counts,
+                    *settings,
+                )
+            )
+    names = (
+        "Task",
+        "mean",
+        "sd",
+        "seeds",
+        "time per seed",
+        "train",
+        "dev",
+        "test",
+        "epochs",
+        "learning rate",
+        "tokens at most",
+    )
     return Table(names, rows, model)
 
 
@@ -189,7 +255,11 @@ def _models(record: Mapping[str, Any]) -> Table:
         (
             model["name"],
             model["source"],
-            "fresh weights of its shape, anew for each seed" if model["init"] == "random" else "as pre-trained",
+            (
+                "fresh weights of its shape, anew for each seed"
+                if model["init"] == "random"
+                else "as pre-trained"
+            ),
             Number(model["parameters"], "large"),
             f"{model['layers']} layers of {model['hidden_size']}",
         )
@@ -206,19 +276,35 @@ def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str,
     panels = []
     for number, group in enumerate(groups):
         series = [_series(group, model["name"]) for model in record["models"]]
-        figure = {"kind": "categories", "x": "points", "y": "", "x_range": None, "y_range": None, "series": series}
+        figure = {
+            "kind": "categories",
+            "x": "points",
+            "y": "",
+            "x_range": None,
+            "y_range": None,
+            "series": series,
+        }
         name = f"evaluation-{number}" if number else "evaluation"
-        panels.append(charts.panel(name, figure, f"Scores: {group.title}" if group.title else "Scores", note, drawn))
+        panels.append(
+            charts.panel(name, figure, f"Scores: {group.title}" if group.title else "Scores", note, drawn)
+        )
     return charts.side_by_side(panels)
 
 
 def _series(group: Group, model: str) -> dict[str, Any]:
     """The first number of each task, and all of a probe."""
     first = {row["task"]: row for row in reversed(group.rows)}
-    scores = {row["title"]: row["scores"][model] for row in group.rows if row["split"] == "all" or first[row["task"]] is row}
+    scores = {
+        row["title"]: row["scores"][model]
+        for row in group.rows
+        if row["split"] == "all" or first[row["task"]] is row
+    }
     known = {title: score for title, score in scores.items() if score.get("median") is not None}
     ends = {
-        end: [100 * (pick(score["by_seed"]) if score.get(end) is None else score[end]) for score in known.values()]
+        end: [
+            100 * (pick(score["by_seed"]) if score.get(end) is None else score[end])
+            for score in known.values()
+        ]
         for end, pick in (("low", min), ("high", max))
     }
     values = [100 * score["median"] for score in known.values()]

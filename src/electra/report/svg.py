@@ -1,9 +1,11 @@
-"""How a figure looks, and SVG text that fits any page: transparent, in the page's text colour, the same bytes for the same numbers.
+"""How a figure looks, and SVG text that fits any page: transparent, in the page's text colour, the same bytes
+for the same numbers.
 
-Matplotlib draws; what it writes is then made to live inside HTML. Ink (text, axes) becomes `currentColor`, ids are private to each figure
-(the same id in two figures of a page would let a hidden one clip a shown one), and dates and metadata go. Data colours are Okabe and Ito's
-(2008), told apart by dashes too; a page may recolour them through the CSS variables --series-0, --series-1, ...
-Matplotlib is optional: `available()` says whether it is here, and it is imported only when something is drawn.
+Matplotlib draws; what it writes is then made to live inside HTML. Ink (text, axes) becomes `currentColor`,
+ids are private to each figure (the same id in two figures of a page would let a hidden one clip a shown one),
+and dates and metadata go. Data colours are Okabe and Ito's (2008), told apart by dashes too; a page may
+recolour them through the CSS variables --series-0, --series-1, ... Matplotlib is optional: `available()` says
+whether it is here, and it is imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from typing import Any
 from electra import durable
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.6)), (0, (1.4, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)), (0, (3, 1.2, 1, 1.2, 1, 1.2)))
+DASHES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 1.6)),
+    (0, (1.4, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (9, 2)),
+    (0, (3, 1.2, 1, 1.2, 1, 1.2)),
+)
 INSTALL = "Curves need matplotlib: pip install electra[report]"
 INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 STYLE: Any = {
@@ -68,9 +77,13 @@ def write_all(folder: Path, drawn: Mapping[str, str]) -> None:
 
 
 def plain_text(label: str) -> str:
-    """A name from a file as a label: short, printable, and never starting with '_', which would hide it from the legend."""
+    """A name from a file as a label: short, printable, and never starting with '_', which would hide it from
+    the legend.
+    """
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
-    label = label if len(label) <= 36 else f"{label[:16]}...{label[-17:]}"  # names of runs differ at their ends
+    label = (
+        label if len(label) <= 36 else f"{label[:16]}...{label[-17:]}"
+    )  # names of runs differ at their ends
     return f" {label}" if label.startswith("_") else label
 
 

@@ -1,7 +1,8 @@
-"""How fast this machine trains: its ceilings, one step and its parts, tokens per second, and the share of the ceiling reached.
+"""How fast this machine trains: its ceilings, one step and its parts, tokens per second, and the share of the
+ceiling reached.
 
-The text is random ids, which costs what real text costs. Matrix-product FLOPs are counted as they are executed (torch's counter), so
-the share of the ceiling (MFU) has no generous embedding lookups in it.
+The text is random ids, which costs what real text costs. Matrix-product FLOPs are counted as they are
+executed (torch's counter), so the share of the ceiling (MFU) has no generous embedding lookups in it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,15 @@ def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> To
     """Documents of random ordinary ids, in memory."""
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
-    return TokenStore(Path("memory"), split, split, Specials(pad=0, unk=1, cls=2, sep=3, mask=4), vocab_size, "none", {"digest": "none"})
+    return TokenStore(
+        Path("memory"),
+        split,
+        split,
+        Specials(pad=0, unk=1, cls=2, sep=3, mask=4),
+        vocab_size,
+        "none",
+        {"digest": "none"},
+    )
 
 
 def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None = None) -> dict[str, Any]:
@@ -54,7 +63,10 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     for _ in range(WARM_UP):
         began = now()
         update(run)
-    with compilation.uncompiled() if run.compiled else nullcontext(), FlopCounterMode(display=False) as counter:
+    with (
+        compilation.uncompiled() if run.compiled else nullcontext(),
+        FlopCounterMode(display=False) as counter,
+    ):
         update(run)
     steps = int(str(world.broadcast(max(FEWEST, round(seconds / (now() - began) * 2)))))
     times = []
@@ -91,7 +103,9 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
 
 
 def parts(run: Run, steps: int) -> dict[str, float]:
-    """Seconds of a step by its parts (median), measured with a clock around each: on a GPU this waits for the device between them."""
+    """Seconds of a step by its parts (median), measured with a clock around each: on a GPU this waits for the
+    device between them.
+    """
     now = clock(run.device)
     spent: dict[str, float] = {}
 
@@ -123,7 +137,9 @@ def parts(run: Run, steps: int) -> dict[str, float]:
         encoders = sum(spent.get(kind, 0.0) for kind, _ in run.networks())
         row = {"data": spent["data"], **{kind: spent.get(kind, 0.0) for kind, _ in run.networks()}}
         row["vocabulary, sampling, losses"] = spent["forward"] - encoders
-        row["backward and rest"] = total - spent["data"] - spent["forward"] - spent["optimizer"] - spent["reduction"]
+        row["backward and rest"] = (
+            total - spent["data"] - spent["forward"] - spent["optimizer"] - spent["reduction"]
+        )
         row["reduction"] = spent["reduction"]
         row["optimizer"] = spent["optimizer"]
         rows.append(row)

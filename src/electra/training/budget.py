@@ -1,4 +1,6 @@
-"""`--budget`: how much to spend, as time, FLOPs, tokens or steps, turned into a fixed number of steps when a run starts."""
+"""`--budget`: how much to spend, as time, FLOPs, tokens or steps, turned into a fixed number of steps when a
+run starts.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,32 @@ from electra.errors import ConfigError
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
 LARGEST = 1e30  # more than anyone has spent
-_PATTERN = re.compile(r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)", re.ASCII)
+_PATTERN = re.compile(
+    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
+    re.ASCII,
+)
 
 
 def parse(text: str) -> tuple[float, str]:
     """(amount, unit), unit one of seconds, flops, tokens, steps."""
     match = _PATTERN.fullmatch(text.strip())
-    if match is None or not 0 < float(match["number"]) < LARGEST or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"}):
-        raise ConfigError(f"{text!r} is no budget", where="--budget", fix="Write 30m, 2h, 2e16flops, 50Mtokens or 5000steps")
+    if (
+        match is None
+        or not 0 < float(match["number"]) < LARGEST
+        or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"})
+    ):
+        raise ConfigError(
+            f"{text!r} is no budget", where="--budget", fix="Write 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
+        )
     amount, unit = float(match["number"]) * _SCALES[match["scale"]], match["unit"]
     if unit in ("flops", "tokens", "steps"):
         return amount, unit
     return amount * _UNITS[unit[0]], "seconds"
 
 
-def steps_for(text: str, *, tokens_per_step: int, flops_per_step: float, steps_in_seconds: Callable[[float], float]) -> int:
+def steps_for(
+    text: str, *, tokens_per_step: int, flops_per_step: float, steps_in_seconds: Callable[[float], float]
+) -> int:
     """The number of updates a budget pays for, at least one. Only a budget of time measures anything."""
     amount, unit = parse(text)
     if unit == "seconds":
@@ -32,5 +45,7 @@ def steps_for(text: str, *, tokens_per_step: int, flops_per_step: float, steps_i
     else:
         steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
     if steps < 1:
-        raise ConfigError(f"{text} pays for less than one step", where="--budget", fix="Give more, or train a smaller size")
+        raise ConfigError(
+            f"{text} pays for less than one step", where="--budget", fix="Give more, or train a smaller size"
+        )
     return steps

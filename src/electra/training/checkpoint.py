@@ -1,4 +1,6 @@
-"""Checkpoints: a directory `step-00001000/` of safetensors and JSON, committed whole, verified by SHA-256, found without a pointer."""
+"""Checkpoints: a directory `step-00001000/` of safetensors and JSON, committed whole, verified by SHA-256,
+found without a pointer.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def listing(folder: Path) -> list[Checkpoint]:
 def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that verifies. Damaged ones are named and passed over, never deleted.
 
-    A folder whose every checkpoint is damaged is refused: to start over in silence would throw the user's training away.
+    A folder whose every checkpoint is damaged is refused: to start over in silence would throw the user's
+    training away.
     """
     damaged: list[tuple[str, str]] = []
     for checkpoint in listing(folder):
@@ -49,12 +52,22 @@ def newest(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
     if damaged:
         listed = "; ".join(f"{name}: {what}" for name, what in damaged)
         raise CheckpointError(
-            f"no checkpoint is whole ({listed})", where=folder, fix="Bring one back, or choose another --out to start over"
+            f"no checkpoint is whole ({listed})",
+            where=folder,
+            fix="Bring one back, or choose another --out to start over",
         )
     return None
 
 
-def write(folder: Path, pair: Pair, optimizer: Optimizer, state: dict[str, Any], *, keep: int, ops: durable.Ops = durable.OPS) -> Path:
+def write(
+    folder: Path,
+    pair: Pair,
+    optimizer: Optimizer,
+    state: dict[str, Any],
+    *,
+    keep: int,
+    ops: durable.Ops = durable.OPS,
+) -> Path:
     """Commit a checkpoint, verify it, and only then remove the oldest ones beyond `keep`."""
     step = int(state["step"])
     path = folder / f"step-{step:08d}"
@@ -66,7 +79,9 @@ def write(folder: Path, pair: Pair, optimizer: Optimizer, state: dict[str, Any],
     durable.commit_directory(path, files, ops)
     problem = durable.verify_directory(path)
     if problem is not None:
-        raise CheckpointError(f"was written but does not read back ({problem})", where=path, fix="Check the disk")
+        raise CheckpointError(
+            f"was written but does not read back ({problem})", where=path, fix="Check the disk"
+        )
     verified = [old for old in listing(folder) if old.step <= step]
     for old in verified[max(1, keep) :]:
         durable.remove_directory(old.path, ops)
@@ -91,7 +106,9 @@ def read_weights(path: Path, pair: Pair) -> None:
         raise CheckpointError(f"holds another model's weights ({stray} is not in both)", where=path)
     for name, parameter in own.items():
         if saved[name].shape != parameter.shape:
-            raise CheckpointError(f"{name} has shape {tuple(saved[name].shape)}, not {tuple(parameter.shape)}", where=path)
+            raise CheckpointError(
+                f"{name} has shape {tuple(saved[name].shape)}, not {tuple(parameter.shape)}", where=path
+            )
         parameter.data.copy_(saved[name])
 
 

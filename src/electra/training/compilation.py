@@ -1,8 +1,10 @@
-"""Regional compilation: torch.compile of the encoders' layers, one at a time, so that layers of one shape share one compilation.
+"""Regional compilation: torch.compile of the encoders' layers, one at a time, so that layers of one shape
+share one compilation.
 
-Nothing else is compiled and no module is wrapped: names of weights, checkpoints and exports stay as they are. Shapes are fixed (rows and
-length of a micro-batch; the number of masked slots never reaches a layer), so a step is compiled in the first moments or not at all, and
-a run that continues meets the same kernels as the run that was never stopped. torch keeps what it compiled in a cache on disk.
+Nothing else is compiled and no module is wrapped: names of weights, checkpoints and exports stay as they are.
+Shapes are fixed (rows and length of a micro-batch; the number of masked slots never reaches a layer), so a
+step is compiled in the first moments or not at all, and a run that continues meets the same kernels as the
+run that was never stopped. torch keeps what it compiled in a cache on disk.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 WORTH_SECONDS = 600.0  # `auto`: shorter runs may not earn back a minute of compiling
 ASSUMED_FLOPS = {"cpu": 1e11, "cuda": 1e14}  # a second, to tell how long a budget of steps may last
-SHAPES = 64  # compiled forms of a layer that are kept: generator and discriminator, first layer and others, sizes of micro-batches
+# compiled forms of a layer that are kept: generator and discriminator, first layer and others, sizes of
+# micro-batches
+SHAPES = 64
 
 
 def worth_it(run: Run) -> bool:
@@ -42,7 +46,9 @@ def worth_it(run: Run) -> bool:
     if drops(run) and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
-    expected = amount if unit == "seconds" else run.total_steps * run.flops_per_step / ASSUMED_FLOPS[run.device.type]
+    expected = (
+        amount if unit == "seconds" else run.total_steps * run.flops_per_step / ASSUMED_FLOPS[run.device.type]
+    )
     return expected >= WORTH_SECONDS and compiler_for(run.device)
 
 
@@ -58,7 +64,9 @@ def compiler_for(device: torch.device) -> bool:
 
 
 def compile_layers(run: Run) -> str | None:
-    """Compile the layers of every network of the run and try them on its next rows. What went wrong is told, and undone."""
+    """Compile the layers of every network of the run and try them on its next rows. What went wrong is told,
+    and undone.
+    """
     import torch._dynamo
     import torch._inductor.config
 
@@ -91,7 +99,9 @@ def layers(pair: Pair) -> Iterator[nn.Module]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Inside, layers run as they are written: what happens now and then is not worth a compilation of its own."""
+    """Inside, layers run as they are written: what happens now and then is not worth a compilation of its
+    own.
+    """
     with torch.compiler.set_stance("force_eager"):
         yield
 
@@ -101,7 +111,8 @@ def _rehearse(run: Run) -> None:
     run.pair.train()
     for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
         ids, positions, pieces = (
-            torch.from_numpy(array).to(run.device) for array in (batch.input_ids, batch.position_ids, batch.piece_ids)
+            torch.from_numpy(array).to(run.device)
+            for array in (batch.input_ids, batch.position_ids, batch.piece_ids)
         )
         for _, network in run.networks():
             with autocast(run.device, run.precision):

@@ -1,4 +1,6 @@
-"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch; gradients are summed once an update."""
+"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch; gradients
+are summed once an update.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class World:
         """Each value summed over the processes, in one small reduction."""
         if self.size == 1:
             return values
-        device = torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
+        device = (
+            torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
+        )
         buffer = torch.tensor(values, dtype=torch.float64, device=device)
         dist.all_reduce(buffer)
         summed: list[float] = buffer.tolist()
@@ -45,7 +49,9 @@ class World:
 
         text = json.dumps(value).encode() if self.leads else b""
         [size] = self.sum([float(len(text))])
-        device = torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
+        device = (
+            torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
+        )
         buffer: Tensor = torch.zeros(int(size), dtype=torch.uint8, device=device)
         if self.leads:
             buffer.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
@@ -63,16 +69,21 @@ BUCKET_BYTES = 8 << 20  # gradients that travel together
 class Reduction:
     """Sums the gradients of all processes while the backward pass is still making others.
 
-    Parameters lie in buckets of fixed content, the last parameters first: about the order in which their gradients are done. A bucket
-    leaves once its gradients are there and the buckets before it have left, so all processes send the same in the same order, and the
-    additions of a resumed run have theirs. (DistributedDataParallel rebuilds its buckets after the first step, which changes bits.)
-    What has not left by the end of the backward pass, such as the bucket of a weight that got no gradient, is sent then.
+    Parameters lie in buckets of fixed content, the last parameters first: about the order in which their
+    gradients are done. A bucket leaves once its gradients are there and the buckets before it have left, so
+    all processes send the same in the same order, and the additions of a resumed run have theirs.
+    (DistributedDataParallel rebuilds its buckets after the first step, which changes bits.) What has not left
+    by the end of the backward pass, such as the bucket of a weight that got no gradient, is sent then.
     """
 
-    def __init__(self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES) -> None:
+    def __init__(
+        self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES
+    ) -> None:
         self.buckets: list[list[nn.Parameter]] = []
         self.missing: list[int] = []  # gradients that each bucket waits for
-        self.sent: list[tuple[Tensor, Any]] = []  # of the first buckets, what travels and the handle to wait for
+        self.sent: list[
+            tuple[Tensor, Any]
+        ] = []  # of the first buckets, what travels and the handle to wait for
         self.listening = False
         if world.size == 1:
             return
@@ -100,7 +111,9 @@ class Reduction:
             if handle is not None:
                 handle.wait()
             parameters = _with_gradient(bucket)
-            for parameter, piece in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
+            for parameter, piece in zip(
+                parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True
+            ):
                 parameter.grad = piece.view_as(parameter)
         self.sent.clear()
 
@@ -115,7 +128,9 @@ class Reduction:
         return arrived
 
     def _send(self) -> None:
-        gradients = [torch.as_tensor(p.grad).reshape(-1) for p in _with_gradient(self.buckets[len(self.sent)])]
+        gradients = [
+            torch.as_tensor(p.grad).reshape(-1) for p in _with_gradient(self.buckets[len(self.sent)])
+        ]
         flat = torch.cat(gradients) if gradients else torch.empty(0)
         self.sent.append((flat, dist.all_reduce(flat, async_op=True) if gradients else None))
 
@@ -137,7 +152,9 @@ def join_world() -> World:
     stop_with_launcher()
     timeout = timedelta(minutes=float(os.environ.get("ELECTRA_TIMEOUT_MINUTES", "10")))
     meet = os.environ.get(RENDEZVOUS, "env://")
-    dist.init_process_group("nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=timeout)
+    dist.init_process_group(
+        "nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=timeout
+    )
     return World(rank, size, local_rank)
 
 

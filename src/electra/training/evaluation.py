@@ -1,4 +1,6 @@
-"""Held-out metrics: the generator as a language model, the discriminator as a detector, and the alarm when it detects nothing."""
+"""Held-out metrics: the generator as a language model, the discriminator as a detector, and the alarm when it
+detects nothing.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ def evaluate(
 ) -> dict[str, float | None]:
     """Losses per term and detection metrics over the first `rows` held-out rows, at a fixed mask rate.
 
-    A full-size masked language model is also asked what every such model can be asked, whatever objective trained it: the tokens
-    behind [MASK].
+    A full-size masked language model is also asked what every such model can be asked, whatever objective
+    trained it: the tokens behind [MASK].
     """
 
     def score(objective: Objective) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
@@ -57,7 +59,9 @@ def evaluate(
                 counts[name] = counts.get(name, 0) + corrupted.counts[name]
             for name, values in outcome.observed.items():
                 observed.setdefault(name, []).append(values.cpu().numpy())
-        return {name: sums[name] / max(1, counts[name]) for name in sums}, {k: np.concatenate(v) for k, v in observed.items()}
+        return {name: sums[name] / max(1, counts[name]) for name in sums}, {
+            k: np.concatenate(v) for k, v in observed.items()
+        }
 
     training = pair.training
     pair.eval()
@@ -65,7 +69,9 @@ def evaluate(
         metrics = summarize(*score(objective.for_evaluation(mask_fraction)))
         if objective.networks in ("generator", "corrector"):
             plain = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
-            losses, observed = score(mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials))
+            losses, observed = score(
+                mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials)
+            )
             metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["guessed"])}
     finally:
         pair.train(training)
@@ -118,7 +124,9 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
 
 
 def collapsed(metrics: dict[str, float | None]) -> bool:
-    """True when the discriminator calls (almost) everything original and knows nothing beyond the base rate."""
+    """True when the discriminator calls (almost) everything original and knows nothing beyond
+    the base rate.
+    """
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
 

@@ -20,10 +20,11 @@ from electra.training.signals import StopRequest
 
 
 def train(run: Run, stop: StopRequest) -> bool:
-    """Train to the last step. False when asked to stop before it: a checkpoint of the finished updates is then on disk.
+    """Train to the last step. False when asked to stop before it: a checkpoint of the finished updates is
+    then on disk.
 
-    Every pass of the loop stands on `run.step` finished updates: look, save, then take the next one. So a run that continues from
-    a checkpoint does exactly what the run that was never stopped does at that step.
+    Every pass of the loop stands on `run.step` finished updates: look, save, then take the next one. So a run
+    that continues from a checkpoint does exactly what the run that was never stopped does at that step.
     """
     while True:
         if run.evaluation_due():
@@ -34,17 +35,23 @@ def train(run: Run, stop: StopRequest) -> bool:
         if run.step == run.total_steps:
             return True
         if num_stops:
-            run.telemetry.event(run.step, "stopped", f"stopped at step {run.step}; the same command continues from here")
+            run.telemetry.event(
+                run.step, "stopped", f"stopped at step {run.step}; the same command continues from here"
+            )
             return False
         update(run)
 
 
 def update(run: Run) -> None:
-    """One update: corrupt, agree on the denominators, forward and backward for each micro-batch, sum, clip, step."""
+    """One update: corrupt, agree on the denominators, forward and backward for each micro-batch, sum, clip,
+    step.
+    """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
     progress = step / run.total_steps
-    corrupted = [objective.corrupt(batch, run.recipe.training.seed, progress) for batch in run.micro_batches(step)]
+    corrupted = [
+        objective.corrupt(batch, run.recipe.training.seed, progress) for batch in run.micro_batches(step)
+    ]
     names = list(objective.weights)
     local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
@@ -56,7 +63,9 @@ def update(run: Run) -> None:
         torch.manual_seed(key(run.recipe.training.seed, "dropout", step, world.rank * len(corrupted) + micro))
         with autocast(run.device, run.precision):
             losses = objective.forward(run.pair, part.to(run.device)).losses
-        total = sum((weight / max(1.0, counts[name])) * losses[name] for name, weight in objective.weights.items())
+        total = sum(
+            (weight / max(1.0, counts[name])) * losses[name] for name, weight in objective.weights.items()
+        )
         assert isinstance(total, torch.Tensor)
         if micro == len(corrupted) - 1:
             run.reduction.begin()
@@ -103,7 +112,9 @@ def log(run: Run, sums: dict[str, float], counts: dict[str, float], rate: float,
 
 
 def evaluate(run: Run, stop: StopRequest) -> None:
-    """Score the held-out rows on the leading process, and raise the alarm when the discriminator has learned nothing."""
+    """Score the held-out rows on the leading process, and raise the alarm when the discriminator has learned
+    nothing.
+    """
     run.evaluated.add(run.step)
     if not run.world.leads:
         return
@@ -114,13 +125,22 @@ def evaluate(run: Run, stop: StopRequest) -> None:
         return
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.stage(run.step, run.total_steps)
-    late = run.step - first >= max((end - first) / 2, 100)  # earlier than that, every discriminator looks like this
+    late = run.step - first >= max(
+        (end - first) / 2, 100
+    )  # earlier than that, every discriminator looks like this
     if late and evaluation.collapsed(metrics) and not run.alarmed:
         run.alarmed = True
-        message = f"collapse alarm: at step {run.step} the discriminator calls everything original (AUC {metrics['auc'] or 0.5:.2f})"
+        message = (
+            f"collapse alarm: at step {run.step} the discriminator calls everything original (AUC"
+            f" {metrics['auc'] or 0.5:.2f})"
+        )
         run.telemetry.event(run.step, "collapse", f"{message}; see docs/metrics.md")
         if run.recipe.training.on_collapse == "stop":
-            raise RunFailed(message, where=run.folder, fix="Try a budget-* recipe, a smaller generator or a higher mask rate")
+            raise RunFailed(
+                message,
+                where=run.folder,
+                fix="Try a budget-* recipe, a smaller generator or a higher mask rate",
+            )
 
 
 def heldout_metrics(run: Run, stop: StopRequest, rows: int | None = None) -> dict[str, float | None]:
@@ -140,6 +160,8 @@ def heldout_metrics(run: Run, stop: StopRequest, rows: int | None = None) -> dic
 def save(run: Run) -> None:
     if run.world.leads:
         state = {**run.progress(), "identity": run.identity, "world_size": run.world.size}
-        checkpoint.write(run.folder / "checkpoints", run.pair, run.optimizer, state, keep=run.recipe.training.keep)
+        checkpoint.write(
+            run.folder / "checkpoints", run.pair, run.optimizer, state, keep=run.recipe.training.keep
+        )
     run.saved = run.step
     run.world.barrier()

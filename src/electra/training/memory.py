@@ -1,7 +1,8 @@
 """Giving freed memory back to the system.
 
-The number of masked slots changes from step to step, so the C library's heap fills with holes of every size, which it keeps: without
-this, the memory of a long run on a CPU grows to a multiple of what its first steps took.
+The number of masked slots changes from step to step, so the C library's heap fills with holes of every size,
+which it keeps: without this, the memory of a long run on a CPU grows to a multiple of what its first steps
+took.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""AdamW as the paper sets it (Table 6), optionally as the published code really runs it, and Muon for the matrices of the layers."""
+"""AdamW as the paper sets it (Table 6), optionally as the published code really runs it, and Muon for the
+matrices of the layers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from electra.training.recipe import TrainingSection
 
 
 def _undecorated(method: Any) -> Any:
-    """torch keeps these methods out of compiled programs by a decorator that imports the compiler: a second at the start of every run."""
+    """torch keeps these methods out of compiled programs by a decorator that imports the compiler: a second
+    at the start of every run.
+    """
     return getattr(method, "__wrapped__", method)
 
 
@@ -50,8 +54,12 @@ class Optimizer:
         if not self.settings.clip_separately:
             return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
         others = [parameter for parameter in self.parameters if parameter not in self.generators]
-        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in (list(self.generators), others)]
-        together: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(others[0].device) for norm in norms]))
+        norms = [
+            nn.utils.clip_grad_norm_(part, self.settings.clip) for part in (list(self.generators), others)
+        ]
+        together: Tensor = torch.linalg.vector_norm(
+            torch.stack([norm.to(others[0].device) for norm in norms])
+        )
         return together
 
     def step(self, multiplier: float) -> None:
@@ -84,22 +92,31 @@ class Optimizer:
         if num_steps == 0:
             return
         for optimizer in self.optimizers:
-            moments = ("momentum_buffer",) if isinstance(optimizer, torch.optim.Muon) else ("step", "exp_avg", "exp_avg_sq")
+            moments = (
+                ("momentum_buffer",)
+                if isinstance(optimizer, torch.optim.Muon)
+                else ("step", "exp_avg", "exp_avg_sq")
+            )
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     if not any(f"{self.names[parameter]}:{moment}" in tensors for moment in moments):
                         continue
                     saved = {moment: tensors[f"{self.names[parameter]}:{moment}"] for moment in moments}
                     optimizer.state[parameter] = {
-                        moment: value.to(parameter.device) if value.dim() else value.clone() for moment, value in saved.items()
+                        moment: value.to(parameter.device) if value.dim() else value.clone()
+                        for moment, value in saved.items()
                     }
 
 
 def own_parameters(pair: Pair) -> dict[nn.Parameter, None]:
-    """The weights that only the small generator has, in order: what it shares belongs to the network it serves."""
+    """The weights that only the small generator has, in order: what it shares belongs to the network it
+    serves.
+    """
     small = pair.generator if pair.discriminator else pair.sampler
     shared = {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
-    return dict.fromkeys(parameter for parameter in (small.parameters() if small else ()) if id(parameter) not in shared)
+    return dict.fromkeys(
+        parameter for parameter in (small.parameters() if small else ()) if id(parameter) not in shared
+    )
 
 
 def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
@@ -120,14 +137,25 @@ def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
 
 
 def _num_updates(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
-    """How often the group's weights were updated so far: fewer times than the run where their stage began later."""
-    return next((int(optimizer.state[parameter]["step"]) for parameter in group["params"] if parameter in optimizer.state), 0)
+    """How often the group's weights were updated so far: fewer times than the run where their stage began
+    later.
+    """
+    return next(
+        (
+            int(optimizer.state[parameter]["step"])
+            for parameter in group["params"]
+            if parameter in optimizer.state
+        ),
+        0,
+    )
 
 
 def _cancel_bias_correction(group: dict[str, Any], settings: TrainingSection, step: int) -> None:
-    """Choose the rate, epsilon and decay that make the corrected update of torch equal the uncorrected one of the published code.
+    """Choose the rate, epsilon and decay that make the corrected update of torch equal the uncorrected one of
+    the published code.
 
-    torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^step. Wanted: p -= rate * m / (sqrt(v) + epsilon).
+    torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^step. Wanted: p -= rate * m / (sqrt(v) +
+        epsilon).
     """
     c1, c2 = (1 - beta**step for beta in settings.betas)
     rate = group["lr"]

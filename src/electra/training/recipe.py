@@ -21,15 +21,21 @@ class ModelSection:
     layers: int | None = None
     """Layers of the discriminator (none: the size's)."""
     hidden_size: int | None = None
-    """Width of the discriminator (none: the size's). Heads are 64 wide: of other widths as many as fit, one at least."""
+    """Width of the discriminator (none: the size's). Heads are 64 wide: of other widths as many as fit, one
+    at least.
+    """
     encoder: Literal["electra", "modern"] = "electra"
-    """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as ModernBERT."""
+    """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as
+    ModernBERT.
+    """
     generator_width: float | None = None
     """Generator's hidden size as a fraction of the discriminator's (none: the size's own)."""
     generator_depth: float = 1.0
     """Generator's number of layers as a fraction of the discriminator's."""
     sharing: Literal["none", "token", "embeddings", "all", "disentangled"] = "embeddings"
-    """Weights that generator and discriminator have in common. disentangled: the token table, trained by the generator alone (GDES)."""
+    """Weights that generator and discriminator have in common. disentangled: the token table, trained by the
+    generator alone (GDES).
+    """
     dropout: float = 0.1
     attention_dropout: float = 0.1
     initialisation: Literal["paper", "reference", "fan_in"] = "paper"
@@ -55,7 +61,9 @@ class TrainingSection:
     warmup: float = 0.01
     """Share of the steps over which the learning rate rises."""
     schedule: Literal["linear", "reference"] = "linear"
-    """linear: up, then down to zero. reference: the published code's product of warm-up and a decay that starts at step 0."""
+    """linear: up, then down to zero. reference: the published code's product of warm-up and a decay that
+    starts at step 0.
+    """
     optimizer: Literal["adamw", "muon"] = "adamw"
     """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -67,11 +75,17 @@ class TrainingSection:
     clip: float = 1.0
     """Largest global gradient norm, over both networks together."""
     clip_separately: bool = False
-    """True: the generator's own weights and all others are clipped apart, as DeBERTa's decoupled trainer does."""
+    """True: the generator's own weights and all others are clipped apart, as DeBERTa's decoupled trainer
+    does.
+    """
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling are always fp32."""
+    """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling
+    are always fp32.
+    """
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile of the encoders' layers. auto: in runs of ten minutes and more where a compiler is at hand (a CPU: without dropout)."""
+    """torch.compile of the encoders' layers. auto: in runs of ten minutes and more where a compiler is at
+    hand (a CPU: without dropout).
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = None
     """CPU threads of each process (none: torch's choice)."""
@@ -98,7 +112,8 @@ class EvaluationSection:
 @dataclass(frozen=True)
 class TokenizerSection:
     source: str | None = None
-    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (none: train one on the corpus)."""
+    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (none: train one on the corpus).
+    """
     vocab_size: int = 8192
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -145,7 +160,10 @@ HARMLESS = {
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     recipe = build(Recipe, sections, where)
     training = recipe.training
-    positive = {name: getattr(training, name) for name in ("length", "batch_size", "micro_batch", "steps", "keep", "log_every")}
+    positive = {
+        name: getattr(training, name)
+        for name in ("length", "batch_size", "micro_batch", "steps", "keep", "log_every")
+    }
     for name, value in positive.items():
         if value is not None and value < 1:
             raise ConfigError(f"must be at least 1, not {value}", where=f"training.{name}")
@@ -158,8 +176,13 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     if training.budget is not None:
         parse_budget(training.budget)
     if not 0 <= training.warmup < 1:
-        raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", where="training.warmup")
-    for name, share in (("evaluation.mask_fraction", recipe.evaluation.mask_fraction), ("data.heldout", recipe.data.heldout)):
+        raise ConfigError(
+            f"must be a share from 0 to below 1, not {training.warmup}", where="training.warmup"
+        )
+    for name, share in (
+        ("evaluation.mask_fraction", recipe.evaluation.mask_fraction),
+        ("data.heldout", recipe.data.heldout),
+    ):
         if not 0 < share < 1:
             raise ConfigError(f"must lie between 0 and 1, not {share}", where=name)
     return recipe

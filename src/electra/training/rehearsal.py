@@ -1,6 +1,8 @@
-"""What a run will cost in time, measured before it starts: some updates, a held-out evaluation and a checkpoint, all thrown away.
+"""What a run will cost in time, measured before it starts: some updates, a held-out evaluation and a
+checkpoint, all thrown away.
 
-A budget of time is turned into steps with this, once. The steps then stand: the learning rate's schedule and an exact resume hang on them.
+A budget of time is turned into steps with this, once. The steps then stand: the learning rate's schedule and
+an exact resume hang on them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ from electra.training.run import Run
 from electra.training.signals import StopRequest
 from electra.training.telemetry import Telemetry
 
-SECONDS, SHARE, LONGEST = 3.0, 0.02, 30.0  # updates are measured for this long, or for this share of a budget of time, but no longer
+SECONDS, SHARE, LONGEST = (
+    3.0,
+    0.02,
+    30.0,
+)  # updates are measured for this long, or for this share of a budget of time, but no longer
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,16 @@ class Costs:
     checkpoint: float = 0.0
 
     def steps_in(self, seconds: float, run: Run) -> float:
-        """Updates that fit, with the evaluations and checkpoints that belong to them. At least half of the time is for updates: a short
-        budget on a slow machine would buy nothing but evaluations, so there it is exceeded."""
+        """Updates that fit, with the evaluations and checkpoints that belong to them. At least half of the
+        time is for updates: a short budget on a slow machine would buy nothing but evaluations, so there it
+        is exceeded.
+        """
         evaluations, checkpoints = run.recipe.training.evaluate_every, run.recipe.training.checkpoint_every
-        each = self.update + (self.evaluation / evaluations if evaluations else 0) + (self.checkpoint / checkpoints if checkpoints else 0)
+        each = (
+            self.update
+            + (self.evaluation / evaluations if evaluations else 0)
+            + (self.checkpoint / checkpoints if checkpoints else 0)
+        )
         once = (1 if evaluations else 11) * self.evaluation + (0 if checkpoints else 20) * self.checkpoint
         return max(seconds - once, seconds / 2) / each
 
@@ -47,13 +59,21 @@ def measure(run: Run, budget: float) -> Costs:
 
 
 def seconds_per_step(run: Run, seconds: float | None = None) -> float:
-    """The mean over the updates of some seconds, after the first two; each stage of the training by its share."""
+    """The mean over the updates of some seconds, after the first two; each stage of the training by its
+    share.
+    """
     from electra.training.loop import update
 
     total, first, average = 1 << 30, 0, 0.0
     while first < total:
         first, end = run.objective.stage(first, total)
-        alone = replace(run, world=World(), telemetry=Telemetry(run.folder, leads=False, total_steps=0), total_steps=total, step=first)
+        alone = replace(
+            run,
+            world=World(),
+            telemetry=Telemetry(run.folder, leads=False, total_steps=0),
+            total_steps=total,
+            step=first,
+        )
         update(alone)
         update(alone)
         began, updates = time.perf_counter(), 0
@@ -68,7 +88,9 @@ def seconds_per_step(run: Run, seconds: float | None = None) -> float:
 def _evaluation(run: Run) -> float:
     from electra.training.loop import heldout_metrics
 
-    heldout_metrics(run, StopRequest(), rows=run.micro_batch_size)  # the first batch pays for warming up, once; every evaluation does not
+    heldout_metrics(
+        run, StopRequest(), rows=run.micro_batch_size
+    )  # the first batch pays for warming up, once; every evaluation does not
     began = time.perf_counter()
     heldout_metrics(run, StopRequest())
     return time.perf_counter() - began

@@ -1,4 +1,6 @@
-"""A run: everything the loop needs, built from a recipe, a token store and a folder, or continued from what the folder holds."""
+"""A run: everything the loop needs, built from a recipe, a token store and a folder, or continued from what
+the folder holds.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,11 @@ class Run:
 
     def networks(self) -> list[tuple[str, Generator | Discriminator]]:
         pair = self.pair
-        named = (("generator", pair.generator), ("discriminator", pair.discriminator), ("sampler", pair.sampler))
+        named = (
+            ("generator", pair.generator),
+            ("discriminator", pair.discriminator),
+            ("sampler", pair.sampler),
+        )
         return [(kind, network) for kind, network in named if network is not None]
 
     def micro_batches(self, step: int) -> list[Batch]:
@@ -89,12 +95,17 @@ class Run:
         first, last = self.world.rank * share, (self.world.rank + 1) * share
         starts = range(first, last, self.micro_batch_size)
         size = self.recipe.training.batch_size
-        batches = [self.batches.batch(step, size, start, min(start + self.micro_batch_size, last)) for start in starts]
+        batches = [
+            self.batches.batch(step, size, start, min(start + self.micro_batch_size, last))
+            for start in starts
+        ]
         # Compiled layers always get the mask, needed or not: they are compiled once, not twice.
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
     def batch_digest(self, step: int) -> str:
-        """64 bits over the whole global batch: the ledger that shows that no example was repeated or skipped."""
+        """64 bits over the whole global batch: the ledger that shows that no example was repeated
+        or skipped.
+        """
         return self.batches.batch(step, self.recipe.training.batch_size).digest
 
     def progress(self) -> dict[str, Any]:
@@ -111,7 +122,11 @@ class Run:
 
     def checkpoint_due(self) -> bool:
         every = self.recipe.training.checkpoint_every or max(1, self.total_steps // 20)
-        return self.saved < self.step and self.step > 0 and (self.step % every == 0 or self.step == self.total_steps)
+        return (
+            self.saved < self.step
+            and self.step > 0
+            and (self.step % every == 0 or self.step == self.total_steps)
+        )
 
     def log_due(self) -> bool:
         return self.step % self.recipe.training.log_every == 0 or self.step in (1, self.total_steps)
@@ -121,7 +136,9 @@ def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmS
     """An objective without a discriminator trains its generator at the discriminator's size."""
     model = recipe.model
     size = chosen_size(model.size, model.layers, model.hidden_size)
-    full = (warm and (warm.discriminator if networks in ("pair", "discriminator") else warm.generator)) or discriminator_config(
+    full = (
+        warm and (warm.discriminator if networks in ("pair", "discriminator") else warm.generator)
+    ) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -131,7 +148,11 @@ def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmS
     )
     if recipe.training.length > full.max_positions:
         fix = f"Use at most {full.max_positions}"
-        raise ConfigError(f"{recipe.training.length} tokens are more than the model's positions", where="training.length", fix=fix)
+        raise ConfigError(
+            f"{recipe.training.length} tokens are more than the model's positions",
+            where="training.length",
+            fix=fix,
+        )
     if networks == "generator":
         return Shapes(generator=full)
     if networks == "discriminator":
@@ -157,23 +178,35 @@ def shapes_taken(shapes: Shapes, own: Shapes) -> tuple[str, ...]:
 
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     """Some objectives cannot do without certain settings of [model]."""
-    settings = {**vars(recipe.model), "generator_width": recipe.model.generator_width or chosen_size(recipe.model.size).generator_width}
+    settings = {
+        **vars(recipe.model),
+        "generator_width": recipe.model.generator_width or chosen_size(recipe.model.size).generator_width,
+    }
     wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
     if wrong:
         what = f"{settings[wrong[0]]!r} does not go with the objective {recipe.objective.get('name', 'rtd')}"
-        needed = " ".join(f"--model.{name.replace('_', '-')} {value}" for name, value in objective.needs.items())
+        needed = " ".join(
+            f"--model.{name.replace('_', '-')} {value}" for name, value in objective.needs.items()
+        )
         raise ConfigError(what, where=f"model.{wrong[0]}", fix=f"It needs {needed}")
 
 
-def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None) -> Run:
+def build_run(
+    recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None
+) -> Run:
     """A run at step 0 with fresh weights; `start` decides what it really begins from."""
     training = recipe.training
     if training.batch_size % world.size:
-        raise ConfigError(f"{training.batch_size} rows cannot be shared by {world.size} processes", where="training.batch_size")
+        raise ConfigError(
+            f"{training.batch_size} rows cannot be shared by {world.size} processes",
+            where="training.batch_size",
+        )
     if training.threads:
         torch.set_num_threads(training.threads)
     specials, statistics = store.specials._asdict(), Statistics(store)
-    objective = objectives.create(recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics)
+    objective = objectives.create(
+        recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics
+    )
     refuse_settings(recipe, objective)
     shapes = network_shapes(recipe, store, objective.networks, warm)
     device = pick_device(training.device, world.local_rank)
@@ -196,7 +229,11 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
         identity["output"] = objective.output
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
-    notes = () if warm is None else (*shapes_taken(shapes, network_shapes(recipe, store, objective.networks)), *warm.load(pair))
+    notes = (
+        ()
+        if warm is None
+        else (*shapes_taken(shapes, network_shapes(recipe, store, objective.networks)), *warm.load(pair))
+    )
     objective.connect(pair)
     optimizer = Optimizer(pair, training)
     return Run(
@@ -221,22 +258,38 @@ def build_run(recipe: Recipe, folder: Path, store: TokenStore, world: World, war
 
 
 @contextmanager
-def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm: WarmStart | None = None, name: str = "") -> Iterator[Run]:
+def start(
+    recipe: Recipe,
+    folder: Path,
+    store: TokenStore,
+    world: World,
+    *,
+    warm: WarmStart | None = None,
+    name: str = "",
+) -> Iterator[Run]:
     """Begin a run in `folder`, or continue the one it holds; refuse when that one is another run."""
     recorded = read_record(folder)
     steps = recipe.training.steps
-    if recorded is not None and recipe.training.budget is not None and recorded["training"].get("budget") == recipe.training.budget:
+    if (
+        recorded is not None
+        and recipe.training.budget is not None
+        and recorded["training"].get("budget") == recipe.training.budget
+    ):
         steps = recorded["training"]["steps"]
     elif recipe.training.budget is not None:
         steps = None
-    run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
+    run = build_run(
+        replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm
+    )
     if recorded is not None:
         refuse_changes(recorded, run)
     told = ""
     if steps is None:
         steps, told = resolve_budget(run) if world.leads else (0, "")
         steps = int(str(world.broadcast(steps)))
-        run = build_run(replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm)
+        run = build_run(
+            replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm
+        )
     warnings: list[str] = []
     compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")), warnings)
     newest = checkpoint.newest(folder / "checkpoints", warnings.append) if world.leads else None
@@ -245,7 +298,9 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
         run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
         if state.get("world_size", world.size) != world.size:
-            warnings.append(f"continuing on {world.size} processes what {state['world_size']} began: not bit-exact")
+            warnings.append(
+                f"continuing on {world.size} processes what {state['world_size']} began: not bit-exact"
+            )
     else:
         warnings.extend(run.notes)
         if recorded is None and world.leads:
@@ -260,7 +315,9 @@ def start(recipe: Recipe, folder: Path, store: TokenStore, world: World, *, warm
             run.telemetry.event(run.step, "budget", told)
         if run.step < run.total_steps:
             event = "resumed" if run.step else "started"
-            run.telemetry.event(run.step, event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}")
+            run.telemetry.event(
+                run.step, event, f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
+            )
         yield run
     finally:
         run.telemetry.close()
@@ -273,24 +330,33 @@ def describe(run: Run) -> str:
     training, rows = run.recipe.training, run.batches.num_blocks
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.networks())
     return (
-        f"{run.identity['objective']}, size {run.recipe.model.size}, {networks} parameters; "
-        f"{training.batch_size} x {training.length} tokens an update, "
-        f"{run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device}, {run.precision}, "
-        f"{torch.get_num_threads()} threads, {run.world.size} process{'es' if run.world.size > 1 else ''}"
-        f"{', compiled layers' if run.compiled else ''}"
+        f"{run.identity['objective']}, size {run.recipe.model.size}, {networks} parameters;"
+        f" {training.batch_size} x {training.length} tokens an update,"
+        f" {run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
+        f" {run.precision}, {torch.get_num_threads()} threads, {run.world.size}"
+        f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''}"
     )
 
 
 def compile_run(run: Run, before: bool | None, warnings: list[str]) -> None:
-    """Compile the layers if that is asked for, or worth it; a run that continues stays with what it began with (`before`)."""
-    chosen = before if before is not None and run.recipe.training.compile == "auto" else compilation.worth_it(run)
+    """Compile the layers if that is asked for, or worth it; a run that continues stays with what it began
+    with (`before`).
+    """
+    chosen = (
+        before if before is not None and run.recipe.training.compile == "auto" else compilation.worth_it(run)
+    )
     problem = compilation.compile_layers(run) if chosen else None
     [failures] = run.world.sum([float(problem is not None)])
     if failures:
         compilation.plain_layers(run)
-        warnings.append(f"training without compiled layers: {problem or 'another process could not compile them'}")
+        warnings.append(
+            f"training without compiled layers: {problem or 'another process could not compile them'}"
+        )
     if before is not None and before != run.compiled:
-        warnings.append(f"continuing {'with' if run.compiled else 'without'} compiled layers, unlike before: not bit-exact")
+        warnings.append(
+            f"continuing {'with' if run.compiled else 'without'} compiled layers, unlike before: not"
+            " bit-exact"
+        )
 
 
 def resolve_budget(run: Run) -> tuple[int, str]:
@@ -299,7 +365,11 @@ def resolve_budget(run: Run) -> tuple[int, str]:
 
     text, began, told = run.recipe.training.budget, time.monotonic(), ""
     if text is None:
-        raise ConfigError("no number of steps", where="training.steps", fix="Give --budget, such as 30m, 50Mtokens or 5000steps")
+        raise ConfigError(
+            "no number of steps",
+            where="training.steps",
+            fix="Give --budget, such as 30m, 50Mtokens or 5000steps",
+        )
 
     def steps_in(seconds: float) -> float:
         nonlocal told
@@ -309,14 +379,28 @@ def resolve_budget(run: Run) -> tuple[int, str]:
         told = f"as measured now ({costs}); the steps stand, so a machine that slows down takes longer"
         return costs.steps_in(seconds - (time.monotonic() - began), run)
 
-    steps = budget.steps_for(text, tokens_per_step=run.tokens_per_step, flops_per_step=run.flops_per_step, steps_in_seconds=steps_in)
+    steps = budget.steps_for(
+        text,
+        tokens_per_step=run.tokens_per_step,
+        flops_per_step=run.flops_per_step,
+        steps_in_seconds=steps_in,
+    )
     return steps, f"{text} is {steps:,} steps {told}" if told else ""
 
 
 def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
-    """run.toml: the resolved recipe, what identifies the run, and what it ran on. `name` is what the user called the recipe."""
-    versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")}
-    environment: dict[str, Any] = {"python": sys.version.split()[0], "platform": platform.platform(), **versions, "device": str(run.device)}
+    """run.toml: the resolved recipe, what identifies the run, and what it ran on. `name` is what the user
+    called the recipe.
+    """
+    versions = {
+        name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")
+    }
+    environment: dict[str, Any] = {
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        **versions,
+        "device": str(run.device),
+    }
     environment |= {"command": " ".join(sys.argv[1:]), "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.networks()}
@@ -333,18 +417,33 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
-    old = {key: dict(value) for key, value in recorded.items() if key not in ("environment", "generator", "discriminator", "sampler")}
+    old = {
+        key: dict(value)
+        for key, value in recorded.items()
+        if key not in ("environment", "generator", "discriminator", "sampler")
+    }
     now = {**run.recipe.to_sections(), "identity": run.identity}
-    changed = [(name, a, b) for name, a, b in differences(with_defaults(old), with_defaults(now)) if name not in HARMLESS]
+    changed = [
+        (name, a, b)
+        for name, a, b in differences(with_defaults(old), with_defaults(now))
+        if name not in HARMLESS
+    ]
     changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
     fix = ""
-    if all(name in ("training.budget", "training.steps") for name, _, _ in changed):  # the schedule hangs on the number of steps
-        fix = "Use the same, or train on in another --out: --init-discriminator and --init-generator take this run's networks"
+    if all(
+        name in ("training.budget", "training.steps") for name, _, _ in changed
+    ):  # the schedule hangs on the number of steps
+        fix = (
+            "Use the same, or train on in another --out: --init-discriminator and --init-generator take this"
+            " run's networks"
+        )
     refuse_differences(run.folder, "run", changed, fix=fix)
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded recipe with every option of today: a version that knew fewer of them trained with what are their defaults."""
+    """A recorded recipe with every option of today: a version that knew fewer of them trained with what are
+    their defaults.
+    """
     objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
     plain: dict[str, Any] = _plain(merge({**make_recipe({}).to_sections(), "objective": objective}, sections))
     return plain

@@ -7,7 +7,8 @@ def multiplier(step: int, total: int, warmup: float, kind: str) -> float:
     """`step` counts finished updates: the first update uses multiplier(0).
 
     linear:    rises over warmup x total steps to 1, then falls in a straight line to 0 at the end.
-    reference: the published code's product of the two, so the peak is a little below 1 and the first update has rate 0.
+    reference: the published code's product of the two, so the peak is a little below 1 and the first update
+        has rate 0.
     """
     rise = max(1, round(warmup * total)) if warmup > 0 else 0
     if kind == "reference":

@@ -1,7 +1,8 @@
 """Rates of groups as they are, and as they would be if the groups were alike in other things (covariates).
 
-Method: logistic regression of the event on group dummies and the covariates with their squares, then standardisation (Lane and Nelder
-1982): a group's adjusted rate is the mean predicted probability when every item is put into that group and keeps its own covariates.
+Method: logistic regression of the event on group dummies and the covariates with their squares, then
+standardisation (Lane and Nelder 1982): a group's adjusted rate is the mean predicted probability when every
+item is put into that group and keeps its own covariates.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-RIDGE = 1e4  # inverse strength of the penalty: only there so that a group without events has finite coefficients
+RIDGE = (
+    1e4  # inverse strength of the penalty: only there so that a group without events has finite coefficients
+)
 
 
 def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Floats:
@@ -55,7 +58,9 @@ class Model:
         return found
 
     def remaining(self, weights: Floats) -> float:
-        """Of the deviance that the groups explain alone, the share that they still explain beside the covariates. NaN if none."""
+        """Of the deviance that the groups explain alone, the share that they still explain beside the
+        covariates. NaN if none.
+        """
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):
             return float("nan")
@@ -79,7 +84,9 @@ class Model:
         used = weights > 0
         fitter = LogisticRegression(C=RIDGE, fit_intercept=False, solver="newton-cholesky")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a perfectly separated group: the penalty bounds it
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # a perfectly separated group: the penalty bounds it
             fitter.fit(features[used], self.event[used], sample_weight=weights[used])
         return np.asarray(fitter.coef_[0], np.float64)
 

@@ -1,7 +1,9 @@
-"""Intervals by the bootstrap over groups (Efron 1979): sentences are drawn with replacement, not their tokens, which depend on each other.
+"""Intervals by the bootstrap over groups (Efron 1979): sentences are drawn with replacement, not their
+tokens, which depend on each other.
 
-A measure takes one weight for each item (how often the item's group was drawn; 1 everywhere for the data as it is) and gives numbers by
-name. Weights instead of copies: a measure may sort once and be asked a thousand times. Intervals are percentiles, 95 %.
+A measure takes one weight for each item (how often the item's group was drawn; 1 everywhere for the data as
+it is) and gives numbers by name. Weights instead of copies: a measure may sort once and be asked a thousand
+times. Intervals are percentiles, 95 %.
 """
 
 from __future__ import annotations
@@ -30,8 +32,12 @@ def draws(num_groups: int, resamples: int, seed: int = 0) -> npt.NDArray[np.int6
     return counts
 
 
-def estimates(measure: Measure, groups: npt.ArrayLike, *, resamples: int = 500, seed: int = 0) -> dict[str, Estimate]:
-    """The measure's numbers with their intervals. `groups` [N]: the number of each item's group (its sentence, from 0)."""
+def estimates(
+    measure: Measure, groups: npt.ArrayLike, *, resamples: int = 500, seed: int = 0
+) -> dict[str, Estimate]:
+    """The measure's numbers with their intervals. `groups` [N]: the number of each item's group (its
+    sentence, from 0).
+    """
     groups = np.asarray(groups, np.int64)
     values = measure(np.ones(len(groups)))
     num_groups = int(groups.max()) + 1 if len(groups) else 0

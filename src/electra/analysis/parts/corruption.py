@@ -1,8 +1,9 @@
 """Texts made wrong in known places, in several ways, to see which of them a discriminator notices.
 
-Of tokens (the same vocabulary for maker and judge): by a generator, as in training (Clark et al. 2020, section 3.1), or by random tokens.
-Of words (judged by any model, each with its own tokens): two neighbours swapped, or an agreeing form made to disagree.
-The rule is the paper's: a token is "replaced" when it differs from what stood there; one that a generator happens to guess is original.
+Of tokens (the same vocabulary for maker and judge): by a generator, as in training (Clark et al. 2020,
+section 3.1), or by random tokens. Of words (judged by any model, each with its own tokens): two neighbours
+swapped, or an agreeing form made to disagree. The rule is the paper's: a token is "replaced" when it differs
+from what stood there; one that a generator happens to guess is original.
 """
 
 from __future__ import annotations
@@ -21,11 +22,26 @@ from electra.objectives.parts.masking import choose
 if TYPE_CHECKING:
     from electra.interop.load import Loaded
 
-FRACTION, MASK_SHARE = 0.15, 0.85  # the paper's: tokens that are drawn anew, and of those how many are hidden from the generator
+FRACTION, MASK_SHARE = (
+    0.15,
+    0.85,
+)  # the paper's: tokens that are drawn anew, and of those how many are hidden from the generator
 
 # One form and the one that disagrees in number or person; both ways.
-_PAIRS = ("is are", "was were", "has have", "does do", "this these", "that those", "isn't aren't", "wasn't weren't", "itself themselves")
-AGREEMENT: Mapping[str, str] = {a: b for pair in _PAIRS for x, y in [pair.split()] for a, b in ((x, y), (y, x))}
+_PAIRS = (
+    "is are",
+    "was were",
+    "has have",
+    "does do",
+    "this these",
+    "that those",
+    "isn't aren't",
+    "wasn't weren't",
+    "itself themselves",
+)
+AGREEMENT: Mapping[str, str] = {
+    a: b for pair in _PAIRS for x, y in [pair.split()] for a, b in ((x, y), (y, x))
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +59,14 @@ def choose_places(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bool
     """A share of each row's positions, at least one, by the training's own rule."""
     keys = seeds.keys(seed, "analysis/mask", 0, np.arange(len(rows)))
     return [
-        choose(np.zeros((1, len(row)), bool), seeds.uniforms(key, len(row))[None], fraction)[0] for key, row in zip(keys, rows, strict=True)
+        choose(np.zeros((1, len(row)), bool), seeds.uniforms(key, len(row))[None], fraction)[0]
+        for key, row in zip(keys, rows, strict=True)
     ]
 
 
-def by_generator(generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0) -> Corrupted:
+def by_generator(
+    generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
+) -> Corrupted:
     """Replace tokens by the generator's samples."""
     chosen = choose_places(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
@@ -57,17 +76,27 @@ def by_generator(generator: Loaded, rows: Sequence[Ints], *, fraction: float = F
         for key, row, places in zip(keys, rows, chosen, strict=True)
     ]
     new, advantage, log_truth = [], [], []
-    for row, places, found in zip(rows, chosen, tokens.predict(generator, rows, shown, chosen, seed=seed), strict=True):
+    for row, places, found in zip(
+        rows, chosen, tokens.predict(generator, rows, shown, chosen, seed=seed), strict=True
+    ):
         changed, gain, truth = row.copy(), np.full(len(row), np.nan), np.full(len(row), np.nan)
-        changed[places], gain[places], truth[places] = found.sampled, found.log_sampled - found.log_truth, found.log_truth
+        changed[places], gain[places], truth[places] = (
+            found.sampled,
+            found.log_sampled - found.log_truth,
+            found.log_truth,
+        )
         new.append(changed)
         advantage.append(gain)
         log_truth.append(truth)
     return _labelled(rows, new, chosen, advantage, log_truth)
 
 
-def by_frequency(rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0) -> Corrupted:
-    """Replace tokens by draws in proportion to `frequency` [V]: ones over the ordinary tokens, or how often each occurs."""
+def by_frequency(
+    rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
+) -> Corrupted:
+    """Replace tokens by draws in proportion to `frequency` [V]: ones over the ordinary tokens, or how often
+    each occurs.
+    """
     chosen = choose_places(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
@@ -80,9 +109,15 @@ def by_frequency(rows: Sequence[Ints], frequency: Floats, *, fraction: float = F
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
-    """Swap neighbours, so that about `fraction` of the words stand in the wrong place; both words of a swapped pair count as wrong."""
+    """Swap neighbours, so that about `fraction` of the words stand in the wrong place; both words of a
+    swapped pair count as wrong.
+    """
     swapped, wrong = list(words), np.zeros(len(words), bool)
-    pairs = [i for i in range(len(words) - 1) if words[i].isalnum() and words[i + 1].isalnum() and words[i].lower() != words[i + 1].lower()]
+    pairs = [
+        i
+        for i in range(len(words) - 1)
+        if words[i].isalnum() and words[i + 1].isalnum() and words[i].lower() != words[i + 1].lower()
+    ]
     wanted = max(1, round(fraction * len(words) / 2))
     for index in np.argsort(seeds.uniforms(key, len(pairs)), kind="stable"):
         place = pairs[index]
@@ -94,7 +129,9 @@ def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tu
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
-    """Turn one form of the sentence (is, was, has, does, this, ...) into its counterpart, when there is one."""
+    """Turn one form of the sentence (is, was, has, does, this, ...) into its counterpart, when
+    there is one.
+    """
     places = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
     broken, wrong = list(words), np.zeros(len(words), bool)
     if places:
@@ -105,5 +142,11 @@ def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
     return broken, wrong
 
 
-def _labelled(rows: Sequence[Ints], new: list[Ints], chosen: list[Bools], advantage: list[Floats], log_truth: list[Floats]) -> Corrupted:
+def _labelled(
+    rows: Sequence[Ints],
+    new: list[Ints],
+    chosen: list[Bools],
+    advantage: list[Floats],
+    log_truth: list[Floats],
+) -> Corrupted:
     return Corrupted(new, [a != b for a, b in zip(new, rows, strict=True)], chosen, advantage, log_truth)

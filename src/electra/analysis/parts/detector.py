@@ -1,4 +1,6 @@
-"""A fine-tuned error detector (a tagger's folder) as a scorer of words, to stand beside models that were not fine-tuned."""
+"""A fine-tuned error detector (a tagger's folder) as a scorer of words, to stand beside models that were not
+fine-tuned.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def folder_of(source: str) -> Path:
 
 
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:
-    """For each word, the log-odds that its label is not "correct", read at its first token, where taggers are trained."""
+    """For each word, the log-odds that its label is not "correct", read at its first token, where taggers are
+    trained.
+    """
     loaded = load(folder_of(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
     if len(correct) != 1 or len(loaded.labels) < 2:
@@ -40,7 +44,8 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     rows = [split(loaded.tokenizer, " ".join(words)).ids[:room] for words in sentences]
     values = _log_odds(loaded, rows, correct[0])
     return [
-        combine(value, owners(loaded.tokenizer, words)[:room], len(words), "first") for value, words in zip(values, sentences, strict=True)
+        combine(value, owners(loaded.tokenizer, words)[:room], len(words), "first")
+        for value, words in zip(values, sentences, strict=True)
     ]
 
 
@@ -51,7 +56,9 @@ def _log_odds(loaded: Loaded, rows: Sequence[tokens.Ints], correct: int) -> list
     for group in tokens.batches(rows):
         with torch.inference_mode():
             device = next(loaded.encoder.parameters()).device
-            hidden = loaded.encoder(torch.from_numpy(tokens.framed(loaded, [rows[i] for i in group])).to(device))
+            hidden = loaded.encoder(
+                torch.from_numpy(tokens.framed(loaded, [rows[i] for i in group])).to(device)
+            )
             log_p = _head(loaded, hidden).double().log_softmax(-1)
             wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
         for index, values in zip(group, wrong.cpu().numpy(), strict=True):
@@ -60,7 +67,9 @@ def _log_odds(loaded: Loaded, rows: Sequence[tokens.Ints], correct: int) -> list
 
 
 def _head(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
-    """The token classifiers of transformers: ELECTRA's one matrix, or ModernBERT's dense layer and norm before it."""
+    """The token classifiers of transformers: ELECTRA's one matrix, or ModernBERT's dense layer and norm
+    before it.
+    """
     from torch.nn import functional as F
 
     weights = {name: tensor.to(hidden_BTD.device) for name, tensor in loaded.head_weights.items()}
@@ -68,5 +77,7 @@ def _head(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
         hidden_BTD = F.gelu(F.linear(hidden_BTD, weights["dense.weight"], weights.get("dense.bias")))
     if "norm.weight" in weights:
         size = (hidden_BTD.shape[-1],)
-        hidden_BTD = F.layer_norm(hidden_BTD, size, weights["norm.weight"], weights.get("norm.bias"), loaded.config.norm_eps)
+        hidden_BTD = F.layer_norm(
+            hidden_BTD, size, weights["norm.weight"], weights.get("norm.bias"), loaded.config.norm_eps
+        )
     return F.linear(hidden_BTD, weights["output.weight"], weights["output.bias"])

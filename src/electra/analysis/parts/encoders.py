@@ -1,4 +1,6 @@
-"""The encoders that a probe of representations looks at: those of the models, and one that never learned anything."""
+"""The encoders that a probe of representations looks at: those of the models, and one that never learned
+anything.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,13 @@ class Named:
 
 
 def encoders_of(models: Sequence[Model], untrained: bool) -> list[Named]:
-    """Each model's encoder; after them, where asked, one of the first model's shape with random weights: what the architecture and
-    the tokenizer give without any training."""
+    """Each model's encoder; after them, where asked, one of the first model's shape with random weights: what
+    the architecture and the tokenizer give without any training.
+    """
     if untrained and any(model.name == UNTRAINED for model in models):
         raise ModelError(
-            f"a model cannot be named {UNTRAINED!r}: that is the column of random weights", fix="Give a link with another name"
+            f"a model cannot be named {UNTRAINED!r}: that is the column of random weights",
+            fix="Give a link with another name",
         )
     found = [Named(model.name, model.encoder, model.origin) for model in models]
     return [*found, Named(UNTRAINED, untrained_like(found[0].loaded))] if untrained else found
@@ -52,15 +56,19 @@ def untrained_like(loaded: Loaded) -> Loaded:
 
 
 def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int) -> list[Row]:
-    """Sentences given as words, joined by spaces. A token belongs to the word that holds its last character: some tokenizers let
-    a token begin with the space before it. What is longer than the model's positions is cut; words without a token are possible."""
+    """Sentences given as words, joined by spaces. A token belongs to the word that holds its last character:
+    some tokenizers let a token begin with the space before it. What is longer than the model's positions is
+    cut; words without a token are possible.
+    """
     rows = []
     for words in sentences:
         ends = np.cumsum([len(word) + 1 for word in words])  # of each word with the space after it
         encoding = tokenizer.encode(" ".join(words))
         kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
         last = np.array([max(encoding.offsets[i][1] - 1, 0) for i in kept], np.int64)
-        rows.append(_row(tokenizer, [encoding.ids[i] for i in kept], np.searchsorted(ends, last, side="right")))
+        rows.append(
+            _row(tokenizer, [encoding.ids[i] for i in kept], np.searchsorted(ends, last, side="right"))
+        )
     return rows
 
 
@@ -76,7 +84,9 @@ def _row(tokenizer: Tokenizer, ids: Sequence[int] | Ints, words: Ints) -> Row:
 
 @dataclass(frozen=True)
 class Words:
-    """Words that every encoder has vectors for, so that they can be compared word by word whatever the vocabularies."""
+    """Words that every encoder has vectors for, so that they can be compared word by word whatever the
+    vocabularies.
+    """
 
     vectors: list[Vectors]  # of each encoder: [depths, words, D]
     kept: Ints  # their numbers among all words of all sentences
@@ -92,15 +102,22 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
     vectors, present = [], np.ones(sum(counts), bool)
     for number, encoder in enumerate(encoders):
         loaded = encoder.loaded
-        rows = rows_of_words(loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions)
+        rows = rows_of_words(
+            loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
+        )
         told = within(progress, f"reading by {encoder.name}", number, len(encoders))
         states, has = hidden.word_vectors(loaded.encoder, rows, counts, told)
         vectors.append(states)
         present &= has
     if not present.any():
-        raise ProbeDataError("no word has a token in every model's vocabulary", fix="Check that the data is in the models' language")
+        raise ProbeDataError(
+            "no word has a token in every model's vocabulary",
+            fix="Check that the data is in the models' language",
+        )
     kept = np.flatnonzero(present)
-    return Words([states[:, kept] for states in vectors], kept, np.repeat(np.arange(len(counts)), counts)[kept])
+    return Words(
+        [states[:, kept] for states in vectors], kept, np.repeat(np.arange(len(counts)), counts)[kept]
+    )
 
 
 def within(progress: Progress, what: str, number: int, count: int) -> Callable[[float], None]:

@@ -1,8 +1,9 @@
 """Intervals from half-samples, for measures that repeated units would mislead.
 
-A bootstrap sample holds a third of its units twice or more, and equal words are alike to any measure of likeness. So here half of the
-sentences is drawn without repetition, again and again; the spread of those values around their mean is taken as the whole's: it has
-the whole's sampling variance (Shao and Wu 1989, "delete-half jackknife"), and a bias that comes of having half the data cancels.
+A bootstrap sample holds a third of its units twice or more, and equal words are alike to any measure of
+likeness. So here half of the sentences is drawn without repetition, again and again; the spread of those
+values around their mean is taken as the whole's: it has the whole's sampling variance (Shao and Wu 1989,
+"delete-half jackknife"), and a bias that comes of having half the data cancels.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ ENDS = (2.5, 97.5)
 def half_samples(
     statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100, seed: int = 0
 ) -> list[Estimate]:
-    """A statistic of item numbers, of one number or several (flattened), with intervals from halves of the `groups` [N] of items."""
+    """A statistic of item numbers, of one number or several (flattened), with intervals from halves of the
+    `groups` [N] of items.
+    """
     numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
     count = int(numbers.max()) + 1
     whole = np.ravel(np.asarray(statistic(np.arange(len(numbers))), np.float64))

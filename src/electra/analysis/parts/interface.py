@@ -1,12 +1,12 @@
 """The contract between a probe and whatever runs it.
 
-A probe asks models one question about data and answers in a `Report`: tables, figures and headline numbers, all plain data. The report
-is written as JSON, and the page is drawn from the JSON alone (`electra.report.probes`, which runs without torch), so every number on
-the page can be found in the file.
+A probe asks models one question about data and answers in a `Report`: tables, figures and headline numbers,
+all plain data. The report is written as JSON, and the page is drawn from the JSON alone
+(`electra.report.probes`, which runs without torch), so every number on the page can be found in the file.
 
     class Probe(interface.Probe):
-        title, question, source, version = "Calibration", "Is P(replaced) a probability?", "Guo et al. 2017", 1
-        needs = ("discriminator", "generator")
+        title, question, source, version = "Calibration", "Is P(replaced) a probability?", "Guo et al. 2017",
+        1 needs = ("discriminator", "generator")
 
         def inputs(self) -> tuple[Input, ...]: ...
         def run(self, models, data, progress) -> Report: ...
@@ -76,7 +76,11 @@ class Series:
 
     @classmethod
     def of(
-        cls, label: str, x: Sequence[float] | Sequence[str], found: Sequence[Estimate], style: Literal["line", "points"] = "line"
+        cls,
+        label: str,
+        x: Sequence[float] | Sequence[str],
+        found: Sequence[Estimate],
+        style: Literal["line", "points"] = "line",
     ) -> Series:
         """Estimates with their intervals."""
         return cls(label, x, [e.value for e in found], [e.low for e in found], [e.high for e in found], style)
@@ -103,22 +107,33 @@ class Figure:
 
 @dataclass(frozen=True)
 class Report:
-    """A probe's answer. `headline`: the few numbers that say most, of the first model; `--over-training` follows them."""
+    """A probe's answer. `headline`: the few numbers that say most, of the first model; `--over-training`
+    follows them.
+    """
 
     headline: Mapping[str, Estimate]
     tables: Sequence[Table]
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
-    """What a reader must know to read the numbers right: how much data, what was left out, what the intervals allow."""
+    """What a reader must know to read the numbers right: how much data, what was left out, what the intervals
+    allow.
+    """
 
     def to_json(self) -> dict[str, Any]:
-        plain = {"headline": self.headline, "tables": self.tables, "figures": self.figures, "notes": self.notes}
+        plain = {
+            "headline": self.headline,
+            "tables": self.tables,
+            "figures": self.figures,
+            "notes": self.notes,
+        }
         encoded: dict[str, Any] = as_json(plain)
         return encoded
 
 
 def as_json(value: Any) -> Any:
-    """Dataclasses as objects, arrays and tuples as lists, numbers of numpy as Python's, what is not finite as null."""
+    """Dataclasses as objects, arrays and tuples as lists, numbers of numpy as Python's, what is not finite as
+    null.
+    """
     if hasattr(value, "__dataclass_fields__"):
         return {name: as_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
@@ -139,8 +154,10 @@ def as_json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Input:
-    """Data that a probe looks for under --data. A file that is itself named there comes before folders; then of the `patterns` the first
-    that matches any file counts, and all its matches: each once, however many ways lead to it and whether or not it is compressed."""
+    """Data that a probe looks for under --data. A file that is itself named there comes before folders; then
+    of the `patterns` the first that matches any file counts, and all its matches: each once, however many
+    ways lead to it and whether or not it is compressed.
+    """
 
     key: str
     what: str  # in words, for who has to provide it
@@ -165,7 +182,9 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _ends_as(name: str, pattern: str) -> bool:
-    """Whether what a pattern's last * stands for is a compression ("dev.conllu*": dev.conllu.gz, and not dev.conllu~)."""
+    """Whether what a pattern's last * stands for is a compression ("dev.conllu*": dev.conllu.gz, and not
+    dev.conllu~).
+    """
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 
@@ -195,7 +214,9 @@ class Probe(ABC):
     needs: ClassVar[tuple[Network, ...]]
     """The networks that every model must have. What is only wanted, `model.optional(network)` gives."""
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Headline numbers that have a scale: what a scorer gets that says the same of everything, and what a perfect one gets."""
+    """Headline numbers that have a scale: what a scorer gets that says the same of everything, and what a
+    perfect one gets.
+    """
 
     @property
     def beside(self) -> tuple[Network, ...]:
@@ -216,5 +237,9 @@ class Probe(ABC):
         for wanted in self.inputs():
             if wanted.required and not found[wanted.key]:
                 told = " or ".join(wanted.patterns)
-                raise ProbeDataError(f"no {wanted.what} here ({told})", where=", ".join(map(str, roots)) or "--data", fix="Give its folder")
+                raise ProbeDataError(
+                    f"no {wanted.what} here ({told})",
+                    where=", ".join(map(str, roots)) or "--data",
+                    fix="Give its folder",
+                )
         return {key: paths for key, paths in found.items() if paths}

@@ -1,6 +1,8 @@
-"""Linear readings of frozen vectors: what can be read off without learning a representation (Alain and Bengio 2017).
+"""Linear readings of frozen vectors: what can be read off without learning a representation (Alain and Bengio
+2017).
 
-Deterministic: closed form or L-BFGS from zero. The penalty is fixed, not tuned, so that every depth of every model is read alike.
+Deterministic: closed form or L-BFGS from zero. The penalty is fixed, not tuned, so that every depth of every
+model is read alike.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def classify(train: Vectors, labels: Answers, test: Vectors) -> Answers:
     x, z = standardised(train, test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # after this many steps hardly a prediction moves
-        return np.asarray(LogisticRegression(C=INVERSE_PENALTY, max_iter=ITERATIONS).fit(x, labels).predict(z))
+        return np.asarray(
+            LogisticRegression(C=INVERSE_PENALTY, max_iter=ITERATIONS).fit(x, labels).predict(z)
+        )
 
 
 def regress(train: Vectors, numbers: Answers, test: Vectors) -> Answers:
@@ -49,7 +53,9 @@ def regress(train: Vectors, numbers: Answers, test: Vectors) -> Answers:
 
 
 def usual_label(words: Sequence[str], labels: Answers, asked: Sequence[str]) -> Answers:
-    """The baseline of word identity: the label a word has most often in training, or the commonest of all for an unknown word."""
+    """The baseline of word identity: the label a word has most often in training, or the commonest of all for
+    an unknown word.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels.tolist(), strict=True):
         counts[word][label] += 1
@@ -69,7 +75,9 @@ def usual_number(words: Sequence[str], numbers: Answers, asked: Sequence[str]) -
 
 
 def depths_in_tree(heads: Sequence[str]) -> list[float]:
-    """How many arcs lie between each word and the root, from the number of each word's head (0: the root). nan for what is no tree."""
+    """How many arcs lie between each word and the root, from the number of each word's head (0: the root).
+    nan for what is no tree.
+    """
     numbers = [int(head) if head.isdecimal() else -1 for head in heads]
     depths = []
     for first in numbers:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """A run folder, an exported or published folder, or a hub name, at its end or at one of its checkpoints."""
+    """A run folder, an exported or published folder, or a hub name, at its end or at one of its
+    checkpoints.
+    """
 
     name: str  # distinct among the models of one analysis
     source: str
@@ -64,7 +66,9 @@ class Model:
 
     @property
     def encoder(self) -> Loaded:
-        """The encoder to build on: a run's discriminator, or its masked language model when it has no discriminator."""
+        """The encoder to build on: a run's discriminator, or its masked language model when it has no
+        discriminator.
+        """
         return self.network("encoder")
 
     @property
@@ -82,7 +86,9 @@ class Model:
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
     def is_still(self, described: Mapping[str, Any]) -> bool:
-        """Whether it is what was described: the same name, training and weights, and still without the networks that it lacked."""
+        """Whether it is what was described: the same name, training and weights, and still without the
+        networks that it lacked.
+        """
         try:
             now = {kind: self._describe(kind) for kind in described["networks"]}
         except ElectraError:
@@ -93,7 +99,12 @@ class Model:
 
     def _identity(self) -> dict[str, Any]:
         origin = self.origin
-        return {"name": self.name, "source": self.source, "step": self.step, "training": origin.describe() if origin else None}
+        return {
+            "name": self.name,
+            "source": self.source,
+            "step": self.step,
+            "training": origin.describe() if origin else None,
+        }
 
     def _describe(self, kind: Any) -> dict[str, Any]:
         loaded = self.network(kind)
@@ -111,22 +122,35 @@ class Model:
 
 def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
     """Models named by their folders, with as much of the path before as tells them apart."""
-    parts = [Path(os.path.abspath(source) if Path(source).name in ("", "..") else source).parts or (source,) for source in sources]
+    parts = [
+        Path(os.path.abspath(source) if Path(source).name in ("", "..") else source).parts or (source,)
+        for source in sources
+    ]
     names = [path[-1] for path in parts]
     for depth in range(2, max(map(len, parts), default=0) + 1):
         count = Counter(names)
-        names = ["/".join(path[-depth:]) if count[name] > 1 else name for path, name in zip(parts, names, strict=True)]
+        names = [
+            "/".join(path[-depth:]) if count[name] > 1 else name
+            for path, name in zip(parts, names, strict=True)
+        ]
     if len(set(names)) < len(names):
-        raise ModelError("named twice", where=next(name for name in names if names.count(name) > 1), fix="Name each model once")
+        raise ModelError(
+            "named twice",
+            where=next(name for name in names if names.count(name) > 1),
+            fix="Name each model once",
+        )
     return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
 
 
-def require_same_vocabulary(models: Sequence[Model], probe: str, fix: str = "Give models of one tokenizer") -> None:
+def require_same_vocabulary(
+    models: Sequence[Model], probe: str, fix: str = "Give models of one tokenizer"
+) -> None:
     """Refuse by name what cannot be compared id by id."""
     for other in models[1:]:
         if other.tokenizer.digest != models[0].tokenizer.digest:
             raise ModelError(
-                f"{models[0].name} and {other.name} have different vocabularies, and {probe} compares token by token",
+                f"{models[0].name} and {other.name} have different vocabularies, and {probe} compares token"
+                " by token",
                 where=other.source,
                 fix=fix,
             )

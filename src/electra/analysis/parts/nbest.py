@@ -1,8 +1,10 @@
-"""Recognisers' n-best lists: scores and errors of every hypothesis, and the weights that make a second score useful.
+"""Recognisers' n-best lists: scores and errors of every hypothesis, and the weights that make a second score
+useful.
 
-A hypothesis is chosen by  acoustic + weight * sentence score + bonus * words  (log-linear, as Shin et al. 2019 and Salazar et al.
-2020 re-rank with masked language models). The two weights are tuned on one half of the utterances and judged on the other, both ways.
-Shapes: U utterances, N hypotheses of the longest list; shorter lists are padded and never chosen there.
+A hypothesis is chosen by  acoustic + weight * sentence score + bonus * words  (log-linear, as Shin et al.
+2019 and Salazar et al. 2020 re-rank with masked language models). The two weights are tuned on one half of
+the utterances and judged on the other, both ways. Shapes: U utterances, N hypotheses of the longest list;
+shorter lists are padded and never chosen there.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# The grid, in units of the acoustic scores' spread within a list: a score's weight, none first, and a word's bonus.
+# The grid, in units of the acoustic scores' spread within a list: a score's weight, none first, and a word's
+# bonus.
 WEIGHTS = (0.0, *(float(weight) for weight in np.geomspace(0.02, 5.0, 25)))
 BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) for sign in (1, -1)))
 
@@ -35,7 +38,9 @@ class Lists:
     present: Bools  # [U, N]; False where a list is shorter
 
     def chosen_errors(self, totals: Array) -> Array:
-        """The errors [U] of the hypothesis with the highest total; the mean of equals, lest a score that says nothing choose the first."""
+        """The errors [U] of the hypothesis with the highest total; the mean of equals, lest a score that says
+        nothing choose the first.
+        """
         totals = np.where(self.present, totals, -np.inf)
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
@@ -68,7 +73,9 @@ class Weights:
 
 
 def own_mix(scores: dict[str, Array], total: str = "score") -> dict[str, float]:
-    """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares, which lists fit exactly."""
+    """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares, which
+    lists fit exactly.
+    """
     names = [name for name in scores if name != total]
     found = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
     return dict(zip(names, map(float, found), strict=True))
@@ -84,20 +91,29 @@ def spread(values: Array, present: Bools) -> float:
 
 
 def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools) -> Weights:
-    """The weights with the fewest word errors on the utterances of `half`; of equals the smallest, so that useless scores get none."""
+    """The weights with the fewest word errors on the utterances of `half`; of equals the smallest, so that
+    useless scores get none.
+    """
     tuned = Lists(lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half])
     unit = spread(acoustic[half], tuned.present)
     scale = spread(score[half], tuned.present) if score is not None else 0.0
     weights = [weight * unit / scale for weight in WEIGHTS] if scale > 0 else [0.0]
     bonuses = [bonus * unit for bonus in BONUSES]
     grid = [(weight, bonus) for weight in weights for bonus in bonuses]
-    errors = [float(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum()) for point in grid]
+    errors = [
+        float(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum())
+        for point in grid
+    ]
     order = sorted(range(len(grid)), key=lambda i: (round(errors[i], 6), grid[i][0], abs(grid[i][1])))
     return Weights(*grid[order[0]])
 
 
-def judge_both_ways(lists: Lists, acoustic: Array, score: Array | None) -> tuple[Array, tuple[Weights, Weights]]:
-    """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two pairs of weights."""
+def judge_both_ways(
+    lists: Lists, acoustic: Array, score: Array | None
+) -> tuple[Array, tuple[Weights, Weights]]:
+    """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two
+    pairs of weights.
+    """
     first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first))
     found = []

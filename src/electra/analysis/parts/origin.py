@@ -1,7 +1,9 @@
-"""How a model was trained, as its run folder tells; and what sets two models apart: the seed alone, the objective, or the recipe.
+"""How a model was trained, as its run folder tells; and what sets two models apart: the seed alone, the
+objective, or the recipe.
 
-A difference between objectives means something where it is larger than the one between seeds, so a comparison has to know which is which.
-Folders that no run lies around (published models, exports that were moved) tell nothing of their training.
+A difference between objectives means something where it is larger than the one between seeds, so a comparison
+has to know which is which. Folders that no run lies around (published models, exports that were moved) tell
+nothing of their training.
 """
 
 from __future__ import annotations
@@ -14,8 +16,23 @@ from typing import Any
 from electra.config import differences, read_toml
 from electra.interop import run_folder
 
-SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = "another seed", "another objective", "another recipe", "the same training", "unknown origin"
-OF_THE_RECIPE = ("model", "objective", "training", "tokenizer", "data", "generator", "discriminator", "identity")
+SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
+    "another seed",
+    "another objective",
+    "another recipe",
+    "the same training",
+    "unknown origin",
+)
+OF_THE_RECIPE = (
+    "model",
+    "objective",
+    "training",
+    "tokenizer",
+    "data",
+    "generator",
+    "discriminator",
+    "identity",
+)
 # What a recipe says of a run's files and machine, not of what is learned.
 HARMLESS = {
     f"training.{name}"
@@ -63,12 +80,18 @@ def origin_of(source: str) -> Origin | None:
 
 
 def apart(first: Origin | None, other: Origin | None) -> str:
-    """What sets the other model apart from the first. An option that only one of two records knows sets nothing apart."""
+    """What sets the other model apart from the first. An option that only one of two records knows sets
+    nothing apart.
+    """
     if first is None or other is None:
         return UNKNOWN
     if first.objective != other.objective:
         return OBJECTIVE
-    changed = [name for name, a, b in differences(first.recipe, other.recipe) if None not in (a, b) and name not in HARMLESS]
+    changed = [
+        name
+        for name, a, b in differences(first.recipe, other.recipe)
+        if None not in (a, b) and name not in HARMLESS
+    ]
     if changed:
         return f"{RECIPE} ({', '.join(changed[:3])}{', ...' if changed[3:] else ''})"
     return SEED if first.seed != other.seed else SAME

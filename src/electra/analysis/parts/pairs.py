@@ -1,8 +1,10 @@
-"""Minimal pairs: files as BLiMP and the BabyLM supplement distribute them, and how often a score prefers the good sentence.
+"""Minimal pairs: files as BLiMP and the BabyLM supplement distribute them, and how often a score prefers the
+good sentence.
 
-A paradigm is a file. BLiMP's rows name their phenomenon (`linguistics_term`); files whose rows name none count as one phenomenon,
-named after their folder. Pairs of equal sentences (BLiMP holds a few by mistake) say nothing and are left out, and counted.
-A tie, two scores nearer than the exactness of the scores, counts half: a scorer that knows nothing gets 0.5 either way.
+A paradigm is a file. BLiMP's rows name their phenomenon (`linguistics_term`); files whose rows name none
+count as one phenomenon, named after their folder. Pairs of equal sentences (BLiMP holds a few by mistake) say
+nothing and are left out, and counted. A tie, two scores nearer than the exactness of the scores, counts half:
+a scorer that knows nothing gets 0.5 either way.
 """
 
 from __future__ import annotations
@@ -58,10 +60,16 @@ def read_paradigm(path: Path, limit: int | None = None) -> Paradigm:
     good, bad, equal, phenomenon = [], [], 0, ""
     for where, row in objects(path):
         pair = [
-            sentence for sentence in (row.get("sentence_good"), row.get("sentence_bad")) if isinstance(sentence, str) and sentence.strip()
+            sentence
+            for sentence in (row.get("sentence_good"), row.get("sentence_bad"))
+            if isinstance(sentence, str) and sentence.strip()
         ]
         if len(pair) < 2:
-            raise ProbeDataError("no minimal pair", where=where, fix="Wanted: an object with texts as sentence_good and sentence_bad")
+            raise ProbeDataError(
+                "no minimal pair",
+                where=where,
+                fix="Wanted: an object with texts as sentence_good and sentence_bad",
+            )
         phenomenon = phenomenon or str(row.get("linguistics_term", ""))
         if pair[0] == pair[1]:
             equal += 1
@@ -72,7 +80,14 @@ def read_paradigm(path: Path, limit: int | None = None) -> Paradigm:
             break
     if not good:
         raise ProbeDataError("no minimal pairs in it", where=path)
-    return Paradigm(path.name.split(".")[0], phenomenon or path.parent.name, path.parent.name, tuple(good), tuple(bad), equal)
+    return Paradigm(
+        path.name.split(".")[0],
+        phenomenon or path.parent.name,
+        path.parent.name,
+        tuple(good),
+        tuple(bad),
+        equal,
+    )
 
 
 def judge(good: Floats, bad: Floats) -> Accuracy:
@@ -81,10 +96,16 @@ def judge(good: Floats, bad: Floats) -> Accuracy:
 
 
 def average(parts: Sequence[Accuracy]) -> Estimate:
-    """The mean over paradigms, as BLiMP reports it. Its interval is that of pairs drawn anew within these paradigms (the recovery of
-    variances from each one's interval, Zou and Donner 2008); other paradigms would differ by more."""
+    """The mean over paradigms, as BLiMP reports it. Its interval is that of pairs drawn anew within these
+    paradigms (the recovery of variances from each one's interval, Zou and Donner 2008); other paradigms would
+    differ by more.
+    """
     values, intervals = [part.value for part in parts], [part.interval() for part in parts]
     mean = sum(values) / len(values)
-    low = math.sqrt(sum((value - low) ** 2 for value, (low, _) in zip(values, intervals, strict=True))) / len(values)
-    high = math.sqrt(sum((high - value) ** 2 for value, (_, high) in zip(values, intervals, strict=True))) / len(values)
+    low = math.sqrt(sum((value - low) ** 2 for value, (low, _) in zip(values, intervals, strict=True))) / len(
+        values
+    )
+    high = math.sqrt(
+        sum((high - value) ** 2 for value, (_, high) in zip(values, intervals, strict=True))
+    ) / len(values)
     return Estimate(mean, mean - low, mean + high)

@@ -1,7 +1,8 @@
-"""How well scores find the positives: ranking and threshold metrics with weights, fast enough to be asked for each bootstrap sample.
+"""How well scores find the positives: ranking and threshold metrics with weights, fast enough to be asked for
+each bootstrap sample.
 
-Equal to scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support` with `sample_weight` (tested).
-Undefined values (no positives, no alarms) are NaN.
+Equal to scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support` with
+`sample_weight` (tested). Undefined values (no positives, no alarms) are NaN.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ class Ranking:
         scores, self.positive = np.asarray(scores, np.float64), np.asarray(positive, bool)
         self._order = np.argsort(-scores, kind="stable")
         ordered = scores[self._order]
-        self._ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(ordered) else np.zeros(0, np.int64)
+        self._ends = (
+            np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+            if len(ordered)
+            else np.zeros(0, np.int64)
+        )
         self.scores, self._positive = scores, self.positive[self._order]
         self.thresholds = ordered[self._ends]  # each distinct score, from the highest
 
@@ -72,7 +77,9 @@ class Ranking:
 
 
 def f_score(true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, beta: float) -> Floats:
-    """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN where there is neither a positive nor an alarm."""
+    """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN where there is neither a positive nor
+    an alarm.
+    """
     true, false, missed = (np.asarray(value, np.float64) for value in (true, false, missed))
     below = (1 + beta**2) * true + beta**2 * missed + false
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,12 +1,15 @@
-"""Is a probability a probability? Calibration error, the Brier score and its parts, and maps that recalibrate.
+"""Is a probability a probability? Calibration error, the Brier score and its parts, and maps that
+recalibrate.
 
-p [N] probabilities of the positive class, y [N] outcomes (0 or 1), w [N] weights. In a bin b, p_b is the mean probability and y_b the
-share of positives; n_b its share of the weight.
+p [N] probabilities of the positive class, y [N] outcomes (0 or 1), w [N] weights. In a bin b, p_b is the mean
+probability and y_b the share of positives; n_b its share of the weight.
 
     ECE   = sum over bins of n_b |y_b - p_b|                                  (Naeini et al. 2015)
-    Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973; `within`: Stephenson et al. 2008)
-        reliability = sum n_b (p_b - y_b)^2      resolution = sum n_b (y_b - y_mean)^2      uncertainty = y_mean (1 - y_mean)
-        within = what the bins blur: the variance of p inside them, less twice its covariance with y
+    Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973; `within`:
+    Stephenson et al. 2008)
+        reliability = sum n_b (p_b - y_b)^2      resolution = sum n_b (y_b - y_mean)^2      uncertainty =
+        y_mean (1 - y_mean) within = what the bins blur: the variance of p inside them, less twice its
+        covariance with y
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ class Bins:
 
     @classmethod
     def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
-        """Equal in width over [0, 1], or equal in how many of `p` they hold (fewer bins where many values are the same)."""
+        """Equal in width over [0, 1], or equal in how many of `p` they hold (fewer bins where many values are
+        the same).
+        """
         if kind == "width":
             return cls(np.linspace(0, 1, count + 1)[1:-1])
         return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
@@ -46,7 +51,11 @@ class Bins:
         index, size = self.of(p), len(self.edges) + 1
         weight = np.bincount(index, w, size).astype(np.float64)
         safe = np.where(weight > 0, weight, 1.0)
-        return np.asarray(weight, np.float64), np.bincount(index, w * p, size) / safe, np.bincount(index, w * y, size) / safe
+        return (
+            np.asarray(weight, np.float64),
+            np.bincount(index, w * p, size) / safe,
+            np.bincount(index, w * y, size) / safe,
+        )
 
 
 def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
@@ -75,7 +84,11 @@ def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
 def log_loss(p: Floats, y: Floats, w: Floats) -> float:
     """Nats for each item."""
     q = np.clip(p, TINY, 1 - TINY)
-    return float(-(w * (y * np.log(q) + (1 - y) * np.log1p(-q))).sum() / w.sum()) if w.sum() > 0 else float("nan")
+    return (
+        float(-(w * (y * np.log(q) + (1 - y) * np.log1p(-q))).sum() / w.sum())
+        if w.sum() > 0
+        else float("nan")
+    )
 
 
 def sigmoid(z: Floats) -> Floats:

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.analysis.parts.interface import Data, Estimate, Figure, Probe, Progress, Report, Series, Table, as_json
+from electra.analysis.parts.interface import (
+    Data,
+    Estimate,
+    Figure,
+    Probe,
+    Progress,
+    Report,
+    Series,
+    Table,
+    as_json,
+)
 from electra.analysis.parts.models import Model
 from electra.analysis.parts.origin import apart
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
@@ -21,7 +31,9 @@ ENDING = ".probe.json"
 
 @dataclass(frozen=True)
 class Answered:
-    """A probe's record: its file, whether an earlier command had written it, and the models that could not take part."""
+    """A probe's record: its file, whether an earlier command had written it, and the models that could not
+    take part.
+    """
 
     path: Path
     kept: bool
@@ -29,7 +41,14 @@ class Answered:
 
 
 def run_probe(
-    name: str, probe: Probe, models: Sequence[Model], data: Data, out: Path, *, progress: Progress, over_training: bool = False
+    name: str,
+    probe: Probe,
+    models: Sequence[Model],
+    data: Data,
+    out: Path,
+    *,
+    progress: Progress,
+    over_training: bool = False,
 ) -> Answered:
     """Ask, and write OUT/NAME.probe.json; or keep that file, if it is the answer to this very question."""
     stem = f"{name}-over-training" if over_training else name
@@ -55,7 +74,9 @@ def run_probe(
 
 
 def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
-    """The models that have the networks which the probe needs, and a line on each other one. MODEL, the first, must have them."""
+    """The models that have the networks which the probe needs, and a line on each other one. MODEL, the
+    first, must have them.
+    """
     kept, left_out = [], []
     for model in models:
         if model is not models[0] and any(model.optional(network) for network in probe.beside):
@@ -82,13 +103,19 @@ def _is_answer(path: Path, asked: Mapping[str, Any], models: Sequence[Model]) ->
     if not isinstance(record, dict) or any(record.get(key) != value for key, value in asked.items()):
         return False
     described = record.get("models", [])
-    return len(described) == len(models) and all(model.is_still(was) for model, was in zip(models, described, strict=True))
+    return len(described) == len(models) and all(
+        model.is_still(was) for model, was in zip(models, described, strict=True)
+    )
 
 
 def _read_together(data: Data) -> list[str]:
     """Where one input's files lie in several folders, which may not have been meant."""
     folders = {key: sorted({path.parent.name for path in paths}) for key, paths in data.items()}
-    return [f"{key}: files of several folders are read together ({', '.join(names)})." for key, names in folders.items() if len(names) > 1]
+    return [
+        f"{key}: files of several folders are read together ({', '.join(names)})."
+        for key, names in folders.items()
+        if len(names) > 1
+    ]
 
 
 def _told_apart(models: Sequence[Model]) -> list[str]:
@@ -103,7 +130,9 @@ def _told_apart(models: Sequence[Model]) -> list[str]:
 
 def _checkpoints(model: Model) -> dict[str, str]:
     """step -> digest of what the checkpoint says of itself."""
-    manifests = {str(step): path / durable.MANIFEST for step, path in run_folder.checkpoints(locate(model.source))}
+    manifests = {
+        str(step): path / durable.MANIFEST for step, path in run_folder.checkpoints(locate(model.source))
+    }
     return {step: durable.sha256(path)[:12] if path.is_file() else "" for step, path in manifests.items()}
 
 
@@ -111,7 +140,11 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report
     """The probe's headline numbers at each checkpoint of a run."""
     run = locate(model.source)
     if not run_folder.is_run(run):
-        raise RunFolderError("--over-training follows the checkpoints of a run, and this is none", where=run, fix="Give a run folder")
+        raise RunFolderError(
+            "--over-training follows the checkpoints of a run, and this is none",
+            where=run,
+            fix="Give a run folder",
+        )
     steps = sorted(step for step, _ in run_folder.checkpoints(run))
     found: list[tuple[int, Report]] = []
     notes: list[str] = []
@@ -126,12 +159,16 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report
             continue
         found.append((step, probe.run([at_step], data, _part(progress, number, len(steps), f"step {step}"))))
     if not found:
-        raise RunFolderError("there is no checkpoint to follow", where=run, fix="Keep some while training: --training.keep 10")
+        raise RunFolderError(
+            "there is no checkpoint to follow", where=run, fix="Keep some while training: --training.keep 10"
+        )
     last = f"{len(found)} checkpoints; the numbers above are those of the last, step {found[-1][0]}."
     notes.append(f"{last} A run keeps its newest ones only: --training.keep says how many.")
     measures = list(found[0][1].headline)
     table = Table(
-        "Headline numbers", ("step", *measures), [(step, *(report.headline.get(key) for key in measures)) for step, report in found]
+        "Headline numbers",
+        ("step", *measures),
+        [(step, *(report.headline.get(key) for key in measures)) for step, report in found],
     )
     return Report(found[-1][1].headline, [table], [_over_steps(key, found) for key in measures], notes)
 

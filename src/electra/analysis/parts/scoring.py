@@ -1,20 +1,28 @@
 """Scores of whole sentences, in bulk: how acceptable, or how likely, a network holds each sentence to be.
 
-What a network says of one token of a sentence x is a *reading*; a *scorer* is a reading and how its values become one number.
+What a network says of one token of a sentence x is a *reading*; a *scorer* is a reading and how its values
+become one number.
 
-    original     log P(original)       = log sigmoid(-z_t)        discriminator, one pass; z_t: its log-odds that token t was replaced
+    original     log P(original)       = log sigmoid(-z_t)        discriminator, one pass; z_t: its log-odds
+    that token t was replaced
     odds         log-odds of original  = -z_t                     discriminator, one pass
-    masked       log p(x_t | x without t)                         generator, a pass for each token: pseudo-log-likelihood
+    masked       log p(x_t | x without t)                         generator, a pass for each token:
+    pseudo-log-likelihood
                                                                   (Salazar et al. 2020)
-    masked-word  log p(x_t | x without t and the rest of its word to the right)   generator, a pass for each token: corrects the
-                                                                  reward that `masked` gives to long words (Kauf and Ivanova 2023)
-    unmasked     log p(x_t | x)                                   generator, one pass: cheap, and biased, as the network sees x_t
+    masked-word  log p(x_t | x without t and the rest of its word to the right)   generator, a pass for each
+    token: corrects the
+                                                                  reward that `masked` gives to long words
+                                                                  (Kauf and Ivanova 2023)
+    unmasked     log p(x_t | x)                                   generator, one pass: cheap, and biased, as
+    the network sees x_t
 
-The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the rest): for such a model `odds` is
-the paper's pseudo-log-likelihood in one pass, and `original` means nothing and is refused. A "generator" is any masked language model.
+The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the
+rest): for such a model `odds` is the paper's pseudo-log-likelihood in one pass, and `original` means nothing
+and is refused. A "generator" is any masked language model.
 
-[CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in electra.interop.detection.
-Only rows of one length go through a network together, so nothing is padded and a score does not depend on its company.
+[CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in
+electra.interop.detection. Only rows of one length go through a network together, so nothing is padded and a
+score does not depend on its company.
 """
 
 from __future__ import annotations
@@ -82,9 +90,16 @@ SCORERS: dict[str, Scorer] = {
         Scorer("pll", "masked", "sum", "pseudo-log-likelihood"),
         Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood for each token"),
         Scorer("pll-word", "masked-word", "sum", "pseudo-log-likelihood, words masked left to right"),
-        Scorer("pll-word-mean", "masked-word", "mean", "pseudo-log-likelihood, words masked left to right, for each token"),
+        Scorer(
+            "pll-word-mean",
+            "masked-word",
+            "mean",
+            "pseudo-log-likelihood, words masked left to right, for each token",
+        ),
         Scorer("unmasked", "unmasked", "sum", "log-likelihood in one pass, nothing masked"),
-        Scorer("unmasked-mean", "unmasked", "mean", "log-likelihood in one pass, nothing masked, for each token"),
+        Scorer(
+            "unmasked-mean", "unmasked", "mean", "log-likelihood in one pass, nothing masked, for each token"
+        ),
     )
 }
 
@@ -97,7 +112,11 @@ def scorers_for(loaded: Loaded) -> list[str]:
 def _complaint(loaded: Loaded, reading: Reading) -> str:
     """Why a network cannot give a reading; empty when it can."""
     if loaded.kind != NETWORKS[reading]:
-        needed = "a discriminator" if NETWORKS[reading] == "discriminator" else "a generator (a masked language model)"
+        needed = (
+            "a discriminator"
+            if NETWORKS[reading] == "discriminator"
+            else "a generator (a masked language model)"
+        )
         return f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}"
     if reading == "original" and loaded.output != LOG_ODDS:
         return f"the outputs of this model ({loaded.output}) are no log-odds, so that it has no P(original)"
@@ -110,19 +129,30 @@ def find_scorer(name: str) -> Scorer:
     return SCORERS[name]
 
 
-def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Progress | None = None) -> dict[str, Floats]:
-    """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens scores 0."""
+def sentence_scores(
+    loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Progress | None = None
+) -> dict[str, Floats]:
+    """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens
+    scores 0.
+    """
     chosen = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
-    for reading in sorted({scorer.reading for scorer in chosen}):  # `masked` before `masked-word`, `odds` before `original`
+    for reading in sorted(
+        {scorer.reading for scorer in chosen}
+    ):  # `masked` before `masked-word`, `odds` before `original`
         readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
-    return {scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]]) for scorer in chosen}
+    return {
+        scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
+        for scorer in chosen
+    }
 
 
 def reduce(values: Floats, reduction: Reduction) -> float:
     if len(values) == 0:
         return 0.0
-    return float(values.sum() if reduction == "sum" else values.mean() if reduction == "mean" else values.min())
+    return float(
+        values.sum() if reduction == "sum" else values.mean() if reduction == "mean" else values.min()
+    )
 
 
 def token_scores(
@@ -132,10 +162,11 @@ def token_scores(
     progress: Progress | None = None,
     known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
 ) -> list[Floats]:
-    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it, without specials).
+    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it,
+    without specials).
 
-    `known`: the same texts' values of other readings. `original` is a function of `odds`, and `masked-word` agrees with `masked`
-    wherever a token is its word's last.
+    `known`: the same texts' values of other readings. `original` is a function of `odds`, and `masked-word`
+    agrees with `masked` wherever a token is its word's last.
     """
     if complaint := _complaint(loaded, reading):
         fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
@@ -147,9 +178,14 @@ def token_scores(
     masked = known.get("masked") if reading == "masked-word" else None
     values = [np.zeros(len(ids)) for ids in tokens] if masked is None else [row.copy() for row in masked]
     masking = reading in ("masked", "masked-word")
-    rows = {length: [item for window in same for item in _items(window, ends, masking, masked)] for length, same in windows.items()}
+    rows = {
+        length: [item for window in same for item in _items(window, ends, masking, masked)]
+        for length, same in windows.items()
+    }
     total, done = sum(map(len, rows.values())), 0
-    for length in sorted(rows, reverse=True):  # the longest first: what is too large for the memory fails at once
+    for length in sorted(
+        rows, reverse=True
+    ):  # the longest first: what is too large for the memory fails at once
         for batch in _batched(rows[length], max(1, POSITIONS_AT_ONCE // length)):
             found = _read_masked(loaded, batch, ends) if masking else _read_once(loaded, batch, reading)
             for (window, kept), value in zip(batch, found, strict=True):
@@ -179,7 +215,9 @@ def _batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 
 def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
-    """Each text's ids; and for each token, up to which other token (exclusive) it is masked when it is scored."""
+    """Each text's ids; and for each token, up to which other token (exclusive) it is masked when it is
+    scored.
+    """
     if reading != "masked-word":
         ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
         return ids, [np.arange(1, len(row) + 1) for row in ids]
@@ -204,7 +242,9 @@ def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> dict[int,
     return windows
 
 
-def _items(window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None) -> Iterator[Item]:
+def _items(
+    window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None
+) -> Iterator[Item]:
     """The rows of a window: itself, or one for each token that is to be masked and not yet known."""
     if not masking:
         yield window, slice(window.keep.start, window.keep.stop)
@@ -241,7 +281,10 @@ def _read_once(loaded: Loaded, batch: Sequence[Item], reading: Reading) -> list[
         else:
             odds = -loaded.logits(torch.from_numpy(rows)).double().cpu().numpy()
             values = _log_sigmoid(odds) if reading == "original" else odds
-    return [values[row, kept.start - window.start + 1 : kept.stop - window.start + 1] for row, (window, kept) in enumerate(batch)]
+    return [
+        values[row, kept.start - window.start + 1 : kept.stop - window.start + 1]
+        for row, (window, kept) in enumerate(batch)
+    ]
 
 
 def _log_sigmoid(odds: Floats) -> Floats:
@@ -262,7 +305,10 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> 
     size = max(1, LOGITS_AT_ONCE // loaded.config.vocab_size)
     parts = []
     for start in range(0, len(targets_N), size):
-        hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size].to(hidden_ND.device)
+        hidden, targets = (
+            hidden_ND[start : start + size],
+            targets_N[start : start + size].to(hidden_ND.device),
+        )
         logits = loaded.token_logits(hidden).float()
         parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
     found: Floats = torch.cat(parts).double().cpu().numpy()

@@ -18,7 +18,9 @@ NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 def scores_of(
     models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    """(model, scorer) -> a score for each text. No `scorers`: all that the models have networks for. Equal texts are read once."""
+    """(model, scorer) -> a score for each text. No `scorers`: all that the models have networks for. Equal
+    texts are read once.
+    """
     distinct = list(dict.fromkeys(texts))
     place = {text: number for number, text in enumerate(distinct)}
     order = np.array([place[text] for text in texts], np.int64)
@@ -33,14 +35,24 @@ def scores_of(
 
 def _wanted(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
     """Which scorers to ask each network of the model for: one at least."""
-    usable = {network: scorers_for(loaded) for network in NETWORKS if (loaded := model.optional(network)) is not None}
+    usable = {
+        network: scorers_for(loaded)
+        for network in NETWORKS
+        if (loaded := model.optional(network)) is not None
+    }
     if not usable:
         model.network("discriminator")  # raises, saying what the model is instead
     asked = [find_scorer(name).name for name in scorers]
-    wanted = {network: [name for name in asked or names if name in names] for network, names in usable.items()}
+    wanted = {
+        network: [name for name in asked or names if name in names] for network, names in usable.items()
+    }
     if not any(wanted.values()):
         what = f"{model.name} has {' and '.join(usable)} only, and none of these scorers reads that"
-        raise ConfigError(what, where="scorers", fix=f"Choose among {', '.join(name for names in usable.values() for name in names)}")
+        raise ConfigError(
+            what,
+            where="scorers",
+            fix=f"Choose among {', '.join(name for names in usable.values() for name in names)}",
+        )
     return {network: names for network, names in wanted.items() if names}
 
 

@@ -1,4 +1,6 @@
-"""The shape of a cloud of vectors: does it fill its space, or lie in a narrow cone or a few directions of it?"""
+"""The shape of a cloud of vectors: does it fill its space, or lie in a narrow cone or a few
+directions of it?
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,11 @@ Ints = npt.NDArray[np.int64]
 
 
 def mean_cosine(vectors: npt.NDArray[np.floating], groups: Ints) -> float:
-    """Anisotropy (Ethayarajh 2019): the mean cosine of two vectors of different groups; near 0 where directions are used alike.
+    """Anisotropy (Ethayarajh 2019): the mean cosine of two vectors of different groups; near 0 where
+    directions are used alike.
 
-    Over all such pairs, not a sample of them: the sum over pairs is the squared norm of the sum, less that of each group with itself.
+    Over all such pairs, not a sample of them: the sum over pairs is the squared norm of the sum, less that of
+    each group with itself.
     """
     lengths = np.linalg.norm(vectors, axis=1)
     unit = vectors.astype(np.float64) / np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
@@ -25,7 +29,8 @@ def mean_cosine(vectors: npt.NDArray[np.floating], groups: Ints) -> float:
 
 
 def effective_rank(vectors: npt.NDArray[np.floating]) -> float:
-    """exp of the entropy of the singular values, as shares of their sum (Roy and Vetterli 2007): how many directions are in use.
+    """exp of the entropy of the singular values, as shares of their sum (Roy and Vetterli 2007): how many
+    directions are in use.
 
     From 1 to the dimension. The vectors are centred first: a common offset is what `mean_cosine` sees.
     """

@@ -1,10 +1,11 @@
-"""Centred kernel alignment with linear kernels: how alike two representations of the same words are, whatever their axes and scale.
+"""Centred kernel alignment with linear kernels: how alike two representations of the same words are, whatever
+their axes and scale.
 
-CKA (Kornblith et al. 2019) is HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)); 1 for representations that are equal up to rotation and one
-scale. With the biased estimate of HSIC, features that have nothing in common still seem alike when words are few and features many;
-the unbiased estimate (Song et al. 2012; used so by Nguyen et al. 2021) is 0 for them on average, and is what "debiased" means.
-Both are computed from the features: the words-by-words kernel matrices never exist.
-Shapes: n words, D and E features.
+CKA (Kornblith et al. 2019) is HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)); 1 for representations that are equal
+up to rotation and one scale. With the biased estimate of HSIC, features that have nothing in common still
+seem alike when words are few and features many; the unbiased estimate (Song et al. 2012; used so by Nguyen et
+al. 2021) is 0 for them on average, and is what "debiased" means. Both are computed from the features: the
+words-by-words kernel matrices never exist. Shapes: n words, D and E features.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class Features:
 
     def __init__(self, values: npt.NDArray[np.floating]) -> None:
         centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
-        self.x: Array = centred / max(float(np.linalg.norm(centred)), np.finfo(float).tiny) * math.sqrt(len(centred))  # CKA knows no scale
+        self.x: Array = (
+            centred / max(float(np.linalg.norm(centred)), np.finfo(float).tiny) * math.sqrt(len(centred))
+        )  # CKA knows no scale
         self.norms: Array = (self.x**2).sum(1)  # the kernel's diagonal
         self._own: dict[bool, float] = {}
 
@@ -34,7 +37,8 @@ class Features:
     def hsic_unbiased(self, other: Features) -> float:
         """Song et al. 2012, equation 4, for kernels without their diagonals; needs four words at least.
 
-        The kernels' rows sum to zero over all words (centred features), so without the diagonal they sum to minus the diagonal.
+        The kernels' rows sum to zero over all words (centred features), so without the diagonal they sum to
+        minus the diagonal.
         """
         n = len(self.x)
         assert n > 3
@@ -51,7 +55,9 @@ class Features:
 
 
 def cka(x: Features, y: Features, *, debiased: bool = True) -> float:
-    """From 0 (nothing in common; the debiased estimate may fall below) to 1. nan where one side is constant."""
+    """From 0 (nothing in common; the debiased estimate may fall below) to 1. nan where one side
+    is constant.
+    """
     within = x.own(debiased) * y.own(debiased)
     return (x.hsic_unbiased(y) if debiased else x.hsic(y)) / math.sqrt(within) if within > 0 else math.nan
 

@@ -1,4 +1,6 @@
-"""Pairs of sentences that people have judged for likeness, GLUE's STS-B, and what the probes have in common that read them."""
+"""Pairs of sentences that people have judged for likeness, GLUE's STS-B, and what the probes have in common
+that read them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ class PairsProbe(interface.Probe):
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
         encoders = encoders_of(models, self.config.untrained)
-        return self.look(encoders, sample([pair for path in data["pairs"] for pair in read_pairs(path)], self.config.sentences), progress)
+        return self.look(
+            encoders,
+            sample([pair for path in data["pairs"] for pair in read_pairs(path)], self.config.sentences),
+            progress,
+        )
 
     @abstractmethod
     def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
@@ -51,7 +57,11 @@ def read_pairs(path: Path) -> list[Pair]:
     rows = cells(path, 3)
     where, names = next(rows, (str(path), []))
     if not set(COLUMNS) <= set(names):
-        raise ProbeDataError(f"its first line does not name the columns {', '.join(COLUMNS)}", where=where, fix="Give GLUE's STS-B dev.tsv")
+        raise ProbeDataError(
+            f"its first line does not name the columns {', '.join(COLUMNS)}",
+            where=where,
+            fix="Give GLUE's STS-B dev.tsv",
+        )
     places = [names.index(column) for column in COLUMNS]
     found = []
     for where, row in rows:

@@ -46,11 +46,15 @@ def learner_inputs(language: Language, required: bool = True) -> tuple[Input, In
     dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
     test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")
     what = "learners' sentences with a label for each word"
-    return Input("learners", f"{what} (dev)", dev, required), Input("learners_test", f"{what} (test)", test, required=False)
+    return Input("learners", f"{what} (dev)", dev, required), Input(
+        "learners_test", f"{what} (test)", test, required=False
+    )
 
 
 def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
-    """`count` rows of up to `length` ids, from a store's held-out documents or from text files, few of any one document."""
+    """`count` rows of up to `length` ids, from a store's held-out documents or from text files, few of any
+    one document.
+    """
     rows: list[Ints] = []
     for ids in _documents(tokenizer, paths):
         starts = range(0, max(1, len(ids) - length // 2), length)
@@ -65,7 +69,9 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
 
 
 def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: int) -> list[list[str]]:
-    """`count` sentences as words, cut at full stops, few of any one document. A store's ids are first made text again."""
+    """`count` sentences as words, cut at full stops, few of any one document. A store's ids are first made
+    text again.
+    """
     if paths[0].name == STORE:
         texts: Iterator[str] = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
     else:
@@ -89,7 +95,9 @@ def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
     store = TokenStore.open(paths[0].parent)
     if store.tokenizer_digest != tokenizer.digest:
         fix = "Give text files, which each model tokenises for itself"
-        raise ProbeDataError("this token store was made with another tokenizer than the model's", where=store.path, fix=fix)
+        raise ProbeDataError(
+            "this token store was made with another tokenizer than the model's", where=store.path, fix=fix
+        )
     for index in range(store.heldout.num_documents):
         yield np.asarray(store.heldout.document(index)).astype(np.int64)
 
@@ -101,10 +109,19 @@ def _texts(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def read_learners(path: Path) -> list[Sentence]:
-    """Sentences with one column of labels, "c" where nothing is wrong. Such files write a double quote as \\"."""
-    found = [Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns) for one in sentences(path, (1,), separator="\t")]
+    """Sentences with one column of labels, "c" where nothing is wrong. Such files write a double quote as
+    \\".
+    """
+    found = [
+        Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns)
+        for one in sentences(path, (1,), separator="\t")
+    ]
     if not any(CORRECT in one.columns[0] for one in found):
-        raise ProbeDataError(f'no word is labelled "{CORRECT}" (correct)', where=path, fix="Give a word, a tab and its label on each line")
+        raise ProbeDataError(
+            f'no word is labelled "{CORRECT}" (correct)',
+            where=path,
+            fix="Give a word, a tab and its label on each line",
+        )
     return found
 
 
@@ -114,7 +131,9 @@ def words_of(text: str) -> list[str]:
 
 
 def owners(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
-    """For each token of the words joined by spaces, the word that it belongs to: the one that holds its last character."""
+    """For each token of the words joined by spaces, the word that it belongs to: the one that holds its last
+    character.
+    """
     ends = np.cumsum([len(word) + 1 for word in words])
     last = np.array([max(end - 1, 0) for _, end in split(tokenizer, " ".join(words)).offsets], np.int64)
     return np.searchsorted(ends, last, side="right").astype(np.int64)
@@ -142,7 +161,9 @@ def word_values(
     how: Combine = "max",
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Floats]:
-    """For each sentence given as words, one value a word: what the network says of its tokens, transformed, combined."""
+    """For each sentence given as words, one value a word: what the network says of its tokens, transformed,
+    combined.
+    """
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
     found = []
     for words, values in zip(texts, per_token, strict=True):
@@ -153,5 +174,7 @@ def word_values(
 
 
 def suspicion(values: Floats) -> Floats:
-    """For `word_values`: the higher, the more suspicious. A discriminator's "odds" become log-odds of replaced, log p surprisal."""
+    """For `word_values`: the higher, the more suspicious. A discriminator's "odds" become log-odds of
+    replaced, log p surprisal.
+    """
     return -values

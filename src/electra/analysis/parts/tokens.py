@@ -1,7 +1,9 @@
-"""What networks say of rows of token ids: the discriminator's log-odds, the generator's predictions where tokens are hidden.
+"""What networks say of rows of token ids: the discriminator's log-odds, the generator's predictions where
+tokens are hidden.
 
-A row holds the ids of one text without special tokens, no longer than the model reads; it is read between [CLS] and [SEP]. Only rows of
-one length go through a network together, so nothing is padded and no row's numbers depend on its company.
+A row holds the ids of one text without special tokens, no longer than the model reads; it is read between
+[CLS] and [SEP]. Only rows of one length go through a network together, so nothing is padded and no row's
+numbers depend on its company.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def predict(
     *,
     seed: int = 0,
 ) -> list[Predictions]:
-    """The generator reads `shown` and predicts, and samples, at the `chosen` positions of `rows`. Row i draws from its own key."""
+    """The generator reads `shown` and predicts, and samples, at the `chosen` positions of `rows`. Row i draws
+    from its own key.
+    """
     import torch
 
     found: list[Predictions] = [Predictions(np.zeros(0, np.int64), *[np.zeros(0)] * 3)] * len(rows)
@@ -81,19 +85,29 @@ def predict(
     return found
 
 
-def uncertainty(generator: Loaded, rows: Sequence[Ints], *, fraction: float = 0.15, seed: int = 0) -> tuple[list[Floats], list[Floats]]:
-    """(log p of the token, entropy) at every token of every row, each predicted once while hidden together with a share of its row.
+def uncertainty(
+    generator: Loaded, rows: Sequence[Ints], *, fraction: float = 0.15, seed: int = 0
+) -> tuple[list[Floats], list[Floats]]:
+    """(log p of the token, entropy) at every token of every row, each predicted once while hidden together
+    with a share of its row.
 
-    The positions of a row fall at random into 1 / fraction parts, and one part is hidden at a time: the generator works under the
-    conditions it was trained in, at the price of a few passes instead of one for each token.
+    The positions of a row fall at random into 1 / fraction parts, and one part is hidden at a time: the
+    generator works under the conditions it was trained in, at the price of a few passes instead of one for
+    each token.
     """
     parts = max(2, round(1 / fraction))
     keys = seeds.keys(seed, "analysis/folds", 0, np.arange(len(rows)))
-    fold = [np.argsort(seeds.uniforms(key, len(row)), kind="stable") % parts for key, row in zip(keys, rows, strict=True)]
+    fold = [
+        np.argsort(seeds.uniforms(key, len(row)), kind="stable") % parts
+        for key, row in zip(keys, rows, strict=True)
+    ]
     log_p, entropy = [np.zeros(len(row)) for row in rows], [np.zeros(len(row)) for row in rows]
     for part in range(parts):
         hidden = [members == part for members in fold]
-        shown = [np.where(where, generator.tokenizer.specials.mask, row) for where, row in zip(hidden, rows, strict=True)]
+        shown = [
+            np.where(where, generator.tokenizer.specials.mask, row)
+            for where, row in zip(hidden, rows, strict=True)
+        ]
         for index, found in enumerate(predict(generator, rows, shown, hidden, seed=seed)):
             log_p[index][hidden[index]], entropy[index][hidden[index]] = found.log_truth, found.entropy
     return log_p, entropy
@@ -114,7 +128,11 @@ def batches(rows: Sequence[Ints]) -> Iterator[list[int]]:
 def framed(loaded: Loaded, rows: Sequence[Ints]) -> Ints:
     """[B, T + 2] rows of one length between [CLS] and [SEP]."""
     specials = loaded.tokenizer.specials
-    return np.pad(np.stack(rows).astype(np.int64), ((0, 0), (1, 1)), constant_values=((0, 0), (specials.cls, specials.sep)))
+    return np.pad(
+        np.stack(rows).astype(np.int64),
+        ((0, 0), (1, 1)),
+        constant_values=((0, 0), (specials.cls, specials.sep)),
+    )
 
 
 def room(*networks: Loaded) -> int:
@@ -122,8 +140,12 @@ def room(*networks: Loaded) -> int:
     return min(loaded.config.max_positions for loaded in networks) - 2
 
 
-def _predict(generator: Loaded, hidden_ND: object, targets: Ints, uniforms: Floats) -> tuple[Ints, Floats, Floats, Floats]:
-    """(samples, their log p, log p of the targets, entropy) at each hidden state, a part of the positions at a time."""
+def _predict(
+    generator: Loaded, hidden_ND: object, targets: Ints, uniforms: Floats
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """(samples, their log p, log p of the targets, entropy) at each hidden state, a part of the positions at
+    a time.
+    """
     import torch
 
     from electra.objectives.parts.vocabulary import sample
@@ -139,7 +161,11 @@ def _predict(generator: Loaded, hidden_ND: object, targets: Ints, uniforms: Floa
         p = log_p.exp()
         drawn = sample(p, torch.from_numpy(uniforms[part]).to(p.device))
         truth = torch.from_numpy(targets[part]).to(p.device)
-        columns = (log_p.gather(1, drawn[:, None])[:, 0], log_p.gather(1, truth[:, None])[:, 0], -(p * log_p).sum(-1))
+        columns = (
+            log_p.gather(1, drawn[:, None])[:, 0],
+            log_p.gather(1, truth[:, None])[:, 0],
+            -(p * log_p).sum(-1),
+        )
         samples.append(drawn.cpu().numpy())
         numbers.append(torch.stack(columns, 1).double().cpu().numpy())
     log_drawn, log_truth, entropy = np.concatenate(numbers).T

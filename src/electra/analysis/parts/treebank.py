@@ -35,7 +35,11 @@ class TreebankProbe(interface.Probe):
         return (TREEBANK,)
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        return self.look(encoders_of(models, self.config.untrained), treebank(data["treebank"], self.config.sentences), progress)
+        return self.look(
+            encoders_of(models, self.config.untrained),
+            treebank(data["treebank"], self.config.sentences),
+            progress,
+        )
 
     @abstractmethod
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:

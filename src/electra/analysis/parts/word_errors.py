@@ -1,4 +1,6 @@
-"""Word error rate: the words to substitute, delete and insert to make a hypothesis of its reference, per reference word."""
+"""Word error rate: the words to substitute, delete and insert to make a hypothesis of its reference, per
+reference word.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import numpy.typing as npt
 
 
 def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -> npt.NDArray[np.int64]:
-    """The edit distance (Levenshtein 1966) of each hypothesis [N] to the reference, in words; all hypotheses at once.
+    """The edit distance (Levenshtein 1966) of each hypothesis [N] to the reference, in words; all hypotheses
+    at once.
 
-    One row of the table a reference word. Within a row, insertions run from left to right: cell j is the least of cell k + (j - k)
-    over the k before it, which is a running minimum once j is subtracted.
+    One row of the table a reference word. Within a row, insertions run from left to right: cell j is the
+    least of cell k + (j - k) over the k before it, which is a running minimum once j is subtracted.
     """
     width = max(map(len, hypotheses), default=0)
     numbers = {word: number for number, word in enumerate(dict.fromkeys(reference))}

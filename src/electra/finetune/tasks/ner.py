@@ -7,7 +7,10 @@ from electra.finetune.tagging import TagTask
 TASK = TagTask(
     name="ner",
     version=1,
-    source="CoNLL-2003 (Tjong Kim Sang, De Meulder 2003), WNUT-17 (Derczynski et al. 2017), WikiANN (Pan et al. 2017) and others",
+    source=(
+        "CoNLL-2003 (Tjong Kim Sang, De Meulder 2003), WNUT-17 (Derczynski et al. 2017), WikiANN (Pan et al."
+        " 2017) and others"
+    ),
     scheme="entities",
     metrics=("f1", "precision", "recall", "accuracy"),
     label=("ner", "ner_tags", "tag", "tags", "labels"),

@@ -9,7 +9,12 @@ TASK = SequenceTask(
     version=2,
     source="your own data",
     metrics=("accuracy", "f1_macro", "matthews_correlation"),
-    texts=(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question", "sentence"), ("question1", "question2")),
+    texts=(
+        ("sentence1", "sentence2"),
+        ("premise", "hypothesis"),
+        ("question", "sentence"),
+        ("question1", "question2"),
+    ),
     label=("label", "labels", "class", "is_duplicate"),
     max_length=512,
 )

@@ -1,4 +1,6 @@
-"""Part-of-speech tags: which word class has each word? CoNLL-U files, as Universal Dependencies distributes them, by UPOS."""
+"""Part-of-speech tags: which word class has each word? CoNLL-U files, as Universal Dependencies distributes
+them, by UPOS.
+"""
 
 from __future__ import annotations
 

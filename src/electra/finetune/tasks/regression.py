@@ -10,7 +10,13 @@ TASK = SequenceTask(
     source="your own data",
     kind="regression",
     metrics=("spearmanr", "pearson", "mae"),
-    texts=(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"), ("sentence",), ("text",)),
+    texts=(
+        ("sentence1", "sentence2"),
+        ("premise", "hypothesis"),
+        ("question1", "question2"),
+        ("sentence",),
+        ("text",),
+    ),
     label=("score", "label", "labels"),
     max_length=512,
 )

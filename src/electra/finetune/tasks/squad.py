@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from electra.finetune.question_answering import QuestionAnswering
 
-TASK = QuestionAnswering(name="squad", version=1, source="Rajpurkar, Zhang, Lopyrev, Liang 2016", unanswerable=False)
+TASK = QuestionAnswering(
+    name="squad", version=1, source="Rajpurkar, Zhang, Lopyrev, Liang 2016", unanswerable=False
+)

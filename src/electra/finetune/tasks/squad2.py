@@ -5,4 +5,6 @@ from __future__ import annotations
 from electra.finetune.question_answering import QuestionAnswering
 from electra.finetune.squad_metrics import METRICS
 
-TASK = QuestionAnswering(name="squad2", version=1, source="Rajpurkar, Jia, Liang 2018", unanswerable=True, metrics=METRICS[2])
+TASK = QuestionAnswering(
+    name="squad2", version=1, source="Rajpurkar, Jia, Liang 2018", unanswerable=True, metrics=METRICS[2]
+)

@@ -1,4 +1,6 @@
-"""Your own data: sentences and a tag for each word. Tags in BIO or BIOES are scored as entities, others word by word."""
+"""Your own data: sentences and a tag for each word. Tags in BIO or BIOES are scored as entities, others word
+by word.
+"""
 
 from __future__ import annotations
 

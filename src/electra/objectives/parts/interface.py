@@ -1,8 +1,9 @@
 """The contract between an objective and the training loop.
 
-An objective (1) corrupts a batch, drawing every random number from keys of the examples, on the host and before any network runs;
-(2) computes losses as sums. The counts that divide them come with the corrupted batch, because the loop must know the global
-denominators, over processes and accumulated micro-batches, before the first backward pass: means of means are never taken.
+An objective (1) corrupts a batch, drawing every random number from keys of the examples, on the host and
+before any network runs; (2) computes losses as sums. The counts that divide them come with the corrupted
+batch, because the loop must know the global denominators, over processes and accumulated micro-batches,
+before the first backward pass: means of means are never taken.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from electra.objectives.parts.statistics import Statistics
 
 Networks = Literal["pair", "generator", "corrector", "discriminator"]
 
-# Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be compared.
-EVALUATED: dict[str, Any] = {"final_mask_fraction": None, "masking": "uniform", "focal_gamma": 0.0, "untouched_share": 0.0}
+# Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be
+# compared.
+EVALUATED: dict[str, Any] = {
+    "final_mask_fraction": None,
+    "masking": "uniform",
+    "focal_gamma": 0.0,
+    "untouched_share": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,20 @@ class Corrupted:
     def to(self, device: torch.device) -> Self:
         if device.type == "cpu":
             return self
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
-        return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
+        tensors = {
+            f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)
+        }
+        return replace(
+            self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
+        )
 
     def real(self) -> Tensor:
         """[B, T] True at tokens, False at padding."""
-        return torch.ones_like(self.input_ids, dtype=torch.bool) if self.piece_ids is None else self.piece_ids >= 0
+        return (
+            torch.ones_like(self.input_ids, dtype=torch.bool)
+            if self.piece_ids is None
+            else self.piece_ids >= 0
+        )
 
 
 @dataclass
@@ -77,22 +92,33 @@ class Shapes(NamedTuple):
 
 
 class Objective(ABC):
-    """Subclass in one file, beside a frozen `Config`. The class docstring cites the source and states departures.
+    """Subclass in one file, beside a frozen `Config`. The class docstring cites the source and states
+    departures.
 
     `networks` says what is trained:
       pair       a small generator and a discriminator of the full size;
       generator  one masked language model of the full size;
-      corrector  a masked language model of the full size (`pair.generator`) that reads what a small one (`pair.sampler`) wrote;
-      discriminator  one discriminator of the full size, the replacements coming from elsewhere.
+      corrector  a masked language model of the full size (`pair.generator`) that reads what a small one
+      (`pair.sampler`) wrote; discriminator  one discriminator of the full size, the replacements coming from
+      elsewhere.
     """
 
     networks: Networks
     source: ClassVar[str]
     feedback: ClassVar[bool] = False  # whether the full-size network's loss teaches the small generator too
-    output: ClassVar[Literal["log-odds", "energy"]] = "log-odds"  # what the discriminator's logits are: of "replaced", or Electric's
+    output: ClassVar[Literal["log-odds", "energy"]] = (
+        "log-odds"  # what the discriminator's logits are: of "replaced", or Electric's
+    )
 
-    def __init__(self, config: Any, *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None) -> None:
-        self.config, self.vocab_size, self.specials, self.statistics = config, vocab_size, specials, statistics
+    def __init__(
+        self, config: Any, *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None
+    ) -> None:
+        self.config, self.vocab_size, self.specials, self.statistics = (
+            config,
+            vocab_size,
+            specials,
+            statistics,
+        )
 
     @property
     @abstractmethod
@@ -105,18 +131,24 @@ class Objective(ABC):
         return {}
 
     def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        """First step and end of the stage that `step` belongs to. In each, the learning rate rises and falls once."""
+        """First step and end of the stage that `step` belongs to. In each, the learning rate rises and falls
+        once.
+        """
         return 0, total_steps
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        """Small modules of the objective's own: `pair.heads[name]` in `forward`. Saved in checkpoints, never exported."""
+        """Small modules of the objective's own: `pair.heads[name]` in `forward`. Saved in checkpoints, never
+        exported.
+        """
         return {}
 
     def connect(self, pair: Pair) -> None:  # noqa: B027
         """Tie weights between the networks and the heads, once, after they have been filled."""
 
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
-        """Called before every update: what happens between two stages of a training. Must depend on `step` alone."""
+        """Called before every update: what happens between two stages of a training. Must depend on `step`
+        alone.
+        """
 
     @property
     def masked_share(self) -> float:
@@ -128,23 +160,33 @@ class Objective(ABC):
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""
         masked = self.masked_share
-        total = flops.sequence_flops(shapes.generator, shapes.discriminator, length, sampler=shapes.sampler, masked_fraction=masked)
+        total = flops.sequence_flops(
+            shapes.generator, shapes.discriminator, length, sampler=shapes.sampler, masked_fraction=masked
+        )
         small = shapes.sampler or (shapes.generator if shapes.discriminator else None)
-        if small is not None and not getattr(self.config, "sampling_dropout", True):  # one more pass forward: half of its training
+        if small is not None and not getattr(
+            self.config, "sampling_dropout", True
+        ):  # one more pass forward: half of its training
             total += flops.sequence_flops(small, None, length, masked_fraction=masked) / 2
         return total
 
     @abstractmethod
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Draw the corruption of each example from its own key. `progress` runs from 0 to 1 over the training."""
+        """Draw the corruption of each example from its own key. `progress` runs from 0 to 1 over the
+        training.
+        """
 
     @abstractmethod
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         """Summed losses, with the names of `weights`, and what metrics need."""
 
     def for_evaluation(self, mask_fraction: float) -> Self:
-        """The same objective with a fixed mask rate (and `EVALUATED`), so that held-out numbers of different recipes can be compared."""
+        """The same objective with a fixed mask rate (and `EVALUATED`), so that held-out numbers of different
+        recipes can be compared.
+        """
         other = copy(self)
         fixed = {"mask_fraction": mask_fraction, **EVALUATED}
-        other.config = replace(self.config, **{name: value for name, value in fixed.items() if hasattr(self.config, name)})
+        other.config = replace(
+            self.config, **{name: value for name, value in fixed.items() if hasattr(self.config, name)}
+        )
         return other

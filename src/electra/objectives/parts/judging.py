@@ -1,4 +1,6 @@
-"""The discriminator's side of replaced token detection, for objectives that do more with it than the plain loss."""
+"""The discriminator's side of replaced token detection, for objectives that do more with it than the plain
+loss.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ class Judged(NamedTuple):
         return {"replaced_logits": self.logits.detach()[self.real], "replaced": self.replaced[self.real]}
 
 
-def judge(discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, token_vectors: Tensor | None = None) -> Judged:
+def judge(
+    discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, token_vectors: Tensor | None = None
+) -> Judged:
     """Read the text `ids` [B, T] (or `token_vectors` [B, T, E] in the place of their embeddings)."""
-    hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids, token_vectors=token_vectors).flatten(0, 1)
+    hidden = discriminator.encoder(
+        ids, corrupted.position_ids, corrupted.piece_ids, token_vectors=token_vectors
+    ).flatten(0, 1)
     replaced = (ids != corrupted.input_ids).flatten()
     return Judged(hidden, discriminator.logits(hidden).float(), replaced, corrupted.real().flatten())

@@ -1,8 +1,9 @@
-"""Choosing the positions to mask, and what stands there instead (paper section 3.1; BERT's split between mask, random and kept).
+"""Choosing the positions to mask, and what stands there instead (paper section 3.1; BERT's split between
+mask, random and kept).
 
-Departure from the published code: positions are drawn without replacement, so exactly the asked share is masked, and never a
-special token. Everything here is numpy on the host, drawn from keys of the examples: nothing depends on batch layout or device.
-Shapes: B rows, T positions, V vocabulary.
+Departure from the published code: positions are drawn without replacement, so exactly the asked share is
+masked, and never a special token. Everything here is numpy on the host, drawn from keys of the examples:
+nothing depends on batch layout or device. Shapes: B rows, T positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
-LONGEST_SPAN, SPAN_STOP = 10, 0.2  # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
+LONGEST_SPAN, SPAN_STOP = (
+    10,
+    0.2,
+)  # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
 _LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(LONGEST_SPAN)
 SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 
@@ -38,11 +42,19 @@ class Options:
     mask_share: float = 0.85
     """Of the masked positions, the share that shows [MASK]; the rest shows the token as it is."""
     masking: Literal["uniform", "frequency", "whole_word", "span"] = "uniform"
-    """uniform; frequency: rare tokens more often; whole_word: all pieces of a word or none; span: runs of 1 to 10 tokens."""
+    """uniform; frequency: rare tokens more often; whole_word: all pieces of a word or none; span: runs of 1
+    to 10 tokens.
+    """
 
 
 def mask_for(
-    objective: Objective, batch: Batch, seed: int, progress: float, *, counted: dict[str, bool], random_share: float = 0.0
+    objective: Objective,
+    batch: Batch,
+    seed: int,
+    progress: float,
+    *,
+    counted: dict[str, bool],
+    random_share: float = 0.0,
 ) -> Corrupted:
     """Corrupt a batch as the objective's `Options` say. `counted` as in `mask_batch`."""
     options = objective.config
@@ -57,7 +69,9 @@ def mask_for(
         vocab_size=objective.vocab_size,
         special_ids=list(objective.specials.values()),
         counted=counted,
-        chosen=None if options.masking == "uniform" else choose_by(options.masking, objective, batch, seed, fraction),
+        chosen=None
+        if options.masking == "uniform"
+        else choose_by(options.masking, objective, batch, seed, fraction),
     )
 
 
@@ -76,9 +90,9 @@ def mask_batch(
 ) -> Corrupted:
     """Corrupt a batch for a masked language model.
 
-    Of the chosen positions, `mask_share` show [MASK], `random_share` a uniformly random ordinary token, the rest what they are.
-    `counted` names the losses: True for one term a masked slot, False for one term a real token.
-    `chosen` [B, T]: the positions, when another scheme than the uniform one has chosen them.
+    Of the chosen positions, `mask_share` show [MASK], `random_share` a uniformly random ordinary token, the
+    rest what they are. `counted` names the losses: True for one term a masked slot, False for one term a real
+    token. `chosen` [B, T]: the positions, when another scheme than the uniform one has chosen them.
     """
     T = batch.input_ids.shape[1]
     uniforms = seeds.uniforms(_keys(seed, "mask", batch), 2 * T)
@@ -90,7 +104,9 @@ def mask_batch(
         ordinary = np.setdiff1d(np.arange(vocab_size), special_ids)
         draws = seeds.uniforms(_keys(seed, "random-token", batch), T)
         random_ids = ordinary[(draws * len(ordinary)).astype(np.int64)]
-        masked_ids = np.where(chosen & (kind >= mask_share) & (kind < mask_share + random_share), random_ids, masked_ids)
+        masked_ids = np.where(
+            chosen & (kind >= mask_share) & (kind < mask_share + random_share), random_ids, masked_ids
+        )
     positions = np.flatnonzero(chosen)
     sample_uniforms = seeds.uniforms(_keys(seed, "sample", batch), T)
     num_real = int((batch.piece_ids >= 0).sum())
@@ -112,7 +128,9 @@ def scheduled(start: float, final: float | None, progress: float) -> float:
 
 
 def budget(special: Bools, fraction: float) -> npt.NDArray[np.int64]:
-    """How many positions of each row are masked [B]: round(fraction x candidates), at least one where there is a candidate."""
+    """How many positions of each row are masked [B]: round(fraction x candidates), at least one where there
+    is a candidate.
+    """
     num_candidates: npt.NDArray[np.int64] = (~special).sum(axis=1)
     wanted: npt.NDArray[np.int64] = np.rint(num_candidates * fraction).astype(np.int64)
     return wanted.clip(1, None).clip(None, num_candidates)
@@ -139,19 +157,23 @@ def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fracti
 
 
 def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fraction: float) -> Bools:
-    """Draw positions one after another without replacement, each with weight 1 / sqrt(how often its token occurs).
+    """Draw positions one after another without replacement, each with weight 1 / sqrt(how often its token
+    occurs).
 
-    Masking rarer tokens more often is among the negative results in the paper's appendix; the weights are XLM's. The draw is
-    the exponential race of Efraimidis and Spirakis (2006): the first arrivals are such a sample, of exactly the budget's size.
+    Masking rarer tokens more often is among the negative results in the paper's appendix; the weights are
+    XLM's. The draw is the exponential race of Efraimidis and Spirakis (2006): the first arrivals are such a
+    sample, of exactly the budget's size.
     """
     weights = (counts + 1.0) ** -RARITY_EXPONENT  # held-out text may hold tokens that the training text lacks
     return choose(special, -np.log1p(-scores) / weights, fraction)
 
 
 def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: float) -> Bools:
-    """All tokens of a word or none (BERT's whole-word masking): words in random order, each if the budget still has room for it.
+    """All tokens of a word or none (BERT's whole-word masking): words in random order, each if the budget
+    still has room for it.
 
-    What no word fits into stays unused. A row whose every word is longer than its budget masks the first drawn.
+    What no word fits into stays unused. A row whose every word is longer than its budget masks the first
+    drawn.
     """
     after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     begins = ~special & (~continues | after_special)
@@ -167,10 +189,12 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
 
 
 def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: float) -> Bools:
-    """Runs of tokens whose lengths follow a geometric distribution of 1 to 10 (SpanBERT, Joshi et al. 2020, section 3.1).
+    """Runs of tokens whose lengths follow a geometric distribution of 1 to 10 (SpanBERT, Joshi et al. 2020,
+    section 3.1).
 
-    Starts come in random order; a span ends early at a special token, at a masked one, or where the budget ends, which so is met
-    exactly. Departure: spans of tokens, where SpanBERT takes whole words, so that every tokenizer will do.
+    Starts come in random order; a span ends early at a special token, at a masked one, or where the budget
+    ends, which so is met exactly. Departure: spans of tokens, where SpanBERT takes whole words, so that every
+    tokenizer will do.
     """
     sizes = np.searchsorted(SPAN_LENGTHS, lengths, side="right").clip(max=LONGEST_SPAN - 1) + 1
     chosen = np.zeros_like(special)

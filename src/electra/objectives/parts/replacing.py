@@ -1,4 +1,6 @@
-"""Replacing masked tokens by samples: the corruption that all objectives after ELECTRA's idea have in common."""
+"""Replacing masked tokens by samples: the corruption that all objectives after ELECTRA's idea
+have in common.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,21 @@ class Options(masking.Options):
     disallow_correct: bool = False
     """Never sample the original token: draw from the other ones, renormalised."""
     sampling_dropout: bool = True
-    """The generator samples with its dropout on, as in the published code. False: it samples without, in a second forward pass."""
+    """The generator samples with its dropout on, as in the published code. False: it samples without, in a
+    second forward pass.
+    """
     focal_gamma: float = 0.0
-    """Above 0: the generator's loss is focal, -(1 - p)^gamma log p, so that it is not over-confident (Hao et al. 2021)."""
+    """Above 0: the generator's loss is focal, -(1 - p)^gamma log p, so that it is not over-confident (Hao et
+    al. 2021).
+    """
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise ConfigError(f"must be above 0, not {self.temperature}", where="objective.temperature")
         if self.focal_gamma < 0:
-            raise ConfigError(f"must not be negative, as {self.focal_gamma} is", where="objective.focal_gamma")
+            raise ConfigError(
+                f"must not be negative, as {self.focal_gamma} is", where="objective.focal_gamma"
+            )
 
 
 class Replaced(NamedTuple):
@@ -52,7 +60,9 @@ def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Rep
     """Train the generator at the masked slots and put its samples there. Samples carry no gradient."""
 
     def predict() -> tuple[Tensor, Tensor, Tensor]:
-        hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
+            0, 1
+        )
         return vocabulary.loss_and_sample(
             generator,
             hidden[corrupted.masked_positions],
@@ -74,11 +84,17 @@ def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Rep
 
 def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:
     """The original text [B, T] with `sampled_M` at the masked positions."""
-    return corrupted.input_ids.flatten().index_copy(0, corrupted.masked_positions, sampled_M).view_as(corrupted.input_ids)
+    return (
+        corrupted.input_ids.flatten()
+        .index_copy(0, corrupted.masked_positions, sampled_M)
+        .view_as(corrupted.input_ids)
+    )
 
 
 class Noise:
-    """Replacements that no network makes: one distribution over the vocabulary for every slot, sampled exactly by inverse CDF."""
+    """Replacements that no network makes: one distribution over the vocabulary for every slot, sampled
+    exactly by inverse CDF.
+    """
 
     def __init__(self, weights_V: npt.NDArray[Any]) -> None:
         upto = np.cumsum(weights_V, dtype=np.float64)  # of counts: whole numbers, so without rounding
@@ -94,4 +110,6 @@ class Noise:
             stretch = upto[excluded_M] - before[excluded_M]
             aim = uniforms_M * (upto[-1] - stretch)
             aim = torch.where(aim >= before[excluded_M], aim + stretch, aim)
-        return torch.searchsorted(upto, aim, right=True).clamp_(max=self.last)  # rounding may step past the end
+        return torch.searchsorted(upto, aim, right=True).clamp_(
+            max=self.last
+        )  # rounding may step past the end

@@ -1,4 +1,6 @@
-"""What an objective may ask about the text it is trained on. Counted when first asked, from the training documents alone."""
+"""What an objective may ask about the text it is trained on. Counted when first asked, from the training
+documents alone.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Statistics:
     def continues(self) -> npt.NDArray[np.bool_]:
         """True at the tokens that go on with a word [V]; refuses a tokenizer that does not say which do."""
         tokenizer = self.store.tokenizer
-        marked = [tokenizer.id_to_token(token).startswith(CONTINUES) for token in range(self.store.vocab_size)]
+        marked = [
+            tokenizer.id_to_token(token).startswith(CONTINUES) for token in range(self.store.vocab_size)
+        ]
         if not any(marked):
             raise ConfigError(
                 f'whole words cannot be told: no token of this tokenizer begins with "{CONTINUES}"',

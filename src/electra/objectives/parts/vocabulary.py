@@ -1,9 +1,11 @@
-"""The generator's output layer: loss and sample at the masked slots in one pass over the vocabulary, in chunks.
+"""The generator's output layer: loss and sample at the masked slots in one pass over the vocabulary, in
+chunks.
 
-The logits [M, V] are never all alive: each chunk of slots computes its logits, its loss, its sample and its gradients, and is
-dropped. No fused library kernel fits, since the generator must sample as well as learn. Softmax, loss and sampling are float32.
-A loss may depend on the target's log-probability in another way than by its negative: then a `Rule` says how.
-Shapes: M masked slots (N: all positions), m those of one chunk, E embedding, V vocabulary.
+The logits [M, V] are never all alive: each chunk of slots computes its logits, its loss, its sample and its
+gradients, and is dropped. No fused library kernel fits, since the generator must sample as well as learn.
+Softmax, loss and sampling are float32. A loss may depend on the target's log-probability in another way than
+by its negative: then a `Rule` says how. Shapes: M masked slots (N: all positions), m those of one chunk, E
+embedding, V vocabulary.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ def rows_at_once(vocab_size: int, device_type: str) -> int:
 
 
 def block_sums(probabilities_MV: Tensor) -> Tensor:
-    """What each block of the vocabulary holds [M, blocks], in float64: 128 numbers are added in float32, blocks in float64."""
+    """What each block of the vocabulary holds [M, blocks], in float64: 128 numbers are added in float32,
+    blocks in float64.
+    """
     M, V = probabilities_MV.shape
     whole = V - V % BLOCK
     sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
@@ -40,8 +44,9 @@ def block_sums(probabilities_MV: Tensor) -> Tensor:
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
     """Draw one token for each row by inverse CDF. Rows of `probabilities` [M, V] need not be normalised.
 
-    Two levels: first a block of the vocabulary, by float64 running sums of the blocks, then a token inside it. So a float32 running
-    sum over the whole vocabulary, whose rounding would favour some tokens, is never needed, and one uniform number a row suffices.
+    Two levels: first a block of the vocabulary, by float64 running sums of the blocks, then a token inside
+    it. So a float32 running sum over the whole vocabulary, whose rounding would favour some tokens, is never
+    needed, and one uniform number a row suffices.
     """
     V = probabilities_MV.shape[1]
     upto = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
@@ -49,11 +54,14 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | Non
     block = torch.searchsorted(upto, aim[:, None], right=True).clamp_(max=upto.shape[1] - 1)
     before = torch.where(block > 0, upto.gather(1, (block - 1).clamp_(min=0)), 0.0)
     tokens = block * BLOCK + torch.arange(BLOCK, device=block.device)
-    inside = probabilities_MV.gather(1, tokens.clamp(max=V - 1)).to(torch.float64).masked_fill_(tokens >= V, 0)
+    inside = (
+        probabilities_MV.gather(1, tokens.clamp(max=V - 1)).to(torch.float64).masked_fill_(tokens >= V, 0)
+    )
     offset = torch.searchsorted(inside.cumsum(-1), aim[:, None] - before, right=True)
     # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
     last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
-    # Only logits that are not finite lead past the vocabulary; the loop tells of those when it sees the gradient.
+    # Only logits that are not finite lead past the vocabulary; the loop tells of those when it sees the
+    # gradient.
     drawn: Tensor = (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
     return drawn
 
@@ -65,8 +73,9 @@ class Sampling(NamedTuple):
     disallow_correct: bool = False
 
 
-# What a target costs, when it is not minus its log-probability: (log-probabilities [m], extras [m] ...) -> losses [m], written in
-# plain operations. Its derivative by the log-probability is the weight of the slot's softmax gradient.
+# What a target costs, when it is not minus its log-probability: (log-probabilities [m], extras [m] ...) ->
+# losses [m], written in plain operations. Its derivative by the log-probability is the weight of the slot's
+# softmax gradient.
 Rule = Callable[..., Tensor]
 
 
@@ -86,7 +95,9 @@ class _LossAndSample(torch.autograd.Function):
         learning: bool,
         *extras_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        needs_gradient = learning and any(ctx.needs_input_grad)  # the latter speaks of the weights, also where no gradient is kept
+        needs_gradient = learning and any(
+            ctx.needs_input_grad
+        )  # the latter speaks of the weights, also where no gradient is kept
         device = hidden_ME.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ME.dtype
         M, V = hidden_ME.shape[0], table_VE.shape[0]
@@ -95,7 +106,9 @@ class _LossAndSample(torch.autograd.Function):
         sampled = torch.empty_like(targets_M if uniforms_M is not None else targets_M[:0])
         guessed = torch.empty_like(targets_M, dtype=torch.bool)
         grad_hidden = torch.empty_like(hidden) if needs_gradient else None
-        grad_table = torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
+        grad_table = (
+            torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
+        )
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
         grad_extras = [torch.zeros_like(extra, dtype=torch.float32) for extra in extras_M]
         with torch.autocast(device, enabled=False):
@@ -106,9 +119,16 @@ class _LossAndSample(torch.autograd.Function):
                 target = targets_M[part, None]
                 maximum = logits.amax(-1)
                 at_target = logits.gather(1, target).squeeze(1)
-                # bfloat16 logits are often equal. In training a tie counts as right: finding the first of them costs a pass more.
-                guessed[part] = at_target == maximum if needs_gradient else logits.argmax(-1) == targets_M[part]
-                reshaped = _reshape(logits, target, sampling) if uniforms_M is not None and sampling != Sampling() else None
+                # bfloat16 logits are often equal. In training a tie counts as right: finding the first of
+                # them costs a pass more.
+                guessed[part] = (
+                    at_target == maximum if needs_gradient else logits.argmax(-1) == targets_M[part]
+                )
+                reshaped = (
+                    _reshape(logits, target, sampling)
+                    if uniforms_M is not None and sampling != Sampling()
+                    else None
+                )
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
                 total = blocks.sum(-1).float()
@@ -119,7 +139,11 @@ class _LossAndSample(torch.autograd.Function):
                         whole[part] = grad
                 loss += losses.sum()
                 if uniforms_M is not None:
-                    weighed = (exponentials, uniforms_M[part], blocks) if reshaped is None else (reshaped, uniforms_M[part])
+                    weighed = (
+                        (exponentials, uniforms_M[part], blocks)
+                        if reshaped is None
+                        else (reshaped, uniforms_M[part])
+                    )
                     sampled[part] = sample(*weighed)
                 if grad_hidden is not None and grad_table is not None and grad_bias is not None:
                     grad_logits = exponentials.div_(total[:, None])
@@ -132,7 +156,9 @@ class _LossAndSample(torch.autograd.Function):
                     grad_table += grad_logits.t() @ hidden[part]
         if grad_hidden is not None and grad_table is not None and grad_bias is not None:
             grad_extras = [grad.to(extra.dtype) for grad, extra in zip(grad_extras, extras_M, strict=True)]
-            ctx.save_for_backward(grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras)
+            ctx.save_for_backward(
+                grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras
+            )
         ctx.mark_non_differentiable(sampled, guessed)
         return loss, sampled, guessed
 
@@ -143,14 +169,18 @@ class _LossAndSample(torch.autograd.Function):
 
 
 def _reshape(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
-    """Unnormalised probabilities [m, V] to sample from: sharpened or flattened, and without the target where that is wanted."""
+    """Unnormalised probabilities [m, V] to sample from: sharpened or flattened, and without the target where
+    that is wanted.
+    """
     logits = logits / sampling.temperature
     if sampling.disallow_correct:
         logits.scatter_(1, target, -torch.inf)
     return logits.sub_(logits.amax(-1, keepdim=True)).exp_()
 
 
-def _apply(rule: Rule, log_probabilities: Tensor, extras: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
+def _apply(
+    rule: Rule, log_probabilities: Tensor, extras: list[Tensor]
+) -> tuple[Tensor, Tensor, list[Tensor]]:
     """The rule's losses, the weight of each slot's softmax gradient, and the gradients of the extras."""
     leaves = [tensor.detach().float().requires_grad_() for tensor in (log_probabilities, *extras)]
     with torch.enable_grad():
@@ -169,40 +199,52 @@ def loss_and_sample(
     disallow_correct: bool = False,
     focal_gamma: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The masked-language-model loss (summed), a sample and whether the best guess is right at each masked slot, from its hidden
-    state [M, D].
+    """The masked-language-model loss (summed), a sample and whether the best guess is right at each masked
+    slot, from its hidden state [M, D].
 
-    The sample follows softmax(logits / temperature) exactly, and carries no gradient (paper section 3.1). `disallow_correct` draws
-    from that distribution without the target, renormalised. `focal_gamma` above 0 makes the loss focal: -(1 - p)^gamma log p.
+    The sample follows softmax(logits / temperature) exactly, and carries no gradient (paper section 3.1).
+    `disallow_correct` draws from that distribution without the target, renormalised. `focal_gamma` above 0
+    makes the loss focal: -(1 - p)^gamma log p.
     """
     rule = partial(focal, gamma=focal_gamma) if focal_gamma else None
     return _run(generator, hidden_MD, targets_M, uniforms_M, Sampling(temperature, disallow_correct), rule)
 
 
 def loss_and_guessed(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked-language-model loss (summed) and whether the best guess is right at each slot, where no sample is wanted."""
+    """The masked-language-model loss (summed) and whether the best guess is right at each slot, where no
+    sample is wanted.
+    """
     loss, _, guessed = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
     return loss, guessed
 
 
-def copy_loss(generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss (summed) of p = D [target is the token shown] + (1 - D) softmax(logits), D = sigmoid(gate), and where the softmax is right.
+def copy_loss(
+    generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The loss (summed) of p = D [target is the token shown] + (1 - D) softmax(logits), D = sigmoid(gate),
+    and where the softmax is right.
 
     For all positions of a batch: memory is that of one chunk of logits, whatever N and V.
     """
     shown_is_target = (targets_N == shown_N).float()
-    loss, _, guessed = _run(generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target)
+    loss, _, guessed = _run(
+        generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target
+    )
     return loss, guessed
 
 
 def focal(log_p: Tensor, gamma: float) -> Tensor:
-    """Lin et al. 2017, applied to the generator by Hao et al. 2021: what is predicted well already hardly counts."""
+    """Lin et al. 2017, applied to the generator by Hao et al. 2021: what is predicted well already hardly
+    counts.
+    """
     # 1 - p by expm1, kept above zero, where the power has no finite derivative
     return -((-torch.expm1(log_p)).clamp_min(1e-12) ** gamma) * log_p
 
 
 def copy_or_generate(log_softmax: Tensor, gate: Tensor, shown_is_target: Tensor) -> Tensor:
-    """-log(D [shown is target] + (1 - D) softmax): All-Tokens MLM's copy mechanism (Clark et al. 2020, section 3.5)."""
+    """-log(D [shown is target] + (1 - D) softmax): All-Tokens MLM's copy mechanism (Clark et al. 2020,
+    section 3.5).
+    """
     generated = F.logsigmoid(-gate) + log_softmax
     copied = F.logsigmoid(gate)
     return -torch.where(shown_is_target > 0, torch.logaddexp(copied, generated), generated)
@@ -220,6 +262,14 @@ def _run(  # noqa: PLR0917
     head = generator.head
     hidden_ME = head.norm(F.gelu(head.dense(hidden_MD)))
     outcome: tuple[Tensor, Tensor, Tensor] = _LossAndSample.apply(  # type: ignore[no-untyped-call]
-        hidden_ME, generator.encoder.token_table(), head.bias, targets_M, uniforms_M, sampling, rule, torch.is_grad_enabled(), *extras_M
+        hidden_ME,
+        generator.encoder.token_table(),
+        head.bias,
+        targets_M,
+        uniforms_M,
+        sampling,
+        rule,
+        torch.is_grad_enabled(),
+        *extras_M,
     )
     return outcome
