@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import toy
 
-from electra.analysis.parts.models import Model
+from electra.analysis.contract import Model
 from electra.data.tokenizer import Tokenizer
 from electra.interop.load import Loaded
 from electra.model.pair import build_pair

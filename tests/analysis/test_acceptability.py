@@ -16,9 +16,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import matthews_corrcoef
 
 from electra import analysis
-from electra.analysis import acceptability
-from electra.analysis.parts import correlation, sentences
-from electra.analysis.parts.interface import Estimate, ProbeDataError, Report
+from electra.analysis.contract import Estimate, ProbeDataError, Report
+from electra.analysis.measures import correlation
+from electra.analysis.probes import acceptability
+from electra.analysis.scoring import across_models
 
 
 def numbers(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -113,7 +114,7 @@ def test_scorers_that_know_all_nothing_or_length(
         }
         return {name: np.array([known[name](text) for text in texts]) for name in scorers}
 
-    monkeypatch.setattr(sentences, "sentence_scores", scores)
+    monkeypatch.setattr(across_models, "sentence_scores", scores)
     report = ask(data, tmp_path, scorers=["original", "odds", "margin"])
     knows, constant, length = (measures(report, f"one: {name}") for name in ("original", "odds", "margin"))
     assert [

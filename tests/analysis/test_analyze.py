@@ -19,10 +19,10 @@ import small
 import toy
 from test_probe_contract import write_data
 
-from electra.analysis import errors
-from electra.analysis.parts import origin as origins
-from electra.analysis.parts import running
-from electra.analysis.parts.models import named_models
+from electra.analysis.contract import named_models
+from electra.analysis.contract import origin as origins
+from electra.analysis.contract import record as records_of
+from electra.analysis.probes import errors
 from electra.cli.main import main
 from electra.config import merge, write_toml
 from electra.errors import ModelError
@@ -470,5 +470,5 @@ def test_an_interval_is_shown_beside_its_number() -> None:
     assert "[" not in str(probes.Interval(0.25, "score").__html__())
     assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == probes.Interval(0.25, "score", 0.2, 0.3)
     assert (
-        running.ENDING == probes.ENDING and running.FORMAT == probes.FORMAT
+        records_of.ENDING == probes.ENDING and records_of.FORMAT == probes.FORMAT
     )  # two rooms that may not import each other

@@ -12,9 +12,11 @@ import small
 import torch
 import toy
 
-from electra.analysis.parts import corruption, texts, tokens
-from electra.analysis.parts.detector import detector_values
-from electra.analysis.parts.interface import ProbeDataError
+from electra.analysis.contract import ProbeDataError
+from electra.analysis.scoring import token_rows
+from electra.analysis.scoring.tagger import detector_values
+from electra.analysis.scoring.words import combine, owners, suspicion, word_values
+from electra.analysis.texts import corruption, held_out, learners
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.wordpiece import TokenizerConfig
@@ -22,7 +24,7 @@ from electra.errors import ModelError
 from electra.interop.load import Loaded
 
 
-def rows_of(count: int = 6) -> list[tokens.Ints]:
+def rows_of(count: int = 6) -> list[token_rows.Ints]:
     draw = np.random.default_rng(0)
     return [draw.integers(5, 20, size=int(draw.integers(3, 20))) for _ in range(count)]
 
@@ -63,7 +65,7 @@ def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     row = np.array([7, 9, 11, 8])
     shown, chosen = np.array([7, 4, 11, 8]), np.array([False, True, False, True])
-    found = tokens.predict(generator, [row], [shown], [chosen])[0]
+    found = token_rows.predict(generator, [row], [shown], [chosen])[0]
     specials = generator.tokenizer.specials
     logits = (
         generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1]
@@ -84,7 +86,9 @@ def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     rows = [np.array([7, 9, 11])] * 3000
     shown, chosen = [np.array([7, 4, 11])] * 3000, [np.array([False, True, False])] * 3000
-    drawn = np.array([found.sampled[0] for found in tokens.predict(generator, rows, shown, chosen, seed=1)])
+    drawn = np.array(
+        [found.sampled[0] for found in token_rows.predict(generator, rows, shown, chosen, seed=1)]
+    )
     specials = generator.tokenizer.specials
     p = (
         generator.logits(torch.tensor([[specials.cls, 7, 4, 11, specials.sep]]))[0, 2]
@@ -99,10 +103,14 @@ def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
 def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator, rows = small.network(tmp_path, "generator"), rows_of()
     asked = [np.zeros(len(row), int) for row in rows]
-    whole = tokens.predict
+    whole = token_rows.predict
 
     def counted(
-        generator: Loaded, rows: object, shown: list[tokens.Ints], chosen: list[tokens.Bools], **options: int
+        generator: Loaded,
+        rows: object,
+        shown: list[token_rows.Ints],
+        chosen: list[token_rows.Bools],
+        **options: int,
     ) -> object:
         for index, (ids, where) in enumerate(zip(shown, chosen, strict=True)):
             asked[index] += where
@@ -111,18 +119,18 @@ def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.
             ).all()  # type: ignore[index]
         return whole(generator, rows, shown, chosen, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tokens, "predict", counted)
-    log_p, entropy = tokens.uncertainty(generator, rows)
+    monkeypatch.setattr(token_rows, "predict", counted)
+    log_p, entropy = token_rows.uncertainty(generator, rows)
     assert all((count == 1).all() for count in asked)
     assert all((values < 0).all() for values in log_p) and all((values > 0).all() for values in entropy)
 
 
 def test_log_odds_do_not_depend_on_company(tmp_path: Path) -> None:
     discriminator, rows = small.network(tmp_path), [*rows_of(), np.zeros(0, np.int64)]
-    together = tokens.log_odds(discriminator, rows)
+    together = token_rows.log_odds(discriminator, rows)
     assert [len(values) for values in together] == [len(row) for row in rows]
     for row, values in zip(rows, together, strict=True):
-        assert values == pytest.approx(tokens.log_odds(discriminator, [row])[0], abs=1e-5)
+        assert values == pytest.approx(token_rows.log_odds(discriminator, [row])[0], abs=1e-5)
 
 
 def test_draws_by_frequency() -> None:
@@ -166,21 +174,21 @@ def test_broken_agreement() -> None:
 
 def test_words_are_made_of_their_tokens(tmp_path: Path) -> None:
     words = ["the", "unhappy", "cats", "cooked"]
-    owner = texts.owners(small.tokenizer(tmp_path), words)
+    owner = owners(small.tokenizer(tmp_path), words)
     assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
     values = np.array([1.0, 5, 2, 3, 4, 0, 9])
-    assert texts.combine(values, owner, 4, "max").tolist() == [1, 5, 4, 9]
-    assert texts.combine(values, owner, 4, "first").tolist() == [1, 5, 3, 0]
-    assert texts.combine(values, owner, 4, "mean").tolist() == [1, 3.5, 3.5, 4.5]
-    assert np.isnan(texts.combine(values[:5], owner[:5], 4, "max")[3])  # a word without tokens
+    assert combine(values, owner, 4, "max").tolist() == [1, 5, 4, 9]
+    assert combine(values, owner, 4, "first").tolist() == [1, 5, 3, 0]
+    assert combine(values, owner, 4, "mean").tolist() == [1, 3.5, 3.5, 4.5]
+    assert np.isnan(combine(values[:5], owner[:5], 4, "max")[3])  # a word without tokens
 
 
 def test_word_values_are_the_discriminators(tmp_path: Path) -> None:
     discriminator = small.network(tmp_path)
     given = [["the", "unhappy", "cat"], ["cats"]]
-    found = texts.word_values(discriminator, given, "odds", texts.suspicion, how="max")
+    found = word_values(discriminator, given, "odds", suspicion, how="max")
     ids = np.asarray(discriminator.tokenizer.encode("the unhappy cat").ids[1:-1])
-    odds = tokens.log_odds(discriminator, [ids])[0]
+    odds = token_rows.log_odds(discriminator, [ids])[0]
     assert found[0] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5) and len(found[1]) == 1
 
 
@@ -200,33 +208,33 @@ def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
         workers=1,
     )
     tokenizer = small.tokenizer(tmp_path)
-    rows = texts.held_out_rows(tokenizer, [corpus], length=10, count=7)
+    rows = held_out.held_out_rows(tokenizer, [corpus], length=10, count=7)
     assert len(rows) == 7 and all(8 <= len(row) <= 10 for row in rows)
-    assert texts.held_out_sentences(tokenizer, [corpus], count=3)[0][:3] == ["the", "old", "cat"]
+    assert held_out.held_out_sentences(tokenizer, [corpus], count=3)[0][:3] == ["the", "old", "cat"]
     with pytest.raises(ProbeDataError, match=r"another tokenizer.*text files"):
-        texts.held_out_rows(tokenizer, [tmp_path / "store" / "store.json"], length=10, count=7)
+        held_out.held_out_rows(tokenizer, [tmp_path / "store" / "store.json"], length=10, count=7)
     from electra.data.store import TokenStore
 
     store = TokenStore.open(tmp_path / "store")
-    rows = texts.held_out_rows(store.tokenizer, [tmp_path / "store" / "store.json"], length=10, count=4)
+    rows = held_out.held_out_rows(store.tokenizer, [tmp_path / "store" / "store.json"], length=10, count=4)
     assert (rows[0] == np.asarray(store.heldout.document(0))[:10]).all()
-    words = texts.held_out_sentences(store.tokenizer, [tmp_path / "store" / "store.json"], count=4)
+    words = held_out.held_out_sentences(store.tokenizer, [tmp_path / "store" / "store.json"], count=4)
     assert len(words) == 4 and {"cat", "chefs"} & set(words[0])
     (tmp_path / "empty.txt").write_text("a\n")
     with pytest.raises(ProbeDataError, match="no text"):
-        texts.held_out_rows(tokenizer, [tmp_path / "empty.txt"], length=10, count=4)
+        held_out.held_out_rows(tokenizer, [tmp_path / "empty.txt"], length=10, count=4)
 
 
 def test_learner_files_write_quotes_with_a_backslash(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
-    found = texts.read_learners(tmp_path / "dev.tsv")
+    found = learners.read_learners(tmp_path / "dev.tsv")
     assert found[0].words == ("He", "say", '"') and found[0].columns[0] == ("c", "i", "c") and len(found) == 2
     (tmp_path / "dev.tsv").write_text("What\tPRON\nnow\tADV\n")
     with pytest.raises(ProbeDataError, match='no word is labelled "c"'):
-        texts.read_learners(tmp_path / "dev.tsv")
+        learners.read_learners(tmp_path / "dev.tsv")
     (tmp_path / "dev.tsv").write_text("He\n")
     with pytest.raises(ProbeDataError, match=r"dev.tsv:1"):
-        texts.read_learners(tmp_path / "dev.tsv")
+        learners.read_learners(tmp_path / "dev.tsv")
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

@@ -9,9 +9,9 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from electra.analysis.parts import adjusted, bootstrap
-from electra.analysis.parts.ranking import Ranking, f_score
-from electra.analysis.parts.reliability import (
+from electra.analysis.measures import adjusted, bootstrap
+from electra.analysis.measures.ranking import Ranking, f_score
+from electra.analysis.measures.reliability import (
     Bins,
     brier,
     ece,

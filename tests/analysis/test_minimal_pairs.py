@@ -15,11 +15,10 @@ import pytest
 from scipy.stats import binomtest
 
 from electra import analysis
-from electra.analysis.parts import sentences
-from electra.analysis.parts.interface import Estimate, ProbeDataError, Report
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.pairs import Accuracy, average, judge, read_paradigm
-from electra.analysis.parts.scoring import SCORERS
+from electra.analysis.contract import Estimate, Model, ProbeDataError, Report
+from electra.analysis.scoring import across_models
+from electra.analysis.scoring.scorers import SCORERS
+from electra.analysis.texts.paradigms import Accuracy, average, judge, read_paradigm
 from electra.errors import AbsentNetwork, ConfigError, ModelError
 
 GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
@@ -86,9 +85,11 @@ def ask(
         told(1, 1)
         return {name: np.array([score(text) for text in texts]) for name in names}
 
-    monkeypatch.setattr(sentences, "sentence_scores", scores)
+    monkeypatch.setattr(across_models, "sentence_scores", scores)
     monkeypatch.setattr(
-        sentences, "scorers_for", lambda kind: [name for name, one in SCORERS.items() if one.network == kind]
+        across_models,
+        "scorers_for",
+        lambda kind: [name for name, one in SCORERS.items() if one.network == kind],
     )
     probe = analysis.create("minimal_pairs", options)
     shares: list[float] = []

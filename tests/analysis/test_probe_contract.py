@@ -14,9 +14,18 @@ import small
 import torch
 
 from electra import analysis
-from electra.analysis.parts.encoders import encoders_of
-from electra.analysis.parts.interface import Estimate, Input, Probe, Report, Table, as_json
-from electra.analysis.parts.models import Model, named_models, require_same_vocabulary
+from electra.analysis.contract import (
+    Estimate,
+    Input,
+    Model,
+    Probe,
+    Report,
+    Table,
+    as_json,
+    named_models,
+    require_same_vocabulary,
+)
+from electra.analysis.representations.encoders import encoders_of
 from electra.errors import ConfigError, ModelError
 from electra.interop.load import Loaded
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from electra.analysis import bias, calibration, errors, generators
-from electra.analysis.parts.interface import Estimate
-from electra.analysis.parts.reliability import sigmoid
-from electra.analysis.parts.word_kinds import kind_of
+from electra.analysis.contract import Estimate
+from electra.analysis.measures.reliability import sigmoid
+from electra.analysis.probes import bias, calibration, errors, generators
+from electra.analysis.texts.word_kinds import kind_of
 
 
 def value(found: Estimate) -> float:

@@ -13,16 +13,22 @@ import small
 import torch
 
 from electra import analysis
-from electra.analysis import attention, linear_probes, matching, neighbours, sentence_similarity
-from electra.analysis.parts import by_depth, heads, linear, sts
-from electra.analysis.parts.encoders import Named, common_words, encoders_of, rows_of_texts, rows_of_words
-from electra.analysis.parts.halves import half_samples
-from electra.analysis.parts.interface import ProbeDataError, Report
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.reading import sentences, universal_dependencies
-from electra.analysis.parts.shape import effective_rank, mean_cosine
-from electra.analysis.parts.similarity import Features, cka
-from electra.analysis.parts.treebank import treebank
+from electra.analysis.contract import Model, ProbeDataError, Report
+from electra.analysis.measures import linear
+from electra.analysis.measures.cka import Features, cka
+from electra.analysis.measures.half_samples import half_samples
+from electra.analysis.measures.space import effective_rank, mean_cosine
+from electra.analysis.probes import attention, linear_probes, matching, neighbours, sentence_similarity
+from electra.analysis.representations import attention_heads, by_depth, sts
+from electra.analysis.representations.encoders import (
+    Named,
+    common_words,
+    encoders_of,
+    rows_of_texts,
+    rows_of_words,
+)
+from electra.analysis.representations.treebank import treebank
+from electra.analysis.texts.reading import sentences, universal_dependencies
 from electra.interop.load import Loaded
 from electra.model import hidden
 from electra.model.sizes import Architecture
@@ -402,10 +408,10 @@ def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
 def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path: Path) -> None:
     loaded = small.model(tmp_path).encoder
     rows = rows_of_texts(loaded.tokenizer, ["the cat", "the unhappy cat ate that meal"], 16)
-    for i, _, weights_HTT in heads.weights(loaded.encoder, rows, hidden.nothing):
+    for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, hidden.nothing):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
-    table = heads.table({"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
+    table = attention_heads.table({"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
     assert table.columns == ("layer.head", "wide", "deep")
     assert table.rows == [["1.1", 1, 3], ["1.2", 2, None], ["2.1", None, 4], ["2.2", None, None]]
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra import analysis
-from electra.analysis import reranking
-from electra.analysis.parts import nbest, sentences
-from electra.analysis.parts.bootstrap import halves
-from electra.analysis.parts.interface import ProbeDataError, Report
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.word_errors import word_errors
+from electra.analysis.contract import Model, ProbeDataError, Report
+from electra.analysis.measures import nbest
+from electra.analysis.measures.bootstrap import halves
+from electra.analysis.measures.word_errors import word_errors
+from electra.analysis.probes import reranking
+from electra.analysis.scoring import across_models
 from electra.errors import AbsentNetwork, ConfigError
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
@@ -187,7 +187,7 @@ def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
         right = np.array([float(text in truth) for text in texts])
         return {name: right if name == "original" else np.zeros(len(texts)) for name in scorers}
 
-    monkeypatch.setattr(sentences, "sentence_scores", scores)
+    monkeypatch.setattr(across_models, "sentence_scores", scores)
     report = ask([small.model(tmp_path)], lists, scorers=["original", "odds"])
     assert row(report, "one: original")[1].value == row(report, reranking.ORACLE)[1].value == 0.0
     assert row(report, "one: original")[3].value == 0.0

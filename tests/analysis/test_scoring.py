@@ -12,8 +12,8 @@ import torch
 import toy
 from torch.nn import functional as F
 
-from electra.analysis.parts import scoring
-from electra.analysis.parts.scoring import SCORERS, scorers_for, sentence_scores, token_scores
+from electra.analysis.scoring import scorers
+from electra.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ModelError
 from electra.interop.detection import cut
@@ -83,7 +83,7 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
     ids, words = encoding.ids[1:-1], encoding.words[1:-1]
     found: list[float] = []
     size = loaded.config.max_positions - 2
-    for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * scoring.OVERLAP)):
+    for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * scorers.OVERLAP)):
         for token in range(keep_from, keep_to):
             row = [specials.cls, *ids[start:stop], specials.sep]
             place = token - start + 1
@@ -105,11 +105,11 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-@pytest.mark.parametrize("reading", list(scoring.NETWORKS))
+@pytest.mark.parametrize("reading", list(scorers.NETWORKS))
 def test_each_reading_is_the_naive_loop_whatever_the_company(
-    reading: scoring.Reading, architecture: str, tmp_path: Path
+    reading: scorers.Reading, architecture: str, tmp_path: Path
 ) -> None:
-    loaded = network(tmp_path, scoring.NETWORKS[reading], architecture)
+    loaded = network(tmp_path, scorers.NETWORKS[reading], architecture)
     texts = [*TEXTS, LONG]
     together = token_scores(loaded, texts, reading)
     for text, values in zip(texts, together, strict=True):
@@ -118,9 +118,9 @@ def test_each_reading_is_the_naive_loop_whatever_the_company(
 
 
 @pytest.mark.parametrize(
-    "reading", [name for name, network in scoring.NETWORKS.items() if network == "generator"]
+    "reading", [name for name, network in scorers.NETWORKS.items() if network == "generator"]
 )
-def test_rows_that_are_no_tokens_have_no_probability(reading: scoring.Reading, tmp_path: Path) -> None:
+def test_rows_that_are_no_tokens_have_no_probability(reading: scorers.Reading, tmp_path: Path) -> None:
     loaded = network(tmp_path, "generator", more_rows=7)
     assert loaded.head is not None
     scores = []
@@ -138,8 +138,8 @@ def test_small_batches_and_parts_of_the_vocabulary_change_nothing(
     loaded = network(tmp_path, "generator")
     texts, names = [*TEXTS, LONG], scorers_for(loaded)
     whole = sentence_scores(loaded, texts, names)
-    monkeypatch.setattr(scoring, "POSITIONS_AT_ONCE", 30)
-    monkeypatch.setattr(scoring, "LOGITS_AT_ONCE", 50)
+    monkeypatch.setattr(scorers, "POSITIONS_AT_ONCE", 30)
+    monkeypatch.setattr(scorers, "LOGITS_AT_ONCE", 50)
     order = np.random.default_rng(1).permutation(len(texts))
     shuffled = sentence_scores(loaded, [texts[i] for i in order], names)
     for name in names:
@@ -165,9 +165,9 @@ def test_scorers_are_the_sums_means_and_minima_of_their_readings(tmp_path: Path)
 
 def test_scorers_of_one_pass_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    once = scoring._read_once
+    once = scorers._read_once
     monkeypatch.setattr(
-        scoring,
+        scorers,
         "_read_once",
         lambda loaded, batch, reading: read.append(reading) or once(loaded, batch, reading),
     )
@@ -190,7 +190,7 @@ def test_words_masked_left_to_right_share_what_the_plain_reading_found(tmp_path:
     alone = token_scores(loaded, TEXTS, "masked-word")
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
-    last = [scoring.split(loaded.tokenizer, text).words for text in TEXTS]
+    last = [scorers.split(loaded.tokenizer, text).words for text in TEXTS]
     inner = [i + 1 < len(words) and words[i] == words[i + 1] for words in last for i in range(len(words))]
     assert set(rows) == {sum(inner)}  # only these were read again
     differs = np.abs(np.concatenate(alone) - np.concatenate(plain)) > 1e-4
@@ -202,7 +202,7 @@ def test_progress_is_told_to_the_end(tmp_path: Path) -> None:
     token_scores(
         network(tmp_path, "generator"), TEXTS, "masked", lambda done, total: told.append((done, total))
     )
-    tokens = sum(len(scoring.split(network(tmp_path, "generator").tokenizer, text).ids) for text in TEXTS)
+    tokens = sum(len(scorers.split(network(tmp_path, "generator").tokenizer, text).ids) for text in TEXTS)
     assert told[-1] == (tokens, tokens) and told == sorted(told)
 
 

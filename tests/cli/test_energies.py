@@ -13,8 +13,8 @@ import pytest
 import torch
 import toy
 
-from electra.analysis.parts.scoring import token_scores
-from electra.analysis.parts.tokens import log_odds
+from electra.analysis.scoring.scorers import token_scores
+from electra.analysis.scoring.token_rows import log_odds
 from electra.cli.main import main
 from electra.cli.pretrain import finish
 from electra.data.store import TokenStore

@@ -1,9 +1,4 @@
-"""Probes: what does a model know? One file each.
-
-A module of this folder that defines a class `Probe` beside a frozen dataclass `Config` is a probe (contract:
-`parts/interface.py`). Dropping a file in gives it a name on the command line, a section of the page and the
-contract tests. Nothing is registered by hand.
-"""
+"""Probes: what does a model know? They live in `probes/`, one file each; `contract/` says what a probe is."""
 
 from __future__ import annotations
 
@@ -17,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from electra.analysis.parts import texts
-from electra.analysis.parts.interface import Probe
+from electra.analysis import probes
+from electra.analysis.contract import Probe
+from electra.analysis.texts import held_out
 from electra.config import build
 from electra.errors import ConfigError, nearest
 
@@ -27,7 +23,7 @@ INFINITE = float("inf")
 LIMITS = {  # of the options that several probes have by one name: the least and the most
     **{
         "rows": (1, INFINITE),
-        "length": (texts.SHORTEST + 2, INFINITE),
+        "length": (held_out.SHORTEST + 2, INFINITE),
         "sentences": (0, INFINITE),
         "hypotheses": (0, INFINITE),
         "draws": (1, INFINITE),
@@ -45,7 +41,7 @@ LIMITS = {  # of the options that several probes have by one name: the least and
 def names() -> list[str]:
     """The probes there are. (The folder may hold helpers too: only a module with a class `Probe` is one.)"""
     return sorted(
-        name for name in _modules() if hasattr(importlib.import_module(f"{__name__}.{name}"), "Probe")
+        name for name in _modules() if hasattr(importlib.import_module(f"{probes.__name__}.{name}"), "Probe")
     )
 
 
@@ -53,7 +49,7 @@ def module_of(name: str) -> Any:
     plain = name.replace("-", "_")
     if plain not in names():
         raise ConfigError(f"no probe named {name!r}", where="--probe", fix=nearest(plain, names()))
-    return importlib.import_module(f"{__name__}.{plain}")
+    return importlib.import_module(f"{probes.__name__}.{plain}")
 
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
@@ -149,4 +145,4 @@ def _value(config: type, key: str, text: str) -> Any:
 
 
 def _modules() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
+    return [module.name for module in pkgutil.iter_modules(probes.__path__) if not module.ispkg]

@@ -40,8 +40,8 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra import analysis
-    from electra.analysis.parts.models import named_models
-    from electra.analysis.parts.running import run_probe
+    from electra.analysis.contract import named_models
+    from electra.analysis.contract.record import run_probe
     from electra.interop.source import locate
     from electra.report import probes as pages
     from electra.training.precision import pick_device

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra import analysis, durable
-from electra.analysis.parts.interface import ProbeDataError
-from electra.analysis.parts.models import named_models
+from electra.analysis.contract import ProbeDataError, named_models
 from electra.config import build, differences
 from electra.errors import ConfigError, RunFolderError, TaskError
 from electra.evaluate.data import find_data

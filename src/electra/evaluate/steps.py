@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from electra import analysis, durable, machine
-from electra.analysis.parts.models import Model
-from electra.analysis.parts.running import ENDING, run_probe
+from electra.analysis.contract import Model
+from electra.analysis.contract.record import ENDING, run_probe
 from electra.config import build
 from electra.errors import DiskError, ElectraError, RunFailed, RunFolderError
 from electra.evaluate.data import Found, join_train

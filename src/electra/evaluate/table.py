@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra import durable
-from electra.analysis.parts.running import ENDING
+from electra.analysis.contract.record import ENDING
 from electra.errors import RunFolderError
 from electra.evaluate.published import Column, columns_for
 from electra.evaluate.suite import Average, ProbeEntry, Suite, TaskEntry

@@ -1,0 +1,205 @@
+"""Do sentence scores know an acceptable sentence from an unacceptable one? CoLA without fine-tuning, and what
+length has to do with it.
+
+The only thing fitted is one threshold for the Matthews correlation, chosen on training sentences and judged
+on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis import contract
+from electra.analysis.contract import (
+    Cell,
+    Data,
+    Estimate,
+    Figure,
+    Input,
+    Model,
+    ProbeDataError,
+    Progress,
+    Report,
+    Series,
+    Table,
+)
+from electra.analysis.measures import correlation
+from electra.analysis.measures.bootstrap import estimates
+from electra.analysis.measures.ranking import Ranking
+from electra.analysis.scoring.across_models import scores_of
+from electra.analysis.texts.reading import cells, sample
+
+Floats = npt.NDArray[np.float64]
+
+LENGTH = "length alone (shorter is better)"
+MEASURES = ("AUC", "Matthews", "point-biserial", "Spearman", "partial", "with length")
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 0
+    """Sentences to judge (0: all)."""
+    train_sentences: int = 500
+    """Training sentences to choose the threshold on (0: all)."""
+    scorers: tuple[str, ...] = (
+        "original",
+        "original-mean",
+        "margin",
+        "odds",
+        "odds-mean",
+        "pll",
+        "pll-mean",
+        "unmasked-mean",
+    )
+    """Which sentence scores to try; of each model those it has the network for."""
+    resamples: int = 500
+    """Bootstrap samples of the sentences."""
+
+
+class Probe(contract.Probe):
+    title = "Acceptability"
+    question = (
+        "Do sentence scores follow people's judgement of acceptability, or only the length of the sentence?"
+    )
+    source = "Data: CoLA, Warstadt et al. 2019. Scores against judgements: Lau et al. 2017."
+    version = 1
+    needs = ()  # a discriminator, a generator, or both
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (
+            Input(
+                "judged", "CoLA dev file", ("cola/dev.tsv*", "CoLA/dev.tsv*", "*cola*dev*.tsv*", "dev.tsv*")
+            ),
+            Input(
+                "train",
+                "CoLA training file",
+                ("cola/train.tsv*", "CoLA/train.tsv*", "*cola*train*.tsv*", "train.tsv*"),
+            ),
+        )
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        limits = {"judged": self.config.sentences, "train": self.config.train_sentences}
+        judged, train = (
+            sample([row for path in data[key] for row in read_cola(path)], limits[key]) for key in limits
+        )
+        texts = [text for text, _ in judged + train]
+        labels = np.array([label for _, label in judged + train])
+        lengths = {
+            model.name: np.array([len(ids) for ids in model.tokenizer.encode_corpus(texts)], np.float64)
+            for model in models
+        }
+        scores = {
+            f"{model}: {name}": (values, lengths[model])
+            for (model, name), values in scores_of(models, self.config.scorers, texts, progress).items()
+        }
+        scores[LENGTH] = (-lengths[models[0].name], lengths[models[0].name])
+        found = {
+            name: self._measure(values, length, labels, len(judged))
+            for name, (values, length) in scores.items()
+        }
+        ours = [name for name in found if name.startswith(f"{models[0].name}: ")]
+        headline = {f"AUC, {name}": found[name]["AUC"] for name in ours}
+        notes = [
+            (
+                f"{len(judged)} sentences, {int(labels[: len(judged)].sum())} of them acceptable. "
+                f"Thresholds are from {len(train)} training sentences."
+            ),
+            (
+                "AUC: how often an acceptable sentence scores above an unacceptable one; 0.5 is chance."
+                " Partial: the point-biserial correlation with length in tokens taken out. With length:"
+                " Spearman correlation of the score and the length."
+            ),
+        ]
+        return Report(headline, [_table(found)], [_auc(found), _partial(found)], notes)
+
+    def _measure(
+        self, values: Floats, length: Floats, labels: npt.NDArray[np.int64], judged: int
+    ) -> dict[str, Estimate]:
+        threshold = best_threshold(values[judged:], labels[judged:])
+        score, size, gold = values[:judged], length[:judged], labels[:judged]
+        ranking, called = Ranking(score, gold), score >= threshold
+
+        def measure(weights: Floats) -> dict[str, float]:
+            counts = [
+                float(weights[(called == said) & (gold == true)].sum())
+                for said, true in ((1, 1), (1, 0), (0, 1), (0, 0))
+            ]
+            numbers = (
+                ranking.auc(weights),
+                float(correlation.matthews(*counts)),
+                correlation.pearson(score, gold, weights),
+                correlation.spearman(score, gold, weights),
+                correlation.partial(score, gold, size, weights),
+                correlation.spearman(score, size, weights),
+            )
+            return dict(zip(MEASURES, numbers, strict=True))
+
+        return estimates(measure, np.arange(judged), resamples=self.config.resamples)
+
+
+def best_threshold(scores: Floats, labels: npt.NDArray[np.int64]) -> float:
+    """The score from which to call sentences acceptable: the highest Matthews correlation on
+    these sentences.
+    """
+    ranking = Ranking(scores, labels)
+    true, false = ranking.counts(np.ones(len(scores)))
+    positive = labels.sum()
+    found = correlation.matthews(true, false, positive - true, len(labels) - positive - false)
+    return float(ranking.thresholds[int(found.argmax())])
+
+
+def read_cola(path: Path) -> list[tuple[str, int]]:
+    """(sentence, 1 for acceptable) of CoLA's file: source, label, the author's mark, sentence; no header."""
+    found = []
+    for where, row in cells(path, 4):
+        if row[1] not in ("0", "1"):
+            raise ProbeDataError(
+                f"the second column holds {row[1]!r}, not 0 or 1",
+                where=where,
+                fix="Give CoLA's own file, with labels",
+            )
+        found.append((row[3], int(row[1])))
+    if len({label for _, label in found}) < 2:
+        raise ProbeDataError("both labels are needed, and this file has not got them", where=path)
+    return found
+
+
+def _table(found: dict[str, dict[str, Estimate]]) -> Table:
+    rows: list[list[Cell]] = [[name, *measures.values()] for name, measures in found.items()]
+    return Table("Scores against judgements", ("score", *MEASURES), rows)
+
+
+def _auc(found: dict[str, dict[str, Estimate]]) -> Figure:
+    names, values = list(found), [measures["AUC"] for measures in found.values()]
+    series = [
+        Series.of("AUC", names, values, "points"),
+        Series("chance", names, [0.5] * len(names), style="reference"),
+    ]
+    return Figure(
+        "auc",
+        "Acceptable above unacceptable",
+        "Intervals are 95 %, over sentences.",
+        "AUC",
+        "",
+        series,
+        kind="categories",
+    )
+
+
+def _partial(found: dict[str, dict[str, Estimate]]) -> Figure:
+    names = [name for name in found if name != LENGTH]
+    series = [
+        Series.of(title, names, [found[name][key] for name in names], "points")
+        for key, title in (("point-biserial", "as it is"), ("partial", "length taken out"))
+    ]
+    series.append(Series("none", names, [0.0] * len(names), style="reference"))
+    note = "Correlation of score and judgement, and what is left when length is taken out of both."
+    return Figure(
+        "partial", "What is left without length", note, "correlation", "", series, kind="categories"
+    )

@@ -1,0 +1,174 @@
+"""How alike are two encoders, depth by depth? Centred kernel alignment of the vectors they give the same
+words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from electra.analysis.contract import Cell, Estimate, Figure, Progress, Report, Series, Table
+from electra.analysis.contract.origin import OBJECTIVE, SEED, UNKNOWN, apart
+from electra.analysis.measures.cka import Features, cka, cka_matrix
+from electra.analysis.measures.half_samples import half_samples
+from electra.analysis.representations import by_depth
+from electra.analysis.representations.encoders import Named, Words, common_words
+from electra.analysis.representations.treebank import TreebankConfig, TreebankProbe
+from electra.analysis.texts.reading import Sentence
+from electra.model.hidden import Ints
+
+Config = TreebankConfig
+Kinds = Mapping[str, Sequence[tuple[int, int]]]
+"""What sets two encoders apart -> the pairs, by number, that it sets apart."""
+TITLE = "Across seeds, and across objectives"
+
+
+class Probe(TreebankProbe):
+    title = "Likeness of representations, depth by depth"
+    question = "How do the representations differ from BERT's, and by more than two seeds of one training do?"
+    source = (
+        "Asked by a reader's review of the paper. Method: Kornblith et al. 2019; debiased by the estimate of"
+        " Song et al. 2012. Name the masked language model and other seeds beside it: the difference between"
+        " seeds is the yardstick."
+    )
+    version = 1
+
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
+        words = common_words(encoders, sentences, lambda what, share: progress(what, 0.3 * share))
+        names = [encoder.name for encoder in encoders]
+        tables: list[Table] = []
+        figures: list[Figure] = []
+        headline: dict[str, Estimate] = {}
+        same_depth: by_depth.Found = {}
+        for other in range(len(names)):
+            progress(f"{names[0]} and {names[other]}", 0.3 + 0.7 * other / len(names))
+            title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
+            figures.append(_matrix(words, names, other, title))
+            if other:
+                table, found, headline[f"CKA with {names[other]}, last depth"] = self._same_depth(
+                    words, names, other
+                )
+                tables.append(table)
+                same_depth[_label(encoders[0], encoders[other])] = found
+        kinds = yardstick(encoders)
+        if all(kinds.values()):
+            across = self._across(words, kinds)
+            tables.insert(
+                0, by_depth.table(TITLE, across, f"Debiased CKA, means over pairs. {_told(kinds, names)}")
+            )
+            headline = {f"CKA {name}, last depth": row[-1] for name, row in across.items()} | headline
+            note = "Debiased CKA, means over pairs."
+            figures.insert(
+                0, by_depth.figure("across", TITLE, note=note, y="CKA", found=dict(list(across.items())[:2]))
+            )
+        if same_depth:
+            note = f"Debiased CKA of {names[0]} and each other encoder."
+            figures.insert(
+                0,
+                by_depth.figure(
+                    "same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth
+                ),
+            )
+        return Report(headline, tables, figures, self._notes(words, len(sentences), kinds))
+
+    def _same_depth(
+        self, words: Words, names: list[str], other: int
+    ) -> tuple[Table, list[Estimate], Estimate]:
+        """CKA at each depth that both have, with intervals; and that of the last depths of both."""
+        mine, theirs = words.vectors[0], words.vectors[other]
+        pairs = [(depth, depth) for depth in range(min(len(mine), len(theirs)))]
+        if len(mine) != len(theirs):
+            pairs.append((len(mine) - 1, len(theirs) - 1))
+
+        def measure(items: Ints) -> list[float]:
+            both = [(Features(mine[a][items]), Features(theirs[b][items])) for a, b in pairs]
+            return [cka(x, y) for x, y in both]
+
+        found = half_samples(measure, words.sentence, resamples=self.config.resamples)
+        rows: list[list[Cell]] = [
+            [
+                str(a) if a == b else f"{a} and {b}",
+                one,
+                cka(Features(mine[a]), Features(theirs[b]), debiased=False),
+            ]
+            for (a, b), one in zip(pairs, found, strict=True)
+        ]
+        note = (
+            "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
+        )
+        table = Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note)
+        return table, found[: min(len(mine), len(theirs))], found[-1]
+
+    def _across(self, words: Words, kinds: Kinds) -> by_depth.Found:
+        """The mean CKA of each kind of pairs, and how far seeds are more alike than objectives, at each depth
+        that all of them have.
+        """
+        involved = {i for pairs in kinds.values() for pair in pairs for i in pair}
+        depths = range(min(len(words.vectors[i]) for i in involved))
+
+        def measure(items: Ints) -> list[float]:
+            values: list[float] = []
+            for depth in depths:
+                features = {i: Features(words.vectors[i][depth][items]) for i in involved}
+                seeds, objectives = (
+                    float(np.mean([cka(features[i], features[j]) for i, j in kinds[kind]]))
+                    for kind in (SEED, OBJECTIVE)
+                )
+                values += [seeds, objectives, seeds - objectives]
+            return values
+
+        flat = half_samples(measure, words.sentence, resamples=self.config.resamples)
+        return {
+            name: flat[place::3]
+            for place, name in enumerate(("across seeds", "across objectives", "difference"))
+        }
+
+    def _notes(self, words: Words, sentences: int, kinds: Kinds) -> list[str]:
+        notes = [
+            (
+                f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its"
+                " tokens', so vocabularies may differ."
+            ),
+            (
+                "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated"
+                " word as likeness."
+            ),
+        ]
+        if not kinds[SEED]:
+            yardstick = "without that yardstick a difference between two objectives cannot be judged"
+            notes.append(f"No two of these encoders are known to be seeds of one training: {yardstick}.")
+        return notes
+
+
+def yardstick(encoders: Sequence[Named]) -> Kinds:
+    """The pairs of encoders that differ by their seed alone, and those of different objectives."""
+    found = {(i, j): apart(a.origin, b.origin) for (i, a), (j, b) in combinations(enumerate(encoders), 2)}
+    return {kind: [pair for pair, one in found.items() if one == kind] for kind in (SEED, OBJECTIVE)}
+
+
+def _told(kinds: Kinds, names: Sequence[str]) -> str:
+    listed = {
+        kind: "; ".join(f"{names[i]} and {names[j]}" for i, j in pairs) for kind, pairs in kinds.items()
+    }
+    return (
+        f"Seeds: {listed[SEED]}. Objectives: {listed[OBJECTIVE]}. Intervals are over sentences, not over"
+        " further trainings."
+    )
+
+
+def _label(first: Named, other: Named) -> str:
+    kind = apart(first.origin, other.origin).partition(" (")[0]
+    return other.name if kind == UNKNOWN else f"{other.name} ({kind})"
+
+
+def _matrix(words: Words, names: list[str], other: int, title: str) -> Figure:
+    mine, theirs = ([Features(depth) for depth in words.vectors[number]] for number in (0, other))
+    values = cka_matrix(mine, theirs)
+    columns = [str(depth) for depth in range(len(theirs))]
+    series = [Series(f"depth {depth}", columns, list(row)) for depth, row in enumerate(values)]
+    note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
+    return Figure(
+        f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix", y_range=(0.0, 1.0)
+    )

@@ -1,0 +1,302 @@
+"""Do sentence scores make a better choice among a speech recogniser's hypotheses? Word error rate on n-best
+lists.
+
+A hypothesis is chosen by  recogniser's score + weight * sentence score + bonus * words. The recogniser's
+score is its own mix of what the list gives besides its language model's column (decoder and CTC), so that our
+score takes the language model's place. Weight and bonus are tuned on one half of the utterances and judged on
+the other, both ways. Word errors are those of jiwer (tested).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis import contract
+from electra.analysis.contract import (
+    Cell,
+    Data,
+    Estimate,
+    Figure,
+    Input,
+    Model,
+    ProbeDataError,
+    Progress,
+    Report,
+    Series,
+    Table,
+)
+from electra.analysis.measures import nbest
+from electra.analysis.measures.bootstrap import estimates
+from electra.analysis.scoring.across_models import scores_of
+from electra.analysis.texts.reading import objects, sample
+
+Floats = npt.NDArray[np.float64]
+
+FIRST, TOTAL, ACOUSTIC, BONUS, LM, CHANCE, ORACLE = (
+    "first hypothesis of the list",
+    "the list's own total score",
+    "recogniser without language model",
+    "the same, with a bonus for words",
+    "with the list's own language model",
+    "a hypothesis at random",
+    "oracle: the best of each list",
+)
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 300
+    """Utterances, drawn by key (0: all)."""
+    hypotheses: int = 8
+    """Of each list, the first so many (0: all)."""
+    scorers: tuple[str, ...] = ("original", "original-mean", "odds", "pll", "pll-mean", "unmasked")
+    """Which sentence scores to try; of each model those it has the network for."""
+    resamples: int = 1000
+    """Bootstrap samples of the utterances."""
+    lowercase: bool = True
+    """Lower-case the hypotheses before the models read them: such lists are in capitals, which no model was
+    trained on.
+    """
+    language_model: str = "lm"
+    """The column of the recogniser's language model."""
+    total: str = "score"
+    """The column of the recogniser's total score."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A way of choosing, and what it costs: the errors of each utterance's choice."""
+
+    errors: Floats
+    weights: tuple[nbest.Weights, ...] = ()
+    alone: Floats | None = None
+    """The errors where the sentence score chooses without the recogniser."""
+
+
+class Probe(contract.Probe):
+    title = "Re-ranking speech hypotheses"
+    question = (
+        "Does an average of the discriminator's scores over a sentence make a good re-ranker for speech"
+        " recognition?"
+    )
+    source = (
+        "Asked by a reader's review of the paper. Method: Shin et al. 2019, Salazar et al. 2020. Electric"
+        " (Clark et al. 2020b) does so too."
+    )
+    version = 1
+    needs = ()  # a discriminator, a generator, or both
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (
+            Input(
+                "lists",
+                "n-best lists",
+                ("*librispeech*other*.jsonl*", "*nbest*/*.jsonl*", "*nbest*.jsonl*", "*librispeech*.jsonl*"),
+            ),
+        )
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+        config = self.config
+        utterances = sample(
+            [one for path in data["lists"] for one in read_lists(path, config.hypotheses)], config.sentences
+        )
+        lists = nbest.lists_of(
+            [(one["ref"], [hypothesis["text"] for hypothesis in one["hyps"]]) for one in utterances]
+        )
+        columns = {
+            name: nbest.pad([[h[name] for h in one["hyps"]] for one in utterances])
+            for name in utterances[0]["hyps"][0]
+            if name != "text"
+        }
+        acoustic, mix = self._acoustic(columns, lists)
+        systems = self._references(columns, acoustic, lists)
+        texts = [hypothesis["text"] for one in utterances for hypothesis in one["hyps"]]
+        texts = [text.lower() for text in texts] if config.lowercase else texts
+        for (model, scorer), values in scores_of(models, config.scorers, texts, progress).items():
+            score = nbest.pad(np.split(values, np.cumsum([len(one["hyps"]) for one in utterances])[:-1]))
+            errors, weights = nbest.judge_both_ways(lists, acoustic, score)
+            systems[f"{model}: {scorer}"] = System(errors, weights, lists.chosen_errors(score))
+        found = self._measure(systems, lists)
+        ours = [name for name in systems if ": " in name]
+        headline = {
+            f"WER gained, {name}": found[f"{name}/gain"]
+            for name in ours
+            if name.startswith(f"{models[0].name}: ")
+        }
+        notes = [
+            (
+                f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
+                f" {int(lists.reference_words.sum())} reference words."
+            ),
+            (
+                "Every word error rate is judged on the half of the utterances that its weights were not"
+                " tuned on. A gain is against the recogniser without language model and with a bonus for"
+                " words, over the same utterances."
+            ),
+            (
+                "The recogniser searched with its language model, so the lists hold what that model likes: no"
+                " scorer can win much."
+            ),
+            f"The recogniser's own mix: {', '.join(f'{weight:.2f} {name}' for name, weight in mix.items())}.",
+            (
+                f"The models read {'lower-cased' if config.lowercase else 'unchanged'} text; errors are"
+                " counted on the text as it is."
+            ),
+        ]
+        return Report(
+            headline,
+            [_table(systems, found), _weights(systems)],
+            [_gains(systems, found), _rates(systems, found)],
+            notes,
+        )
+
+    def _acoustic(self, columns: dict[str, Floats], lists: nbest.Lists) -> tuple[Floats, dict[str, float]]:
+        """The recogniser's score without its language model, mixed as in its own total (equal parts where the
+        list has no total).
+        """
+        parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
+        if not parts:
+            raise ProbeDataError(
+                "the hypotheses have no scores of a recogniser", where="--data", fix="Such as decoder and ctc"
+            )
+        mix = dict.fromkeys(parts, 1.0)
+        if self.config.total in columns:
+            mix = nbest.own_mix(
+                {name: values[lists.present] for name, values in columns.items()}, self.config.total
+            )
+        total = np.zeros(lists.present.shape)
+        for name in parts:
+            total += mix[name] * columns[name]
+        return total, mix
+
+    def _references(
+        self, columns: dict[str, Floats], acoustic: Floats, lists: nbest.Lists
+    ) -> dict[str, System]:
+        systems = {FIRST: System(lists.errors[:, 0].astype(np.float64))}
+        if self.config.total in columns:
+            systems[TOTAL] = System(lists.chosen_errors(columns[self.config.total]))
+        systems[ACOUSTIC] = System(lists.chosen_errors(acoustic))
+        systems[BONUS] = System(*nbest.judge_both_ways(lists, acoustic, None))
+        if self.config.language_model in columns:
+            score = columns[self.config.language_model]
+            systems[LM] = System(*nbest.judge_both_ways(lists, acoustic, score), lists.chosen_errors(score))
+        return {**systems, ORACLE: System(lists.oracle_errors()), CHANCE: System(lists.average_errors())}
+
+    def _measure(self, systems: dict[str, System], lists: nbest.Lists) -> dict[str, Estimate]:
+        """Word error rates in percent, gains, and rates of the scores alone; one set of bootstrap samples for
+        all.
+        """
+        base = systems[BONUS].errors
+        rows = {f"{name}/wer": system.errors for name, system in systems.items()}
+        rows |= {f"{name}/gain": base - system.errors for name, system in systems.items()}
+        rows |= {
+            f"{name}/alone": system.alone for name, system in systems.items() if system.alone is not None
+        }
+        stacked, words = np.stack(list(rows.values())), lists.reference_words.astype(np.float64)
+
+        def measure(weights: Floats) -> dict[str, float]:
+            return dict(zip(rows, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
+
+        return estimates(measure, np.arange(len(words)), resamples=self.config.resamples)
+
+
+def read_lists(path: Path, hypotheses: int) -> list[dict[str, Any]]:
+    """Utterances with `ref` and `hyps`: hypotheses with `text` and the same named scores everywhere, the
+    recogniser's best first.
+    """
+    found: list[dict[str, Any]] = []
+    for where, one in objects(path):
+        listed = one.get("hyps")
+        if not isinstance(one.get("ref"), str):
+            raise ProbeDataError(
+                "an utterance without its reference", where=where, fix="Each line needs ref and hyps"
+            )
+        if (
+            not isinstance(listed, list)
+            or not listed
+            or not all(isinstance(h, dict) and isinstance(h.get("text"), str) for h in listed)
+        ):
+            raise ProbeDataError(
+                "an utterance without hypotheses",
+                where=where,
+                fix="hyps is a list of objects with text and scores",
+            )
+        names = set((found[0]["hyps"] if found else listed)[0]) - {"text"}
+        for hypothesis in listed:
+            if set(hypothesis) - {"text"} != names or not all(_is_number(hypothesis[name]) for name in names):
+                raise ProbeDataError(
+                    "a hypothesis without the scores that the others have, or with one that is no number",
+                    where=where,
+                )
+        found.append({"ref": one["ref"], "hyps": listed[: hypotheses or None]})
+    if not any(one["ref"].split() for one in found):
+        raise ProbeDataError("no utterance with a reference", where=path)
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _table(systems: dict[str, System], found: dict[str, Estimate]) -> Table:
+    rows: list[list[Cell]] = [
+        [name, found[f"{name}/wer"], found[f"{name}/gain"], found.get(f"{name}/alone")] for name in systems
+    ]
+    columns = ("chosen by", "word error rate, %", "gain over the recogniser", "the score alone")
+    return Table(
+        "Word error rate",
+        columns,
+        rows,
+        "Gains are paired differences in percentage points; above 0 is better.",
+    )
+
+
+def _weights(systems: dict[str, System]) -> Table:
+    rows: list[list[Cell]] = [
+        [name, *(number for weights in system.weights for number in (weights.score, weights.word))]
+        for name, system in systems.items()
+        if system.weights
+    ]
+    columns = (
+        "chosen by",
+        "weight, first half",
+        "bonus, first half",
+        "weight, second half",
+        "bonus, second half",
+    )
+    return Table(
+        "Weights tuned on each half", columns, rows, "A weight of 0: the score was no help on that half."
+    )
+
+
+def _gains(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
+    shown = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
+    series = [
+        Series.of("gain", shown, [found[f"{name}/gain"] for name in shown], "points"),
+        Series("none", shown, [0.0] * len(shown), style="reference"),
+    ]
+    note = (
+        "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired; intervals"
+        " are 95 %, over utterances."
+    )
+    return Figure("gain", "What re-ranking gains", note, "percentage points", "", series, kind="categories")
+
+
+def _rates(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
+    shown = [name for name in systems if name not in (ORACLE, CHANCE)]
+    oracle = Series(ORACLE, shown, [found[f"{ORACLE}/wer"].value] * len(shown), style="reference")
+    series = [Series.of("word error rate", shown, [found[f"{name}/wer"] for name in shown], "points"), oracle]
+    note = (
+        "Intervals are 95 %, over utterances; systems share utterances, so their differences are surer than"
+        " the intervals look."
+    )
+    return Figure(
+        "wer", "Word error rate after re-ranking", note, "word error rate, %", "", series, kind="categories"
+    )

@@ -1,0 +1,146 @@
+"""Do alike sentences have alike vectors, without any training for it? STS-B with frozen encoders, depth by
+depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis.contract import Estimate, Progress, Report, Table
+from electra.analysis.measures.bootstrap import estimates
+from electra.analysis.measures.correlation import pearson, ranks
+from electra.analysis.representations import by_depth
+from electra.analysis.representations.encoders import Named, rows_of_texts, within
+from electra.analysis.representations.sts import Pair, PairsConfig, PairsProbe
+from electra.model import hidden
+
+Config = PairsConfig
+Floats = npt.NDArray[np.float64]
+
+OVERLAP = "word overlap"
+
+
+class Probe(PairsProbe):
+    title = "Sentence similarity without training"
+    question = "Does the cosine of two sentences' mean vectors rank pairs as people do?"
+    source = (
+        "Asked by a reader's review of the paper. Data: STS-B, Cer et al. 2017. Spearman correlation with the"
+        " human scores."
+    )
+    version = 1
+
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
+        gold = np.array([pair[2] for pair in pairs])
+        texts = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
+        raw: dict[str, list[Floats]] = {}
+        centred: dict[str, list[Floats]] = {}
+        for number, encoder in enumerate(encoders):
+            vectors = mean_vectors(encoder, texts, within(progress, encoder.name, number, len(encoders)))
+            raw[encoder.name] = [cosines(depth) for depth in vectors]
+            centred[encoder.name] = [cosines(depth - depth.mean(0)) for depth in vectors]
+        overlap = np.array([word_overlap(a, b) for a, b, _ in pairs])
+        found, ahead, baseline = self._rank(raw, overlap, gold)
+        found_centred, _, _ = self._rank(centred, overlap, gold)
+        references = {OVERLAP: baseline.value or 0.0}
+        first = encoders[0].name
+        best = max(found[first], key=lambda one: one.value or 0.0)
+        tables = [
+            by_depth.table(
+                "Spearman correlation",
+                found,
+                "Cosine of the mean token vectors. Depth 0 is what enters the first layer.",
+            ),
+            by_depth.table(
+                "Spearman correlation, common direction removed",
+                found_centred,
+                "The mean of all vectors is taken out first.",
+            ),
+            Table(
+                "Without an encoder",
+                ("measure", "Spearman"),
+                [(OVERLAP, baseline)],
+                "Shared words over all words of the two.",
+            ),
+        ]
+        if ahead:
+            tables.insert(
+                1,
+                by_depth.table(
+                    f"Spearman correlation: how far {first} is ahead", ahead, "Paired over the same pairs."
+                ),
+            )
+        figures = [
+            by_depth.figure(
+                name, title, note=note, y="Spearman correlation", found=shown, references=references
+            )
+            for name, title, note, shown in (
+                (
+                    "spearman",
+                    "Frozen sentence similarity",
+                    "Cosine of mean vectors against human scores.",
+                    found,
+                ),
+                (
+                    "spearman-centred",
+                    "Frozen sentence similarity, centred",
+                    "The same, the common direction removed.",
+                    found_centred,
+                ),
+            )
+        ]
+        notes = [f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."]
+        return Report({"Spearman, best depth": best}, tables, figures, notes)
+
+    def _rank(
+        self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats
+    ) -> tuple[by_depth.Found, by_depth.Found, Estimate]:
+        """Spearman correlations, how far the first encoder is ahead of the others, and the correlation of
+        word overlap.
+        """
+        first, *others = similar
+        depths = {name: len(rows) for name, rows in similar.items()}
+        shared = {name: min(depths[first], depths[name]) for name in others}
+
+        def measure(weights: Floats) -> dict[str, float]:
+            of_gold = ranks(gold, weights)
+
+            def rank(values: Floats) -> float:
+                return pearson(ranks(values, weights), of_gold, weights)
+
+            values = {name: [rank(row) for row in rows] for name, rows in similar.items()}
+            ahead = [
+                values[first][depth] - values[name][depth] for name in others for depth in range(shared[name])
+            ]
+            everything = [*(value for rows in values.values() for value in rows), *ahead, rank(overlap)]
+            return {str(number): value for number, value in enumerate(everything)}
+
+        flat = list(estimates(measure, np.arange(len(gold)), resamples=self.config.resamples).values())
+        found: list[by_depth.Found] = []
+        for counts in (depths, shared):
+            found.append({})
+            for name, count in counts.items():
+                found[-1][name], flat = flat[:count], flat[count:]
+        return found[0], {f"ahead of {name}": rows for name, rows in found[1].items()}, flat[0]
+
+
+def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Vectors:
+    """[depths, texts, D]: the mean over a text's tokens, [CLS] and [SEP] left out."""
+    loaded = encoder.loaded
+    rows = rows_of_texts(loaded.tokenizer, texts, loaded.config.max_positions)
+    return hidden.word_vectors(loaded.encoder, rows, [1] * len(rows), progress)[0]
+
+
+def cosines(vectors: hidden.Vectors) -> Floats:
+    """Of the first half's vectors [2N, D] with those of the second; 0 where one is zero."""
+    first, second = np.split(vectors.astype(np.float64), 2)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.asarray((first * second).sum(1) / np.where(lengths > 0, lengths, 1.0))
+
+
+def word_overlap(first: str, second: str) -> float:
+    """Shared words over all words, letter case aside (Jaccard 1901)."""
+    a, b = set(first.lower().split()), set(second.lower().split())
+    return len(a & b) / max(1, len(a | b))

@@ -1,0 +1,52 @@
+"""Attention head by head: what each gives in each row, and the table of a measure for each.
+
+Shapes: L layers, H heads, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from electra.analysis.contract import Cell, Table
+from electra.model import hidden
+from electra.model.encoder import Encoder
+
+Floats = npt.NDArray[np.float64]
+
+
+def weights(
+    encoder: Encoder, rows: Sequence[hidden.Row], progress: hidden.Progress
+) -> Iterator[tuple[int, int, Floats]]:
+    """(row, layer, its attention weights [H, T, T]) of all rows and layers; T is the row's own length,
+    without what filled its batch up.
+    """
+    for group, ids, pieces in hidden.passes(encoder, rows, progress):
+        with torch.inference_mode():  # not around the yield: the mode would reach the caller
+            layers = hidden.attention_weights(encoder, ids, pieces)
+        for layer, weights_BHTT in enumerate(layers):
+            for line, i in enumerate(group):
+                size = len(rows[i].ids)
+                yield i, layer, weights_BHTT[line, :, :size, :size].double().cpu().numpy()
+
+
+def table(columns: Mapping[str, Floats]) -> Table:
+    """A row for each head, of [L, H] values. Encoders of other sizes leave cells empty."""
+    num_layers, num_heads = (
+        max(sizes) for sizes in zip(*(values.shape for values in columns.values()), strict=True)
+    )
+    rows: list[list[Cell]] = [
+        [
+            f"{layer + 1}.{head + 1}",
+            *(
+                float(values[layer, head]) if layer < len(values) and head < len(values[0]) else None
+                for values in columns.values()
+            ),
+        ]
+        for layer in range(num_layers)
+        for head in range(num_heads)
+    ]
+    return Table("Each head", ("layer.head", *columns), rows)

@@ -1,0 +1,1 @@
+"""What a network says of tokens, words and sentences."""

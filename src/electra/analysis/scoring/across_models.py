@@ -1,0 +1,60 @@
+"""Sentence scores of every scorer of several models, as far as each has the network for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.analysis.contract import Model, Network, Progress
+from electra.analysis.scoring.scorers import find_scorer, scorers_for, sentence_scores
+from electra.errors import ConfigError
+
+NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
+
+
+def scores_of(
+    models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
+) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+    """(model, scorer) -> a score for each text. No `scorers`: all that the models have networks for. Equal
+    texts are read once.
+    """
+    distinct = list(dict.fromkeys(texts))
+    place = {text: number for number, text in enumerate(distinct)}
+    order = np.array([place[text] for text in texts], np.int64)
+    jobs = [(model, network, names) for model in models for network, names in _wanted(model, scorers).items()]
+    found: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
+    for number, (model, network, names) in enumerate(jobs):
+        told = _teller(progress, f"{model.name}, {network}", number, len(jobs))
+        for name, values in sentence_scores(model.network(network), distinct, names, told).items():
+            found[model.name, name] = values[order]
+    return found
+
+
+def _wanted(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
+    """Which scorers to ask each network of the model for: one at least."""
+    usable = {
+        network: scorers_for(loaded)
+        for network in NETWORKS
+        if (loaded := model.optional(network)) is not None
+    }
+    if not usable:
+        model.network("discriminator")  # raises, saying what the model is instead
+    asked = [find_scorer(name).name for name in scorers]
+    wanted = {
+        network: [name for name in asked or names if name in names] for network, names in usable.items()
+    }
+    if not any(wanted.values()):
+        what = f"{model.name} has {' and '.join(usable)} only, and none of these scorers reads that"
+        raise ConfigError(
+            what,
+            where="scorers",
+            fix=f"Choose among {', '.join(name for names in usable.values() for name in names)}",
+        )
+    return {network: names for network, names in wanted.items() if names}
+
+
+def _teller(progress: Progress, what: str, number: int, count: int) -> Callable[[int, int], None]:
+    """Progress of job `number` of `count`, told as how many rows of how many are done."""
+    return lambda done, total: progress(what, (number + done / max(1, total)) / count)
