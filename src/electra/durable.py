@@ -22,6 +22,7 @@ from typing import IO, Any
 from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
 MANIFEST = "manifest.json"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a write fails with where there is no room
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 
 
@@ -71,7 +72,7 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
 
 
 def disk_error(error: OSError, path: Path) -> DiskError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in FULL:
         place = next((p for p in [path, *path.parents] if p.exists()), Path("/"))
         free = shutil.disk_usage(place).free
         return FullDisk(

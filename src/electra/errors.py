@@ -77,6 +77,17 @@ class RunFailed(ElectraError):
     exit_code = 1
 
 
+class Interrupted(KeyboardInterrupt):
+    """Work that was asked to stop, and has saved what it had: the same call resumes it.
+
+    A KeyboardInterrupt, so that a notebook stops at the cell; the command line exits with `exit_code`.
+    """
+
+    def __init__(self, where: object, exit_code: int = 130) -> None:
+        self.where, self.exit_code = str(where), exit_code
+        super().__init__(f"{where}: stopped; rerun to resume")
+
+
 def nearest(name: str, known: list[str]) -> str:
     """'Did you mean ...?' for a mistyped name, or the list of known names when nothing is near."""
     from difflib import get_close_matches

@@ -26,9 +26,9 @@ from fake_study import STUDY
 from electra.ablate import plan, runner, worker
 from electra.cli.main import main
 from electra.data.store import TokenStore
+from electra.signals import StopRequest
 from electra.training.distributed import World
 from electra.training.run import build_run
-from electra.training.signals import StopRequest
 
 JOBS = [plan.Job(arm, 1.0, seed) for seed in (1, 2) for arm in ("mlm", "rtd")]
 

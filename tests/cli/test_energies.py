@@ -22,10 +22,10 @@ from electra.errors import ModelError
 from electra.interop.detection import detect
 from electra.interop.examples import load_pair
 from electra.interop.load import load
+from electra.signals import StopRequest
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import start
-from electra.training.signals import StopRequest
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,10 @@ from electra.errors import ConfigError
 from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.statistics import Statistics
+from electra.signals import StopRequest
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics
 from electra.training.run import build_run
-from electra.training.signals import StopRequest
 
 DRAWS = 200_000
 

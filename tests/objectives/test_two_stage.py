@@ -14,11 +14,11 @@ import toy
 
 from electra.errors import ConfigError
 from electra.model import flops
+from electra.signals import StopRequest
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run, start
 from electra.training.schedule import multiplier
-from electra.training.signals import StopRequest
 from electra.training.telemetry import read_rows
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}

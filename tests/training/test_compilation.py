@@ -11,11 +11,11 @@ import torch
 import toy
 
 from electra.model.pair import Pair
+from electra.signals import StopRequest
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import train, update
 from electra.training.run import Run, build_run, start
-from electra.training.signals import StopRequest
 
 needs_compiler = pytest.mark.skipif(
     not compilation.compiler_for(torch.device("cpu")), reason="needs a C++ compiler"

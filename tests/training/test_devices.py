@@ -14,12 +14,12 @@ import torch
 import toy
 
 from electra.model.attention import attend
+from electra.signals import StopRequest
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import train, update
 from electra.training.recipe import Recipe
 from electra.training.run import build_run, start
-from electra.training.signals import StopRequest
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 every_device = pytest.mark.parametrize(

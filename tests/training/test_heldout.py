@@ -10,10 +10,10 @@ from pathlib import Path
 import toy
 
 from electra.data.store import TokenStore
+from electra.signals import StopRequest
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics
 from electra.training.run import build_run
-from electra.training.signals import StopRequest
 
 
 def test_heldout_numbers_are_of_the_heldout_documents(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ from sklearn.metrics import (
 
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
+from electra.signals import StopRequest
 from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
 from electra.training.run import Run, WarmStart, build_run, start
-from electra.training.signals import StopRequest
 from electra.training.telemetry import read_rows
 
 

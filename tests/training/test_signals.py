@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import toy
 
+from electra.signals import EXIT_CODES, StopRequest
 from electra.training import checkpoint, loop
 from electra.training.distributed import World
 from electra.training.run import start
-from electra.training.signals import EXIT_CODES, StopRequest
 
 STUBBORN = """
 import time
-from electra.training.signals import StopRequest
+from electra.signals import StopRequest
 with StopRequest() as stop:
     print("ready", flush=True)
     while not stop.received:

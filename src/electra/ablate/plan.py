@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 from electra import durable
 from electra.ablate.study import Arm, Study, arm_recipe
+from electra.artifacts.session import refuse_differences
 from electra.config import differences
 from electra.data.store import TokenStore
 from electra.errors import ConfigError, ElectraError, RunFolderError
-from electra.ownership import refuse_differences
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe

@@ -26,10 +26,10 @@ from electra.ablate.plan import Job, job_recipe, read_plan
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ElectraError, RunFolderError
+from electra.signals import StopRequest
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.run import Run, start
-from electra.training.signals import StopRequest
 
 SCORE = "score.json"
 PATIENCE = 60.0  # seconds for the worker of a study that was killed to save and let go of the run

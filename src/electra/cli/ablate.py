@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra import machine
+from electra.artifacts.session import refuse_strangers
 from electra.cli.arguments import Positional, Repeated
 from electra.errors import ConfigError, nearest
-from electra.ownership import refuse_strangers
 
 if TYPE_CHECKING:
     from electra.ablate.study import Study
     from electra.data.store import TokenStore
-    from electra.training.signals import StopRequest
+    from electra.signals import StopRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def run(arguments: Arguments) -> int:
     from electra import durable
     from electra.ablate.plan import RECORD, read_plan
     from electra.ablate.study import find_study, read_study
-    from electra.training.signals import StopRequest
+    from electra.signals import StopRequest
 
     for name in ("seeds", "jobs", "threads"):
         value = getattr(arguments, name)

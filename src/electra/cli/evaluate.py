@@ -63,7 +63,7 @@ def run(arguments: Arguments) -> int:
     from electra.evaluate.running import Options, entrants, evaluate
     from electra.evaluate.suite import load_suite
     from electra.report import suite as pages
-    from electra.training.signals import StopRequest
+    from electra.signals import StopRequest
 
     suite = load_suite(arguments.suite)
     models = entrants(arguments.models, arguments.random_twin)

@@ -26,7 +26,7 @@ class Arguments(Settings):
 
 def run(arguments: Arguments) -> int:
     from electra.finetune.runner import finetune
-    from electra.training.signals import StopRequest
+    from electra.signals import StopRequest
 
     settings = Settings(**{field.name: getattr(arguments, field.name) for field in fields(Settings)})
     with StopRequest() as stop:

@@ -129,10 +129,10 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra import durable
+    from electra.signals import StopRequest
     from electra.training.distributed import join_world, leave_world
     from electra.training.loop import train
     from electra.training.run import read_record, start
-    from electra.training.signals import StopRequest
 
     inputs, recipe = arguments.inputs, arguments.recipe
     if inputs.store is not None and inputs.corpus:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from electra import analysis, durable
 from electra.analysis.contract import ProbeDataError, named_models
+from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import build, differences
 from electra.errors import ConfigError, RunFolderError, TaskError
 from electra.evaluate.data import find_data
@@ -30,7 +31,6 @@ from electra.finetune.settings import Settings
 from electra.finetune.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import load
-from electra.ownership import refuse_differences, refuse_strangers
 
 PARTS = ("models", "tasks", "probes")  # of a plan
 OWN = {

@@ -26,8 +26,8 @@ from electra.evaluate.suite import ProbeEntry, TaskEntry
 from electra.evaluate.table import Entrant, Layout
 from electra.finetune.runner import RESULTS, finetune
 from electra.finetune.settings import Settings
+from electra.signals import StopRequest
 from electra.training.precision import pick_device
-from electra.training.signals import StopRequest
 
 Say = Callable[[str], None]
 Stop = Callable[[], bool]

@@ -30,6 +30,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from electra import durable, seeds
+from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import differences
 from electra.errors import ConfigError, RunFolderError
 from electra.finetune.dataset import Dataset, choose_task, read_dataset
@@ -58,7 +59,6 @@ from electra.interop.card import Card
 from electra.interop.huggingface import digest, weights_of, write_model
 from electra.interop.load import Loaded, load
 from electra.model.sizes import EncoderConfig
-from electra.ownership import refuse_differences, refuse_strangers
 from electra.training.precision import pick_device, pick_precision
 
 RESULTS = "all_results.json"

@@ -11,12 +11,12 @@ import torch
 
 from electra.errors import RunFailed
 from electra.seeds import key
+from electra.signals import StopRequest
 from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
 from electra.training.precision import autocast
 from electra.training.run import Run
 from electra.training.schedule import multiplier
-from electra.training.signals import StopRequest
 
 
 def train(run: Run, stop: StopRequest) -> bool:

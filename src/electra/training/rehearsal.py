@@ -12,10 +12,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from electra.signals import StopRequest
 from electra.training import checkpoint
 from electra.training.distributed import World
 from electra.training.run import Run
-from electra.training.signals import StopRequest
 from electra.training.telemetry import Telemetry
 
 SECONDS, SHARE, LONGEST = (

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from electra import durable, objectives, seeds
+from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import differences, merge, read_toml, write_toml
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
@@ -25,7 +26,6 @@ from electra.model.pair import Discriminator, Generator, Pair, build_pair
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.objectives.parts.statistics import Statistics
-from electra.ownership import refuse_differences, refuse_strangers
 from electra.training import budget, checkpoint, compilation
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer

@@ -1,0 +1,177 @@
+"""Only a new, empty or own folder is written to, by one process at a time; only the same work resumes."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from electra.artifacts.folder import Folder
+from electra.artifacts.session import refuse_differences, refuse_strangers
+from electra.errors import FullDisk, Interrupted, RunFolderError
+from electra.signals import StopRequest
+
+
+@dataclass(frozen=True)
+class Notes(Folder):
+    KIND = "note"
+    RECORD = "note.json"
+    IDENTITY = ("settings",)
+
+
+RECORD = {"settings": {"rate": 0.1, "names": ("a", "b")}, "environment": {"threads": 1}}
+
+
+def test_new_empty_and_own_folders_are_taken(tmp_path: Path) -> None:
+    refuse_strangers(tmp_path / "new", "run.toml", "a run")
+    (tmp_path / ".lock").touch()
+    (tmp_path / "log.txt").touch()
+    refuse_strangers(tmp_path, "run.toml", "a run", beside=("log.txt",))
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "run.toml").touch()
+    refuse_strangers(tmp_path, "run.toml", "a run")
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"), [(["thesis.tex"], r"\(thesis.tex\)"), (["b", "a", ".c"], r"\(a, ...\)")]
+)
+def test_a_folder_of_something_else_is_refused_naming_a_file(
+    tmp_path: Path, names: list[str], shown: str
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(RunFolderError, match=f"holds files that are not a study {shown}"):
+        refuse_strangers(tmp_path, "study.json", "a study", beside=("store",))
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(RunFolderError, match="is a file, not a folder"):
+        refuse_strangers(tmp_path / "out", "run.toml", "a run")
+
+
+def test_each_difference_is_named_unless_only_some_are_asked_for(tmp_path: Path) -> None:
+    refuse_differences(tmp_path, "run", [])
+    changed = [("a.x", 1, 2), ("b.y", "old" * 20, None), ("c.z", 3, 4)]
+    with pytest.raises(RunFolderError) as all_of_them:
+        refuse_differences(tmp_path, "run", changed)
+    assert (
+        "holds another run: a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now absent; c.z was 3, now 4."
+        in str(all_of_them.value)
+    )
+    with pytest.raises(RunFolderError, match=r"a.x was 1, now 2; and 2 more\."):
+        refuse_differences(tmp_path, "run", changed, most=1)
+
+
+def test_a_session_writes_its_record_once_and_logs(tmp_path: Path) -> None:
+    heard: list[str] = []
+    folder = Notes(tmp_path / "new")
+    with folder.session(RECORD, say=heard.append) as session:
+        assert not session.resumed
+        session.say("at work")
+    assert heard == ["at work"]
+    assert folder.log.read_text().endswith(" at work\n")
+    with folder.session(RECORD | {"environment": {"threads": 8}}) as session:
+        assert session.resumed
+    assert folder.record["environment"] == {"threads": 1}
+
+
+def test_other_settings_are_refused_by_name_and_change_nothing(tmp_path: Path) -> None:
+    folder = Notes(tmp_path)
+    with folder.session(RECORD):
+        pass
+    with (
+        pytest.raises(RunFolderError, match=r"holds another note: rate was 0\.1, now 0\.2\."),
+        folder.session({"settings": {"rate": 0.2, "names": ["a", "b"]}}),
+    ):
+        raise AssertionError("never entered")
+    assert folder.record["settings"]["rate"] == 0.1
+
+
+def test_a_stranger_s_folder_gets_no_lock(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(RunFolderError, match="not a note"), Notes(tmp_path).session(RECORD):
+        raise AssertionError("never entered")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_second_session_is_refused_while_the_first_lasts(tmp_path: Path) -> None:
+    folder = Notes(tmp_path)
+    with folder.session(RECORD):
+        with pytest.raises(RunFolderError, match="in use by process"), folder.session(RECORD):
+            raise AssertionError("never entered")
+        with folder.session(leads=False) as follower:
+            follower.say("unheard")
+    assert not folder.log.exists()
+    with folder.session(RECORD):
+        pass
+
+
+def test_a_record_known_late_is_refused_as_well(tmp_path: Path) -> None:
+    folder = Notes(tmp_path)
+    with folder.session() as session:
+        assert not folder.exists()
+        session.begin(RECORD)
+    with folder.session() as session:
+        with pytest.raises(RunFolderError, match=r"length was 1, now 2\. Shorten it"):
+            session.begin(RECORD, differences=[("length", 1, 2)], fix="Shorten it")
+        session.begin({"settings": RECORD["settings"], "more": 1}, rewrite=True)
+    assert folder.record["more"] == 1
+
+
+def test_an_interrupt_carries_the_exit_code_of_its_signal(tmp_path: Path) -> None:
+    heard: list[str] = []
+    with pytest.raises(Interrupted) as stopped, Notes(tmp_path).session(RECORD, say=heard.append) as session:
+        assert not session.stopping()
+        signal.raise_signal(signal.SIGTERM)
+        assert session.stopping()
+        session.interrupt()
+    assert stopped.value.exit_code == 143 and isinstance(stopped.value, KeyboardInterrupt)
+    assert heard == ["stopped; rerun to resume"]
+    with pytest.raises(Interrupted) as stopped, Notes(tmp_path).session(RECORD, stop=lambda: True) as session:
+        session.interrupt()
+    assert stopped.value.exit_code == 130
+
+
+def test_a_full_disk_is_explained_and_other_errors_are_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(FullDisk, match="no space left"), Notes(tmp_path).session(RECORD):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(FileNotFoundError), Notes(tmp_path).session(RECORD):
+        (tmp_path / "absent").read_text()
+
+
+def test_a_stop_request_works_outside_the_main_thread() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    seen: list[bool] = []
+
+    def work(opened: threading.Event, go: threading.Event) -> None:
+        with StopRequest() as stop:
+            seen.append(stop())
+            opened.set()
+            go.wait(10)
+            seen.append(stop())
+
+    opened, go = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=(opened, go))
+    with StopRequest() as stop:
+        thread.start()
+        opened.wait(10)
+        signal.raise_signal(signal.SIGUSR1)
+        go.set()
+        thread.join()
+        assert stop.exit_code == 143
+    assert seen == [False, True]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_is_no_such_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="no such folder"):
+        Notes.open(tmp_path / "absent")
+    with pytest.raises(RunFolderError, match=r"not a note \(no note.json in it\)"):
+        Notes.open(tmp_path)
+    (tmp_path / "note.json").write_text("[]")
+    assert [finding.problem for finding in Notes.open(tmp_path).verify()] == ["not the record of a note"]
