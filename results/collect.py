@@ -1,7 +1,9 @@
-"""Gather the numbers of pre-training runs and of what was fine-tuned from them: table.json, curves.json, curves.svg and each run's recipe.
+"""Gather the numbers of pre-training runs and of the models fine-tuned from them.
 
-python results/collect.py RESULT RUNS NAME...
-RESULT is the folder to write to, RUNS holds the runs NAME... and, in folders tuned and finetuned, what was fine-tuned from them.
+    python results/collect.py RESULT RUNS NAME... && python results/records.py pack RESULT
+
+Reads the runs RUNS/NAME and what was fine-tuned from them (RUNS/tuned, RUNS/finetuned). Writes RESULT/curves.svg
+and, in RESULT/records, table.json, curves.json and the recipe of each run.
 """
 
 from __future__ import annotations
@@ -14,12 +16,23 @@ from pathlib import Path
 from electra.report.read import RunRecord, read_run
 
 METRICS = ("generator_loss", "auc", "average_precision", "gain")
-LOOKS = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."), ("#CC79A7", ":"))  # told apart without colour too
+LOOKS = (
+    ("#0072B2", "-"),
+    ("#D55E00", "--"),
+    ("#009E73", "-."),
+    ("#CC79A7", ":"),
+)  # told apart without colour too
 
 
 def pretrained(run: RunRecord) -> dict[str, object]:
     last = run.evals[-1]
-    return {"tokens": last.tokens, "flops": last.flops, "seconds": last.seconds, "steps": last.step, "heldout": dict(last.values)}
+    return {
+        "tokens": last.tokens,
+        "flops": last.flops,
+        "seconds": last.seconds,
+        "steps": last.step,
+        "heldout": dict(last.values),
+    }
 
 
 def finetuned(path: Path) -> dict[str, object]:
@@ -38,10 +51,16 @@ def draw(runs: dict[str, RunRecord], target: Path) -> None:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     for (name, run), (colour, dashes) in zip(runs.items(), cycle(LOOKS), strict=False):
         loss, auc = run.curve("eval", "generator_loss", "flops"), run.curve("eval", "auc", "tokens")
-        left.plot(loss.x, loss.y, dashes, color=colour, label=name + (" (its small generator)" if auc.x else ""))
+        left.plot(
+            loss.x, loss.y, dashes, color=colour, label=name + (" (its small generator)" if auc.x else "")
+        )
         if auc.x:
             right.plot([x / 1e6 for x in auc.x], auc.y, dashes, color=colour, label=name)
-    left.set(xlabel="FLOPs (as the paper counts)", ylabel="held-out MLM loss, nats", title="The masked language models")
+    left.set(
+        xlabel="FLOPs (as the paper counts)",
+        ylabel="held-out MLM loss, nats",
+        title="The masked language models",
+    )
     right.axhline(0.5, color="grey", linewidth=0.8)
     right.set(xlabel="million tokens", ylabel="held-out AUC", title="The discriminators (chance 0.5)")
     for axes in (left, right):
@@ -54,17 +73,29 @@ def main(result: Path, folder: Path, names: list[str]) -> None:
     table = {
         "pretrained": {name: pretrained(run) for name, run in runs.items()},
         **{
-            part: {path.parent.name: finetuned(path) for path in sorted((folder / part).glob("*/all_results.json"))}
+            part: {
+                path.parent.name: finetuned(path)
+                for path in sorted((folder / part).glob("*/all_results.json"))
+            }
             for part in ("tuned", "finetuned")
         },
     }
-    (result / "table.json").write_text(json.dumps({part: rows for part, rows in table.items() if rows}, indent=1) + "\n")
-    curves = {name: {key: list(run.curve("eval", key, "tokens")) for key in METRICS} for name, run in runs.items()}
-    (result / "curves.json").write_text(json.dumps(curves) + "\n")
+    records = result / "records"
+    records.mkdir(parents=True, exist_ok=True)
+    (records / "table.json").write_text(
+        json.dumps({part: rows for part, rows in table.items() if rows}, indent=1) + "\n"
+    )
+    curves = {
+        name: {key: list(run.curve("eval", key, "tokens")) for key in METRICS} for name, run in runs.items()
+    }
+    (records / "curves.json").write_text(json.dumps(curves) + "\n")
     draw(runs, result / "curves.svg")
     for name in names:
         lines = (folder / name / "run.toml").read_text().splitlines(keepends=True)
-        (result / f"{name}.toml").write_text("".join(line for line in lines if not line.startswith("command = ")))  # it names local paths
+        # without the command, which names local paths
+        (records / f"{name}.toml").write_text(
+            "".join(line for line in lines if not line.startswith("command = "))
+        )
 
 
 if __name__ == "__main__":

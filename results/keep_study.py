@@ -1,10 +1,16 @@
-"""Keep what a study has found so far, small enough for git; on any machine the same `electra ablate` command goes on from it.
+"""Keep what a study has found so far, small enough for git; `electra ablate` resumes it on another machine.
 
-    python results/keep_study.py runs/objectives results/2026-12-01-objectives/study
-    cp -r results/2026-12-01-objectives/study runs/objectives && electra ablate objectives ... --out runs/objectives
+    python results/keep_study.py runs/objectives results/FOLDER/records/study
+    python results/records.py pack results/FOLDER
 
-Kept are the plan, and of every finished run its scores, its held-out evaluations and its last training row. Weights, checkpoints and
-the tokenizer stay behind (the store brings the tokenizer back; its digest must agree), and so do paths of this machine.
+and there, to resume or to draw the page:
+
+    python results/records.py unpack results/FOLDER
+    cp -r results/FOLDER/records/study runs/objectives && electra ablate objectives ... --out runs/objectives
+
+Kept are the plan and, for each finished run, its scores, its held-out evaluations and its last training row.
+Weights, checkpoints and the tokenizer are left out (the store holds the tokenizer, and its digest must agree),
+and so are paths.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ PLAN = "study.json"
 
 
 def keep(study: Path, kept: Path) -> list[str]:
-    """Copy; returns the runs that were kept, as arms/ARM/..."""
+    """Copy, and return the runs that were kept, as arms/ARM/..."""
     plan = json.loads((study / PLAN).read_text(encoding="utf-8"))
     plan["store"], plan["panel"]["folder"], plan["recipe"] = "", "", Path(plan["recipe"]).name
     kept.mkdir(parents=True, exist_ok=True)

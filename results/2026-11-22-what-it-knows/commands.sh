@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What made this folder. DATA: the corpora and task data; OUT: runs/fourth-light holds rtd and mlm of ../2026-11-21-fourth-light.
+# What made this folder. DATA: the corpora and task data; OUT: runs/fourth-light holds rtd and mlm of ../2026-11-21-cola-with-six-seeds.
 set -euo pipefail
 DATA=${DATA:-../shared/data} OUT=${OUT:-runs}
 export OMP_NUM_THREADS=1
@@ -37,10 +37,10 @@ electra pretrain --store "$OUT/destore" --out "$OUT/de" --recipe budget-tiny --t
 electra finetune "$OUT/de/discriminator" --task ged --data "$DATA/ged/falko-merlin-de" --out "$OUT/de-ged" --limit-train 4000
 electra analyze "$OUT/de" --probe errors --probe-option language=de --probe-option detector="$OUT/de-ged" --data "$DATA" --out "$OUT/probes-de"
 
-# matching-de (de-mlm: ../2026-11-22-suite/commands.sh): STS-B in German, with a first line "sentence1 sentence2 score" and tabs, as sts-b/dev.tsv
+# matching-de (de-mlm: ../2026-11-22-better-than-mlm-on-tasks/commands.sh): STS-B in German, with a first line "sentence1 sentence2 score" and tabs, as sts-b/dev.tsv
 electra analyze "$OUT/de" "$OUT/de-mlm" --probe matching --data "$OUT/sts-b-de" --out "$OUT/probes-de"
 
-# matching-ko (ko, ko-mlm: ../2026-11-22-suite/commands.sh)
+# matching-ko (ko, ko-mlm: ../2026-11-22-better-than-mlm-on-tasks/commands.sh)
 electra analyze "$OUT/ko" "$OUT/ko-mlm" --probe matching --data "$DATA/tasks-ko/korsts/dev.tsv.gz" --out "$OUT/probes-ko"
 
 # Over training
@@ -54,8 +54,8 @@ for run in $rtd $mlm $rtd-2 $mlm-2; do
     over $run --probe matching --probe-option sentences=200 --probe-option resamples=100 --probe-option untrained=false
 done
 
-# Generators of other sizes and kinds, a second seed, and MLM: 5e13 FLOPs each (../2026-11-22-generator-size)
-study() { electra ablate generator-size --budget 5e13flops --threads 1 --store "$OUT/store" --recipe results/2026-11-22-generator-size/recipe-4x128.toml --panel-data "$DATA" --out "$OUT/generator-size" "$@"; }
+# Generators of other sizes and kinds, a second seed, and MLM: 5e13 FLOPs each (../2026-11-22-how-wide-a-generator)
+study() { electra ablate generator-size --budget 5e13flops --threads 1 --store "$OUT/store" --recipe results/2026-11-22-how-wide-a-generator/recipe-4x128.toml --panel-data "$DATA" --out "$OUT/generator-size" "$@"; }
 study --arm width-0.25 --arm width-1 --arm unigram --arm mlm --seeds 1
 study --arm width-0.25 --seed 2 --seeds 1
 cd "$OUT/generator-size"

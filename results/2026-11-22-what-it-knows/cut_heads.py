@@ -1,4 +1,4 @@
-"""Copy an exported encoder (ModernBERT's format) with the queries and keys of some heads made random: what those heads looked for is gone.
+"""Copy an exported encoder (ModernBERT's format), the queries and keys of some heads replaced by noise.
 
 python cut_heads.py MODEL COPY 1.1 2.1
 """

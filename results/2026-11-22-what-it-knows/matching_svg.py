@@ -1,4 +1,7 @@
-"""matching.svg: attention to the same token over each training, from over-training/. Run in the repository: .venv/bin/python THIS."""
+"""Draw matching.svg: attention to the same token over each training.
+
+Unpack the records, then: python results/2026-11-22-what-it-knows/matching_svg.py
+"""
 
 import json
 from pathlib import Path
@@ -11,7 +14,8 @@ RUNS = {"rtd": "RTD, first training", "rtd-2": "RTD, second", "mlm": "MLM, first
 
 series = []
 for name, label in RUNS.items():
-    record = json.loads((HERE / "over-training" / name / "matching-over-training.probe.json").read_text())
+    path = HERE / "records" / "over-training" / name / "matching-over-training.probe.json"
+    record = json.loads(path.read_text())
     one = record["figures"][0]["series"][0]
     series.append(one | {"label": label, "x": [step * TOKENS for step in one["x"]]})
 figure = record["figures"][0] | {"x": "millions of tokens", "series": series}

@@ -1,0 +1,101 @@
+"""Every relative link of every page leads somewhere, anchors included; every result is listed and can be unpacked."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+import tarfile
+from pathlib import Path
+from urllib.parse import unquote
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+PLACES = (ROOT, ROOT / "docs", RESULTS, ROOT / "examples", ROOT / "benchmarks")
+LINK = re.compile(r"!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)")
+
+
+def pages() -> list[Path]:
+    return [page for place in PLACES for page in (place.glob("*.md") if place == ROOT else place.rglob("*.md"))]
+
+
+def prose(page: Path) -> str:
+    """The page without its code, in which brackets are no links."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^ {4,}(?![-*\d]).*$", "", text, flags=re.M))
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of headings: lower case, no punctuation, hyphens for spaces."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?) *$", text, flags=re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        found.add(next(name for name in (slug, *(f"{slug}-{i}" for i in range(1, 99))) if name not in found))
+    return found
+
+
+def broken(page: Path, root: Path = ROOT) -> list[str]:
+    """The links of a page that lead nowhere."""
+    found = []
+    for link in LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            found.append(f"{page.relative_to(root)}: {link}")
+    return found
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert len(pages()) > 20
+    assert [line for page in pages() for line in broken(page)] == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `b`: c\n[x](#a-b-c) [y](gone.md) [z](#nowhere) `[code](gone.md)` [w](https://example.org)\n")
+    assert broken(page, tmp_path) == ["page.md: gone.md", "page.md: #nowhere"]
+
+
+def folders() -> list[Path]:
+    return sorted(path for path in RESULTS.iterdir() if (path / "README.md").is_file())
+
+
+def test_every_result_is_a_question_and_listed() -> None:
+    listed = (RESULTS / "README.md").read_text(encoding="utf-8")
+    for folder in folders():
+        assert f"({folder.name}/README.md)" in listed, folder.name
+        first = (folder / "README.md").read_text(encoding="utf-8").partition("\n")[0]
+        assert first.startswith("# ") and first.endswith("?"), f"{folder.name}: {first} is not a question"
+
+
+def test_records_lie_in_one_file_of_their_folder() -> None:
+    plain = {".md", ".svg", ".sh", ".py", ".toml", ".xz"}
+    archives = 0
+    for folder in folders():
+        strays = [path.name for path in folder.iterdir() if path.is_file() and path.suffix not in plain]
+        assert strays == [], f"{folder.name}: run results/records.py pack"
+        if (archive := folder / "records.tar.xz").is_file():
+            archives += 1
+            with tarfile.open(archive) as tar:
+                members = tar.getmembers()
+            assert members and all(each.isreg() and each.name.startswith("records/") for each in members)
+    assert archives
+
+
+def test_packed_records_come_out_as_they_went_in(tmp_path: Path) -> None:
+    script = runpy.run_path(str(RESULTS / "records.py"))
+    (tmp_path / "records" / "study").mkdir(parents=True)
+    files = {"table.json": b"{}", "study/score.json": bytes(range(256))}
+    for name, content in files.items():
+        (tmp_path / "records" / name).write_bytes(content)
+    script["pack"](tmp_path)
+    first = (tmp_path / "records.tar.xz").read_bytes()
+    shutil.rmtree(tmp_path / "records")
+    script["unpack"](tmp_path)
+    assert {name: (tmp_path / "records" / name).read_bytes() for name in files} == files
+    script["pack"](tmp_path)
+    assert (tmp_path / "records.tar.xz").read_bytes() == first
