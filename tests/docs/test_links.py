@@ -1,4 +1,4 @@
-"""Every relative link of every page leads somewhere, anchors included; every result is listed and can be unpacked."""
+"""Links of every page lead somewhere, anchors included; every result is listed and can be unpacked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ LINK = re.compile(r"!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)")
 
 
 def pages() -> list[Path]:
-    return [page for place in PLACES for page in (place.glob("*.md") if place == ROOT else place.rglob("*.md"))]
+    return [
+        page for place in PLACES for page in (place.glob("*.md") if place == ROOT else place.rglob("*.md"))
+    ]
 
 
 def prose(page: Path) -> str:
@@ -56,7 +58,9 @@ def test_every_link_leads_somewhere() -> None:
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# A `b`: c\n[x](#a-b-c) [y](gone.md) [z](#nowhere) `[code](gone.md)` [w](https://example.org)\n")
+    page.write_text(
+        "# A `b`: c\n[x](#a-b-c) [y](gone.md) [z](#nowhere) `[code](gone.md)` [w](https://example.org)\n"
+    )
     assert broken(page, tmp_path) == ["page.md: gone.md", "page.md: #nowhere"]
 
 
