@@ -1,0 +1,141 @@
+"""Folders written before there were artifacts still open, verify, report and resume (tests/fixtures)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.record import machine
+from safetensors.numpy import load_file
+
+from electra.cli.main import main
+from electra.report import svg
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
+OBJECTIVES = ("rtd", "coco_lm")
+SETTINGS = {
+    "recipe": "tiny",
+    "model.encoder": "modern",
+    "model.layers": "1",
+    "model.hidden-size": "8",
+    "model.generator-width": "0.5",
+    "training.length": "16",
+    "training.batch-size": "8",
+    "training.steps": "6",
+    "training.checkpoint-every": "3",
+    "training.evaluate-every": "3",
+    "training.precision": "fp32",
+    "training.threads": "1",
+    "evaluation.rows": "8",
+}
+
+
+@pytest.fixture
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy that may be written to, as the working directory."""
+    monkeypatch.setattr(svg, "available", lambda: False)  # figures take seconds
+    for path in FIXTURES.glob("old-*"):
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / path.name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def electra(*words: str, **options: str) -> int:
+    return main([*words, *(word for name, value in options.items() for word in (f"--{name}", value))])
+
+
+def pretrain(objective: str) -> int:
+    source = (
+        {"corpus": "old-corpus.txt", "data.unit": "line", "data.heldout": "0.1", "tokenizer.vocab-size": "90"}
+        if objective == "rtd"
+        else {"objective.name": objective, "store": "old-run-rtd/store"}
+    )
+    return electra("pretrain", out=f"old-run-{objective}", **SETTINGS, **source)
+
+
+@pytest.mark.parametrize("folder", ["old-run-rtd", "old-run-coco_lm", "old-run-rtd/store", "old-finetuning"])
+def test_it_verifies(old: Path, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert electra("verify", folder) == 0
+    assert "DAMAGED" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_run_reports(old: Path, objective: str) -> None:
+    assert electra("report", f"old-run-{objective}") == 0
+    assert objective in (old / f"old-run-{objective}" / "report.html").read_text()
+
+
+def test_a_run_detects_what_it_detected(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(old / "old-run-rtd/generator")
+    for source in ("old-run-rtd", "old-run-rtd/discriminator"):
+        assert electra("detect", source, EXPECTED["text"], "--json") == 0
+        words = json.loads(capsys.readouterr().out)["words"]
+        assert [word["word"] for word in words] == [name for name, _ in EXPECTED["words"]]
+        found = [word["p_replaced"] for word in words]
+        np.testing.assert_allclose(found, [value for _, value in EXPECTED["words"]], atol=2e-6)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_stopped_run_resumes_to_the_same_weights(old: Path, objective: str) -> None:
+    run = old / f"old-run-{objective}"
+    last = run / "checkpoints" / "step-00000006"
+    before = {name: load_file(last / name) for name in ("model.safetensors", "optimizer.safetensors")}
+    for path in (last, run / "generator", run / "discriminator"):
+        shutil.rmtree(path, ignore_errors=True)
+    (run / "examples.json").unlink()
+    assert pretrain(objective) == 0
+    assert "resumed at step 3 of 6" in (run / "log.txt").read_text()
+    for name, tensors in before.items():
+        after = load_file(last / name)
+        assert after.keys() == tensors.keys()
+        for key, old_value in tensors.items():
+            if machine() == EXPECTED["machine"]:
+                np.testing.assert_array_equal(after[key], old_value, err_msg=key)
+            np.testing.assert_allclose(after[key], old_value, rtol=1e-4, atol=1e-5, err_msg=key)
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps) and steps[-1] == 6
+
+
+def test_a_finished_run_is_left_alone(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert electra("report", "old-run-rtd") == 0
+    assert pretrain("rtd") == 0
+    assert "is complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("option", "value"), [("batch-size", "16"), ("epochs", "2")])
+def test_a_finished_fine_tuning_is_not_done_again(
+    old: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own settings find it complete; others are refused by name."""
+    settings = {"batch-size": "16", "epochs": "2", "max-length": "24", "seeds": "2"}
+    words = (
+        "finetune",
+        "old-run-rtd",
+        "--task",
+        "classification",
+        "--data",
+        "old-reviews",
+        "--out",
+        "old-finetuning",
+    )
+    digests = {
+        path: path.read_bytes() for path in (old / "old-finetuning/seeds").rglob("*") if path.is_file()
+    }
+    assert electra(*words, "--ensemble", **settings) == 0
+    assert electra(*words, **(settings | {option: "3"})) == 2
+    assert f"{option.replace('-', '_')} was {value}" in capsys.readouterr().err
+    assert digests == {path: path.read_bytes() for path in digests}
+
+
+def test_a_fine_tuning_predicts_what_it_predicted(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert electra("predict", "old-finetuning", "old-reviews/dev.csv") == 0
+    header, *rows = (line.split("\t") for line in capsys.readouterr().out.splitlines()[:4])
+    expected_header, *expected = (line.split("\t") for line in EXPECTED["predictions"])
+    assert header == expected_header
+    for row, one in zip(rows, expected, strict=True):
+        assert row[:2] == one[:2]
+        np.testing.assert_allclose([float(v) for v in row[2:]], [float(v) for v in one[2:]], atol=1e-5)
