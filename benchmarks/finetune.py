@@ -24,9 +24,9 @@ from contest import Contender, hold, options, python
 
 def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """(text, label) of a thinned training set and of the dev set."""
-    from electra.finetune.dataset import read_dataset
-    from electra.finetune.settings import Settings
-    from electra.finetune.tasks import load_task
+    from electra.finetuning.dataset import read_dataset
+    from electra.finetuning.settings import Settings
+    from electra.finetuning.tasks import load_task
 
     task = load_task("sst2")
     found = read_dataset(
@@ -37,8 +37,8 @@ def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[st
 
 
 def ours(given: argparse.Namespace, folder: str) -> dict[str, float]:
-    from electra.finetune.runner import finetune
-    from electra.finetune.settings import Settings
+    from electra.finetuning.runner import finetune
+    from electra.finetuning.settings import Settings
 
     settings = Settings(
         task="sst2", data=Path(given.data), out=Path(folder) / "out",

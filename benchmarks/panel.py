@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from electra.ablate import panel
+from electra.ablation import panel
 from electra.interop.load import Loaded, load
 from electra.model.encoder import Encoder
 from electra.model.pair import build_pair

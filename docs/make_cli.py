@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from electra import config, objectives
 from electra.cli import pretrain
 from electra.cli.main import verbs
-from electra.finetune.tasks import load_task, task_names
+from electra.finetuning.tasks import load_task, task_names
 from electra.model.sizes import SIZES
 from electra.training.recipe import HARMLESS, Recipe
 

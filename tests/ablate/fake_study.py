@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from electra.ablate import results, runner
-from electra.ablate.plan import Job, all_jobs
-from electra.ablate.study import Study, find_study, read_study
+from electra.ablation import results, runner
+from electra.ablation.plan import Job, all_jobs
+from electra.ablation.study import Study, find_study, read_study
 
 TASKS = {
     "pos": {"title": "Part of speech", "metric": "accuracy"},

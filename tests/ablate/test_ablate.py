@@ -23,7 +23,7 @@ import toy
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
-from electra.ablate import plan, runner, worker
+from electra.ablation import plan, runner, worker
 from electra.cli.main import main
 from electra.data.store import TokenStore
 from electra.signals import StopRequest
@@ -112,7 +112,7 @@ class Inline:
 def test_a_whole_study(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("electra.ablate.runner.open_worker", Inline)
+    monkeypatch.setattr("electra.ablation.runner.open_worker", Inline)
     assert main([*command, "--budget", "12steps"]) == 0
     out, said = tmp_path / "out", capfd.readouterr().out
     results = json.loads((out / "results.json").read_text())
@@ -202,8 +202,8 @@ class Scorer:
 
 @pytest.fixture
 def scorer(monkeypatch: pytest.MonkeyPatch) -> type[Scorer]:
-    monkeypatch.setattr("electra.ablate.runner.open_worker", Scorer)
-    monkeypatch.setattr("electra.ablate.runner.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("electra.ablation.runner.open_worker", Scorer)
+    monkeypatch.setattr("electra.ablation.runner.POLL_SECONDS", 0.0)
     monkeypatch.setattr("electra.report.svg.available", lambda: False)
     Scorer.started, Scorer.unlucky = [], set()
     return Scorer
@@ -253,7 +253,7 @@ def test_no_more_runs_at_a_time_than_asked_and_none_after_a_stop(
             (plan.Job("rtd", 1.0, 2).folder(tmp_path / "out") / "score.json").unlink(missing_ok=True)
 
     alive: list[Slow] = []
-    monkeypatch.setattr("electra.ablate.runner.open_worker", Slow)
+    monkeypatch.setattr("electra.ablation.runner.open_worker", Slow)
     assert main([*command, "--jobs", "2", "--seeds", "1"]) == 0
     assert max(running) == 2 and all(one.stdin.closed for one in alive)
     progress = [
@@ -281,7 +281,7 @@ def test_a_worker_that_leaves_no_score_has_failed(
             self.stdin, self.code = io.BytesIO(), 0
             said.write_text("")
 
-    monkeypatch.setattr("electra.ablate.runner.open_worker", Forgetful)
+    monkeypatch.setattr("electra.ablation.runner.open_worker", Forgetful)
     assert main([*command, "--seeds", "1"]) == 1
     assert "rtd, seed 1 failed: the worker ended with code 0" in capsys.readouterr().out
 

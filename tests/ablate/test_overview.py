@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from electra.ablate.overview import Overview
-from electra.ablate.plan import Job
-from electra.ablate.runner import Progress
+from electra.ablation.overview import Overview
+from electra.ablation.plan import Job
+from electra.ablation.runner import Progress
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_plain_lines_where_there_is_no_terminal(
     jobs: list[Progress], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = io.StringIO()
-    monkeypatch.setattr("electra.ablate.overview.QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("electra.ablation.overview.QUIET_SECONDS", -1.0)
     with Overview(
         "A study", jobs, tmp_path / "log.txt", Console(file=shown, width=200, soft_wrap=True)
     ) as overview:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from electra.ablate import panel, probing
-from electra.ablate.probing import Tagged, fit, probe, read_words
+from electra.ablation import panel, probing
+from electra.ablation.probing import Tagged, fit, probe, read_words
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import TokenizerConfig
 from electra.errors import ElectraError

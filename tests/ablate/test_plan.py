@@ -14,8 +14,8 @@ import toy
 from fake_study import STUDY
 
 from electra import durable
-from electra.ablate.plan import RECORD, Job, all_jobs, job_recipe, make_plan, seeds_begun
-from electra.ablate.study import read_study
+from electra.ablation.plan import RECORD, Job, all_jobs, job_recipe, make_plan, seeds_begun
+from electra.ablation.study import read_study
 from electra.errors import ConfigError, ElectraError, RunFolderError
 from electra.training.distributed import World
 from electra.training.run import build_run
@@ -116,11 +116,11 @@ def test_smaller_budgets_are_runs_of_their_own(plan: Callable[..., dict[str, Any
 def test_a_budget_of_time_is_turned_into_flops_once(
     plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("electra.ablate.plan.seconds_per_step", lambda run: 0.5)
+    monkeypatch.setattr("electra.ablation.plan.seconds_per_step", lambda run: 0.5)
     made = plan(budget="30s")
     assert made["fixed"]["arms"]["mlm"]["steps"] == [60]
     durable.commit_json(tmp_path / "out" / RECORD, made)
-    monkeypatch.setattr("electra.ablate.plan.seconds_per_step", lambda run: 0.25)
+    monkeypatch.setattr("electra.ablation.plan.seconds_per_step", lambda run: 0.25)
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import fake_study
 import pytest
 
-from electra.ablate import runner
-from electra.ablate.plan import Job, all_jobs
-from electra.ablate.results import describe, gather, primary, write
-from electra.ablate.statistics import compare, summarise
-from electra.ablate.study import find_study, read_study
+from electra.ablation import runner
+from electra.ablation.plan import Job, all_jobs
+from electra.ablation.results import describe, gather, primary, write
+from electra.ablation.statistics import compare, summarise
+from electra.ablation.study import find_study, read_study
 from electra.errors import ConfigError
 from electra.report.study import write_report
 from electra.report.svg import PALETTE

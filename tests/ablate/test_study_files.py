@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_study import STUDY
 
-from electra.ablate.study import STUDIES, Study, arm_recipe, find_study, read_study
+from electra.ablation.study import STUDIES, Study, arm_recipe, find_study, read_study
 from electra.config import names_in
 from electra.errors import ConfigError
 

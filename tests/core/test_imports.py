@@ -24,10 +24,10 @@ MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "objectives": {"model", "data"},
     "training": {"objectives", "model", "data"},
     "interop": {"model", "data"},
-    "finetune": {"training", "model", "data", "interop"},
+    "finetuning": {"training", "model", "data", "interop"},
     "analysis": {"objectives", "model", "data", "interop"},
-    "ablate": {"training", "finetune", "objectives", "interop", "model", "data"},
-    "evaluate": {"finetune", "analysis", "interop", "training", "model", "data"},
+    "ablation": {"training", "finetuning", "objectives", "interop", "model", "data"},
+    "evaluation": {"finetuning", "analysis", "interop", "training", "model", "data"},
     "report": set(),
 }
 

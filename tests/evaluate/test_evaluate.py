@@ -20,7 +20,7 @@ from electra.cli.arguments import parse
 from electra.cli.evaluate import Arguments
 from electra.cli.main import main
 from electra.errors import ConfigError, RunFailed, RunFolderError
-from electra.evaluate.running import entrants, refuse_changes
+from electra.evaluation.running import entrants, refuse_changes
 from electra.report.suite import PAGE
 
 SUITE = """
@@ -352,7 +352,7 @@ def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
 
     (tmp_path / "toys.toml").write_text(SUITE)
     shutil.copytree(whole, tmp_path / "out")
-    monkeypatch.setattr("electra.evaluate.steps.finetune", fail)
+    monkeypatch.setattr("electra.evaluation.steps.finetune", fail)
     assert (
         main(
             arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--random-twin")

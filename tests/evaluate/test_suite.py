@@ -11,11 +11,11 @@ import pytest
 from electra import analysis
 from electra.config import build, names_in
 from electra.errors import ConfigError, TaskError
-from electra.evaluate.data import find_data, join_train
-from electra.evaluate.published import columns, columns_for
-from electra.evaluate.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
-from electra.finetune.settings import Settings
-from electra.finetune.tasks import load_task
+from electra.evaluation.data import find_data, join_train
+from electra.evaluation.published import columns, columns_for
+from electra.evaluation.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
+from electra.finetuning.settings import Settings
+from electra.finetuning.tasks import load_task
 
 
 @pytest.mark.parametrize("name", [*names_in(SUITES), ALL])

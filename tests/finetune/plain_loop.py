@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.finetune.heads import FineTuned
-from electra.finetune.runner import config_values
-from electra.finetune.trainer import Job
+from electra.finetuning.heads import FineTuned
+from electra.finetuning.runner import config_values
+from electra.finetuning.trainer import Job
 from electra.interop.card import Card
 from electra.interop.huggingface import write_model
 

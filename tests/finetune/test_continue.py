@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from electra import durable
 from electra.errors import RunFolderError
-from electra.finetune.runner import finetune
+from electra.finetuning.runner import finetune
 from electra.interop.huggingface import digest
 
 

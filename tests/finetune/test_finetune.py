@@ -18,13 +18,13 @@ import toy_task
 from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.errors import ConfigError, RunFailed
-from electra.finetune.dataset import choose_task, read_dataset
-from electra.finetune.features import Tokens, collate, epoch_order, join
-from electra.finetune.heads import FineTuned
-from electra.finetune.predict import predict
-from electra.finetune.runner import finetune, prepare, resolve
-from electra.finetune.settings import Settings
-from electra.finetune.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
+from electra.finetuning.dataset import choose_task, read_dataset
+from electra.finetuning.features import Tokens, collate, epoch_order, join
+from electra.finetuning.heads import FineTuned
+from electra.finetuning.predict import predict
+from electra.finetuning.runner import finetune, prepare, resolve
+from electra.finetuning.settings import Settings
+from electra.finetuning.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
 from electra.interop.load import load
 
 

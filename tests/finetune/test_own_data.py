@@ -18,12 +18,12 @@ from test_finetune import job_for, read_tsv, silent, transformers_logits
 
 from electra.cli.main import main
 from electra.errors import ConfigError, TaskError
-from electra.finetune.dataset import choose_task, hash_of, read_dataset
-from electra.finetune.predict import predict
-from electra.finetune.runner import finetune
-from electra.finetune.sequence import SequenceTask
-from electra.finetune.tables import open_table
-from electra.finetune.tasks import Example, load_task
+from electra.finetuning.dataset import choose_task, hash_of, read_dataset
+from electra.finetuning.predict import predict
+from electra.finetuning.runner import finetune
+from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.tables import open_table
+from electra.finetuning.tasks import Example, load_task
 
 
 def write_multi_label(folder: Path, count: int = 120) -> Path:
@@ -388,7 +388,7 @@ def test_a_regression_says_so_in_its_configuration(
 def test_default_learning_rates_follow_the_width(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    from electra.finetune.settings import default_learning_rate
+    from electra.finetuning.settings import default_learning_rate
 
     assert [default_learning_rate(width) for width in (128, 256, 768, 1024)] == [1e-3, 3e-4, 1e-4, 5e-5]
     job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))

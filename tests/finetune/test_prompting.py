@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from electra.cli.main import main
 from electra.errors import ElectraError
-from electra.finetune import prompting
-from electra.finetune.dataset import limit_by_hash
-from electra.finetune.features import NO_TARGET, Batch, collate
-from electra.finetune.prompting import (
+from electra.finetuning import prompting
+from electra.finetuning.dataset import limit_by_hash
+from electra.finetuning.features import NO_TARGET, Batch, collate
+from electra.finetuning.prompting import (
     ORIGINAL,
     REPLACED,
     Judge,
@@ -29,10 +29,10 @@ from electra.finetune.prompting import (
     prompt,
     ties,
 )
-from electra.finetune.prompts import PROMPTS, Prompt, PromptSettings, choose_prompt
-from electra.finetune.sequence import SequenceTask
-from electra.finetune.settings import default_learning_rate
-from electra.finetune.tasks import Example, load_task
+from electra.finetuning.prompts import PROMPTS, Prompt, PromptSettings, choose_prompt
+from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.settings import default_learning_rate
+from electra.finetuning.tasks import Example, load_task
 from electra.interop.load import load
 
 WORDS = ("positive=bright", "negative=dull")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from electra.finetune.question_answering import QuestionAnswering
-from electra.finetune.sequence import SequenceTask
-from electra.finetune.settings import Settings, default_layer_decay, default_learning_rate
-from electra.finetune.tasks import load_task, task_names
+from electra.finetuning.question_answering import QuestionAnswering
+from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
+from electra.finetuning.tasks import load_task, task_names
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:

@@ -26,11 +26,11 @@ from toy_questions import squad
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ElectraError, ModelError, TaskError
-from electra.finetune.context_windows import Arrangement, Context, best_window, cut
-from electra.finetune.dataset import choose_task, read_dataset
-from electra.finetune.features import NO_TARGET, Batch, Tokens, collate, epoch_order
-from electra.finetune.predict import predict
-from electra.finetune.question_answering import (
+from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
+from electra.finetuning.dataset import choose_task, read_dataset
+from electra.finetuning.features import NO_TARGET, Batch, Tokens, collate, epoch_order
+from electra.finetuning.predict import predict
+from electra.finetuning.question_answering import (
     BEAM,
     END,
     IMPOSSIBLE,
@@ -41,12 +41,12 @@ from electra.finetune.question_answering import (
     beam_spans,
     plain_spans,
 )
-from electra.finetune.readers import JointReader
-from electra.finetune.runner import finetune, prepare, resolve
-from electra.finetune.settings import Settings
-from electra.finetune.squad_metrics import score_2
-from electra.finetune.tasks import load_task
-from electra.finetune.trainer import Job, build_model, run_model, train_seed
+from electra.finetuning.readers import JointReader
+from electra.finetuning.runner import finetune, prepare, resolve
+from electra.finetuning.settings import Settings
+from electra.finetuning.squad_metrics import score_2
+from electra.finetuning.tasks import load_task
+from electra.finetuning.trainer import Job, build_model, run_model, train_seed
 from electra.interop.load import load
 from electra.model.sizes import EncoderConfig
 

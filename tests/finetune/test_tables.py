@@ -14,9 +14,9 @@ import pytest
 from electra.cli.arguments import parse
 from electra.cli.finetune import Arguments
 from electra.errors import TaskError
-from electra.finetune.dataset import hash_of, limit_by_hash, split_by_hash
-from electra.finetune.tables import find_split, format_tsv, open_table
-from electra.finetune.tasks import Example, load_task, task_names
+from electra.finetuning.dataset import hash_of, limit_by_hash, split_by_hash
+from electra.finetuning.tables import find_split, format_tsv, open_table
+from electra.finetuning.tasks import Example, load_task, task_names
 
 
 def write(path: Path, text: str) -> Path:

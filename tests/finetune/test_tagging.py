@@ -20,13 +20,13 @@ from test_finetune import job_for, read_tsv, silent
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.errors import TaskError
-from electra.finetune.entities import broken, entities, entity_scores
-from electra.finetune.features import NO_TARGET, Tokens, epoch_order
-from electra.finetune.predict import predict
-from electra.finetune.runner import config_values, finetune
-from electra.finetune.tagging import Pieces, TagTask
-from electra.finetune.tasks import Example, load_task
-from electra.finetune.trainer import build_model, train_seed
+from electra.finetuning.entities import broken, entities, entity_scores
+from electra.finetuning.features import NO_TARGET, Tokens, epoch_order
+from electra.finetuning.predict import predict
+from electra.finetuning.runner import config_values, finetune
+from electra.finetuning.tagging import Pieces, TagTask
+from electra.finetuning.tasks import Example, load_task
+from electra.finetuning.trainer import build_model, train_seed
 from electra.interop.load import load
 
 CONLLU = """# sent_id = s1

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 from electra.data.tokenizer import Tokenizer
-from electra.finetune.settings import Settings
+from electra.finetuning.settings import Settings
 from electra.interop.card import Card
 from electra.interop.huggingface import export_network
 from electra.model.pair import build_pair

@@ -13,7 +13,7 @@ import torch
 import toy
 
 from electra.config import differences, find_recipe, read_toml
-from electra.finetune.trainer import parameter_groups
+from electra.finetuning.trainer import parameter_groups
 from electra.model.pair import build_pair
 from electra.model.sizes import chosen_size, discriminator_config, generator_config
 from electra.training import loop

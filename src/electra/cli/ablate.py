@@ -15,7 +15,7 @@ from electra.cli.arguments import Positional, Repeated
 from electra.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from electra.ablate.study import Study
+    from electra.ablation.study import Study
     from electra.data.store import TokenStore
     from electra.signals import StopRequest
 
@@ -74,8 +74,8 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra import durable
-    from electra.ablate.plan import RECORD, read_plan
-    from electra.ablate.study import find_study, read_study
+    from electra.ablation.plan import RECORD, read_plan
+    from electra.ablation.study import find_study, read_study
     from electra.signals import StopRequest
 
     for name in ("seeds", "jobs", "threads"):
@@ -96,7 +96,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _open_store(arguments: Arguments, study: Study) -> TokenStore:
-    from electra.ablate.study import arm_recipe
+    from electra.ablation.study import arm_recipe
     from electra.cli.pretrain import Inputs, open_store
 
     if arguments.store is not None and arguments.corpus:
@@ -110,8 +110,8 @@ def _open_store(arguments: Arguments, study: Study) -> TokenStore:
 
 def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: StopRequest) -> int:
     from electra import durable
-    from electra.ablate import plan, results, runner
-    from electra.ablate.overview import Overview
+    from electra.ablation import plan, results, runner
+    from electra.ablation.overview import Overview
     from electra.report.study import write_report
 
     out = arguments.out
@@ -176,7 +176,7 @@ def _run_study(arguments: Arguments, study: Study, store: TokenStore, stop: Stop
 
 def _panel(arguments: Arguments) -> dict[str, Any]:
     """The panel asked for, or the one that the study has been scored by so far."""
-    from electra.ablate import panel, plan
+    from electra.ablation import panel, plan
 
     recorded = (
         plan.read_plan(arguments.out)["panel"] if (arguments.out / plan.RECORD).exists() else {"tasks": {}}
@@ -209,7 +209,7 @@ def _hours(
     planned: dict[str, Any], jobs: list[Any], store: TokenStore, threads: int, at_once: int
 ) -> list[str]:
     """What is left to train, in time: each arm is trained for some seconds, one after the other."""
-    from electra.ablate.plan import Job, job_recipe
+    from electra.ablation.plan import Job, job_recipe
     from electra.training.distributed import World
     from electra.training.rehearsal import seconds_per_step
     from electra.training.run import build_run

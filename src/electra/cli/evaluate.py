@@ -60,8 +60,8 @@ def run(arguments: Arguments) -> int:
         raise ConfigError(f"must be at least 1, not {arguments.jobs}", where="--jobs")
     settings = dict(map(setting, arguments.option))
 
-    from electra.evaluate.running import Options, entrants, evaluate
-    from electra.evaluate.suite import load_suite
+    from electra.evaluation.running import Options, entrants, evaluate
+    from electra.evaluation.suite import load_suite
     from electra.report import suite as pages
     from electra.signals import StopRequest
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from electra.cli.arguments import Positional, Repeated
 from electra.cli.terminal import say
-from electra.finetune.settings import Settings
+from electra.finetuning.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Arguments(Settings):
 
 
 def run(arguments: Arguments) -> int:
-    from electra.finetune.runner import finetune
+    from electra.finetuning.runner import finetune
     from electra.signals import StopRequest
 
     settings = Settings(**{field.name: getattr(arguments, field.name) for field in fields(Settings)})

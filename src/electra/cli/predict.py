@@ -39,8 +39,8 @@ def run(arguments: Arguments) -> int:
     from collections import Counter
 
     from electra.durable import commit_file
-    from electra.finetune.predict import predict
-    from electra.finetune.tables import format_csv, format_tsv
+    from electra.finetuning.predict import predict
+    from electra.finetuning.tables import format_csv, format_tsv
 
     predictions = predict(
         arguments.model,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from electra.cli.arguments import Positional, Repeated
 from electra.cli.terminal import say
-from electra.finetune.prompts import PromptSettings
+from electra.finetuning.prompts import PromptSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Arguments(PromptSettings):
 
 
 def run(arguments: Arguments) -> int:
-    from electra.finetune.prompting import RESULTS, prompt
+    from electra.finetuning.prompting import RESULTS, prompt
 
     settings = PromptSettings(
         **{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)}

@@ -1,0 +1,114 @@
+"""What a study shows while it runs: a table that stays in place on a terminal, plain lines elsewhere. Both
+also go to log.txt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from electra import durable
+from electra.ablation.runner import Progress
+
+QUIET_SECONDS = 30.0  # between two plain lines about what is under way
+FINISHED = ("done", "failed", "stopped")
+
+
+class Overview:
+    """Use as a context manager around a study."""
+
+    def __init__(
+        self, title: str, jobs: Sequence[Progress], log: Path, console: Console | None = None
+    ) -> None:
+        self.title, self.jobs, self.log = title, jobs, log
+        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.began = self.last_line = time.monotonic()
+        self.done_before = sum(progress.step for progress in jobs)
+        self.live = (
+            Live(console=self.console, refresh_per_second=4, transient=True)
+            if self.console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Overview:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def say(self, line: str) -> None:
+        with durable.explain_disk_errors(self.log), open(self.log, "a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+        self.console.print(line, markup=False)
+
+    def look(self) -> None:
+        """Show where things stand."""
+        if self.live is not None:
+            self.live.update(self.table())
+        elif time.monotonic() - self.last_line > QUIET_SECONDS:
+            self.last_line = time.monotonic()
+            running = "; ".join(f"{one.job}: {_stage(one)}" for one in self.jobs if one.state == "running")
+            self.say(f"{running}{self._rest()}")
+
+    def ended(self, progress: Progress) -> None:
+        finished = sum(one.state in FINISHED for one in self.jobs)
+        problem = f": {progress.problem}" if progress.problem else ""
+        self.say(f"{progress.job} {progress.state}{problem}  ({finished} of {len(self.jobs)} runs)")
+
+    def table(self) -> Group:
+        """One row an arm (and budget), one cell a seed."""
+        seeds = sorted({one.job.seed for one in self.jobs})
+        table = Table("arm", *(f"seed {seed}" for seed in seeds), box=None, pad_edge=False)
+        for arm, share in dict.fromkeys((one.job.arm, one.job.share) for one in self.jobs):
+            cells = {
+                one.job.seed: _cell(one) for one in self.jobs if (one.job.arm, one.job.share) == (arm, share)
+            }
+            table.add_row(
+                arm if share == 1 else f"{arm} at {share:g}", *(cells.get(seed, "") for seed in seeds)
+            )
+        done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
+        return Group(
+            Text(self.title, style="bold"),
+            table,
+            ProgressBar(total=total, completed=done, width=40),
+            Text(self._rest().strip("; ")),
+        )
+
+    def _rest(self) -> str:
+        """An estimate of the time left, from the updates of all arms alike."""
+        done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
+        gained = done - self.done_before
+        if not gained:
+            return ""
+        minutes, seconds = divmod(int((total - done) * (time.monotonic() - self.began) / gained), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"; about {hours}h{minutes:02d}m left" if hours else f"; about {minutes}m{seconds:02d}s left"
+
+
+def _stage(progress: Progress) -> str:
+    if progress.step >= progress.steps:
+        return "scoring"
+    rate = progress.row.get("tokens_per_s")
+    return f"step {progress.step}/{progress.steps}" + (f", {rate:,.0f} tokens/s" if rate else "")
+
+
+def _cell(progress: Progress) -> Text:
+    style = {"done": "green", "failed": "red", "running": "bold", "stopped": "yellow"}.get(
+        progress.state, "dim"
+    )
+    share = f"{100 * progress.step / progress.steps:.0f} %"
+    shown = {
+        "running": "scoring" if progress.step >= progress.steps else share,
+        "waiting": share if progress.step else "waiting",
+    }
+    return Text(shown.get(progress.state, progress.state), style=style)

@@ -1,0 +1,269 @@
+"""Run a suite: every task for every model, whatever is not done yet.
+
+    OUT/  evaluation.json    the plan and all numbers, written anew after every task
+          evaluation.tsv     the table        evaluation.html   the page (electra.report.suite)
+          tasks/MODEL/TASK/  a fine-tuning's folder, which continues by itself
+          probes/MODEL/      a probe's record
+
+The folders are the truth: a task is done when its folder says so, so a run may be killed anywhere and the
+same command goes on. Models and tasks may be added later; what changes a number already measured (other
+weights, settings, files) is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from electra import analysis, durable
+from electra.analysis.contract import ProbeDataError, named_models
+from electra.artifacts.session import refuse_differences, refuse_strangers
+from electra.config import build, differences
+from electra.errors import ConfigError, RunFolderError, TaskError
+from electra.evaluation.data import find_data
+from electra.evaluation.steps import Asked, Job, Say, Step, Stop, Todo, in_turn, side_by_side
+from electra.evaluation.suite import Suite
+from electra.evaluation.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, make_record
+from electra.finetuning.settings import Settings
+from electra.finetuning.tasks import load_task
+from electra.interop.huggingface import digest, weights_of
+from electra.interop.load import load
+
+PARTS = ("models", "tasks", "probes")  # of a plan
+OWN = {
+    "task",
+    "data",
+    "dev",
+    "test",
+    "also",
+    "out",
+    "seeds",
+    "seed",
+    "init",
+    "device",
+}  # settings of a fine-tuning that are made here
+
+
+@dataclass(frozen=True)
+class Options:
+    seeds: int = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    jobs: int = 1
+    """Tasks at the same time, each in a process of its own."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of every fine-tuning: these win over the suite's."""
+    probe_options: Sequence[str] = ()
+    """key=value, of the probes that have the option: these win as well."""
+
+
+def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
+    """The models by distinct names; `random_twin` adds the first one's shape with fresh weights."""
+    made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
+    made += [Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else []
+    by_folder: dict[str, Entrant] = {}
+    for entrant in made:
+        if (other := by_folder.setdefault(entrant.folder, entrant)) is not entrant or not entrant.folder:
+            what = f"{other.name} and {entrant.name} would share the folder {entrant.folder!r}"
+            raise ConfigError(
+                what, where=entrant.source, fix="Rename one, or give a link to it with another name"
+            )
+    return made
+
+
+def evaluate(
+    suite: Suite,
+    models: Sequence[Entrant],
+    roots: Sequence[Path],
+    out: Path,
+    *,
+    options: Options,
+    say: Say,
+    stop: Stop,
+) -> dict[str, Any] | None:
+    """Run what is not done; the contents of evaluation.json. None when asked to stop before the end."""
+    suite = with_probe_options(suite, options.probe_options)
+    jobs = find_jobs(suite, options, roots)
+    probes = find_probes(suite, roots)
+    if not jobs and not probes:
+        wanted = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
+        fix = "Give the folder that holds theirs, each in a folder of its name"
+        raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
+    plan = make_plan(suite.title, models, jobs, probes)
+    refuse_strangers(out, RECORD, "an evaluation")  # before a lock is left in a folder of other things
+    with durable.lock(out):
+        known = refuse_changes(out, plan)
+        measured = Measured(
+            Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs}
+        )
+        for entry in suite.task:
+            if entry.name not in plan["tasks"]:
+                say(f"{entry.name}: no data")
+        write(measured)
+        todos: list[Todo] = [*probes, *jobs]
+        steps = [
+            Step(entrant, todo, measured.layout, options.seeds, options.device)
+            for todo in todos
+            for entrant in models
+            if isinstance(todo, Job)
+            or entrant.init == "pretrained"  # a probe asks what pre-training has taught
+        ]
+        stopped = False
+        outcomes = (
+            in_turn(steps, say, stop) if options.jobs == 1 else side_by_side(steps, options.jobs, say, stop)
+        )
+        for step, outcome in outcomes:
+            if outcome.problem:
+                measured.failures[step.name, step.entrant.name] = outcome.problem
+            write(measured)
+            stopped |= outcome.stopped
+        if stopped:
+            say("stopped; the same command continues from here")
+            return None
+        return write(measured)
+
+
+def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job]:
+    """The tasks with data. Everything that can be wrong about names and settings is found here, before any
+    work.
+    """
+    jobs = []
+    for root in roots:
+        if not root.exists():
+            raise TaskError("no such folder", where=root, fix="Check --data")
+    for entry in suite.task:
+        task = load_task(entry.task)
+        settings = {**entry.settings, **options.settings}
+        settings |= {
+            name: [settings[name]]
+            for name in ("text_column", "columns")
+            if isinstance(settings.get(name), str)
+        }
+        reserved = sorted(OWN & settings.keys())
+        if reserved:
+            raise ConfigError(
+                "the evaluation itself decides this setting",
+                where=f"{entry.name}.settings.{reserved[0]}",
+                fix="Leave it out",
+            )
+        build(
+            Settings,
+            {**settings, "task": entry.task, "data": Path(), "out": Path()},
+            where=f"{entry.name}.settings",
+        )
+        unknown = [metric for metric in entry.metrics if metric not in task.metrics]
+        if unknown:
+            fix = f"It has {', '.join(task.metrics)}"
+            raise TaskError(
+                f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix
+            )
+        found = find_data(entry, task, roots)
+        if found is not None:
+            jobs.append(Job(entry, found, task.version, settings))
+    return jobs
+
+
+def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
+    if not suite.probe:
+        return suite  # one command line for every suite
+    options = analysis.options_for([entry.name for entry in suite.probe], given)
+    return replace(
+        suite,
+        probe=tuple(
+            replace(entry, options={**entry.options, **options[entry.name]}) for entry in suite.probe
+        ),
+    )
+
+
+def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
+    """The probes with data. Those whose inputs are all optional have none when nothing at all is found."""
+    found = []
+    for entry in suite.probe:
+        try:
+            data = analysis.create(entry.name, entry.options).find(roots)
+        except ProbeDataError:
+            continue
+        if data:
+            found.append((entry, data))
+    return found
+
+
+def make_plan(
+    title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]
+) -> dict[str, Any]:
+    """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is
+    told at once.
+    """
+    described = {}
+    for source in dict.fromkeys(model.source for model in models):
+        loaded = load(source, "encoder")
+        described[source] = {
+            "weights": digest(weights_of(loaded.encoder, None)),
+            "parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
+            "layers": loaded.config.num_layers,
+            "hidden_size": loaded.config.hidden_size,
+            "kind": loaded.kind,
+        }
+    plan = {
+        "suite": title,
+        "models": {
+            model.name: {"source": model.source, "init": model.init, **described[model.source]}
+            for model in models
+        },
+        "tasks": {
+            job.entry.name: {
+                "task": job.entry.task,
+                "version": job.version,
+                "settings": job.settings,
+                "files": job.found.digests(),
+            }
+            for job in jobs
+        },
+        "probes": {
+            entry.name: {
+                "options": entry.options,
+                "version": analysis.create(entry.name, entry.options).version,
+                "files": digests(data),
+            }
+            for entry, data in probes
+        },
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(plan, default=str))
+    return plain
+
+
+def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
+    return {
+        f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
+    }
+
+
+def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Models and tasks may be added to a folder or left out; those it has already must be what they were.
+    Returns the plan with all that the folder has ever held: what is left out now is not forgotten.
+    """
+    path = out / RECORD
+    if not path.exists():
+        return dict(plan)
+    record = durable.read_json(path, RunFolderError, fix="Choose another --out")
+    old = record.get("plan") if isinstance(record, dict) else None
+    if not isinstance(old, dict) or not all(isinstance(old.get(part), dict) for part in PARTS):
+        raise RunFolderError("not the record of an evaluation", where=path, fix="Choose another --out")
+    changed = differences({"suite": old.get("suite")}, {"suite": plan["suite"]})
+    for part in PARTS:
+        for name in old[part].keys() & plan[part].keys():
+            changed += differences(old[part][name], plan[part][name], f"{name}.")
+    changed = [
+        change for change in changed if not change[0].endswith(".source")
+    ]  # the same weights may lie elsewhere
+    refuse_differences(out, "evaluation", sorted(changed, key=lambda change: change[0]))
+    return {**plan, **{part: {**old[part], **plan[part]} for part in PARTS}}
+
+
+def write(measured: Measured) -> dict[str, Any]:
+    record = make_record(measured)
+    durable.commit_json(measured.layout.out / RECORD, record)
+    durable.commit_file(measured.layout.out / TABLE, format_table(record))
+    return record

@@ -1,0 +1,447 @@
+"""Question answering: which characters of a context answer a question, if any do (SQuAD 1.1, SQuAD 2.0, your
+own data).
+
+Two readers. The plain one, default: a logit for the beginning and one for the end of an answer at each token,
+the head that transformers' AutoModelForQuestionAnswering loads; no answer is worth the logits at [CLS]. The
+joint one (`--head joint`) is the paper's, readers.py. Kept of the published code: windows of 512 tokens that
+begin 128 apart, questions cut to 64 tokens, answers of up to 30 tokens, a list of the 20 best, 2 epochs;
+windows without the answer learn [CLS] as its beginning and its end, in 1.1 too; of several windows the lowest
+belief in "no answer" counts; of several gold answers the first is learned. Thresholds: 0 for the plain
+reader, -2.75 for the joint one. Departures: every span of the context is looked at, not the pairs of the 20
+best beginnings and ends; answers are cut out of the context by offsets, where the published code looks the
+words of the tokens up in it again; padding takes no part in the softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra import durable
+from electra.errors import ConfigError, ModelError, TaskError
+from electra.finetuning.context_windows import Arrangement, Context, Window, cut
+from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
+from electra.finetuning.metrics import Score
+from electra.finetuning.questions import FORMATS, Answer, read_questions
+from electra.finetuning.squad_metrics import METRICS, score_1, score_2
+from electra.finetuning.tasks import Example, HeadKind, Outputs, Split, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+START, END, IMPOSSIBLE = 1, 2, 4  # what a token's target is made of; IMPOSSIBLE stands at [CLS]
+ANSWERABILITY_WEIGHT = 0.5  # of the joint reader's classifier, as published
+THRESHOLD = "no_answer_threshold"  # in config.json of a saved model
+BEAM = 20  # beginnings, and ends of each, that the joint reader looks at
+
+
+@dataclass(frozen=True)
+class Span:
+    """A possible answer: text is context[start:end]."""
+
+    text: str
+    start: int
+    end: int
+    start_logit: float
+    end_logit: float
+
+    @property
+    def score(self) -> float:
+        return self.start_logit + self.end_logit
+
+
+NOTHING = Span("", -1, -1, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    spans: tuple[Span, ...]  # the best first, of different texts; none when the context has no tokens
+    null_odds: float  # how much more "no answer" is believed than the best answer
+
+    @property
+    def best(self) -> Span:
+        return self.spans[0] if self.spans else NOTHING
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnswering(Task):
+    texts: tuple[tuple[str, ...], ...] = (("question", "context"),)
+    label: tuple[str, ...] = ("answers",)
+    formats: tuple[str, ...] = FORMATS
+    metrics: tuple[str, ...] = METRICS[1]
+    unanswerable: bool | None = None  # whether questions may have no answer; None = found in training data
+    joint: bool = False
+    no_answer_threshold: float | None = None  # None: the published one
+    epochs: float = 2
+    max_length: int = 512
+    stride: int | None = 128
+    max_question: int = 64  # tokens
+    max_answer: int = 30  # tokens
+    n_best: int = 20
+
+    def configured(self, options: Mapping[str, Any]) -> QuestionAnswering:
+        if len(options.get("text_column") or ("question", "context")) != 2:
+            raise ConfigError(
+                "two columns are needed, of the question and of the context", where="--text-column"
+            )
+        configured = super().configured(options)
+        assert isinstance(configured, QuestionAnswering)
+        return replace(configured, joint=options["head"] == "joint")
+
+    @property
+    def head(self) -> HeadKind:
+        return "reader"
+
+    @property
+    def num_outputs(self) -> int:
+        return 2
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return ("start", "end")
+
+    @property
+    def threshold(self) -> float:
+        """Null odds above which there is no answer."""
+        if self.no_answer_threshold is not None:
+            return self.no_answer_threshold
+        return -2.75 if self.joint else 0.0
+
+    @property
+    def rule(self) -> str:
+        return f"no answer where null odds exceed {self.threshold:.4g}" if self.unanswerable else ""
+
+    def at_threshold(self, threshold: float) -> Task:
+        return (
+            replace(self, no_answer_threshold=threshold)
+            if self.unanswerable
+            else super().at_threshold(threshold)
+        )
+
+    def read(self, path: Path, labelled: bool = True) -> Split:
+        (question, context), answers = self.texts[0], self.label[0] if self.label else None
+        examples = read_questions(path, (question, context, answers), labelled)
+        answered = [example for example in examples if example.gold]
+        if answered and not any(map(placed, answered)):
+            raise TaskError(
+                "no answer stands in its context",
+                where=path,
+                fix="Are answers and contexts of the same file?",
+            )
+        if labelled and self.unanswerable is False:
+            _refuse_unanswerable(examples)
+        return Split(examples)
+
+    def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
+        if not any(placed(example) for example in examples):
+            raise TaskError(
+                "no question has an answer: nothing to learn", where=examples[0].where.rpartition(":")[0]
+            )
+        unanswerable = (
+            self.unanswerable
+            if self.unanswerable is not None
+            else not all(example.gold for example in examples)
+        )
+        return replace(self, unanswerable=unanswerable, metrics=METRICS[2 if unanswerable else 1])
+
+    def featurize(
+        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
+    ) -> Windows:
+        assert self.stride is not None
+        tokenizer, arrangement = tokens.tokenizer, Arrangement.of(tokens.tokenizer)
+        labelled = all(example.gold is not None for example in examples)
+        if labelled and not self.unanswerable:
+            _refuse_unanswerable(examples)
+        texts = dict.fromkeys(example.texts[1] for example in examples)
+        contexts = {text: Context.of(tokenizer, text) for text in texts}
+        questions = tokenizer.encode_corpus([example.texts[0] for example in examples])
+        windows: list[Window] = []
+        numbers: list[int] = []
+        targets: list[Ids] = []
+        for number, (example, question) in enumerate(zip(examples, questions, strict=True)):
+            context = contexts[example.texts[1]]
+            span = answer_tokens(example, context) if labelled else None
+            if train and example.gold and span is None:
+                continue
+            made = cut(
+                question[: self.max_question].astype(np.int64), context, arrangement, max_length, self.stride
+            )
+            windows += made
+            numbers += [number] * len(made)
+            targets += [target_of(window, example, span) for window in made] if labelled else []
+        if train and not windows:
+            raise TaskError("the tokenizer makes nothing of any answer", where=examples[0].where)
+        notes = self._notes(examples, [len(question) for question in questions], len(windows))
+        return Windows(
+            input_ids=[window.ids for window in windows],
+            token_type_ids=[window.types for window in windows],
+            example=np.array(numbers, np.int64),
+            targets=targets if labelled else None,
+            token_targets=True,
+            context=windows,
+            notes=notes,
+        )
+
+    def _notes(self, examples: Sequence[Example], lengths: Sequence[int], windows: int) -> tuple[str, ...]:
+        answers = [example.gold[0] for example in examples if example.gold]
+        counts = {
+            "questions whose answer stands nowhere in the context: scored, not learned": sum(
+                a.start is None for a in answers
+            ),
+            "answers that stand elsewhere than the file says: the nearest place is taken": sum(
+                a.moved for a in answers
+            ),
+            f"questions longer than {self.max_question} tokens, cut": sum(
+                length > self.max_question for length in lengths
+            ),
+        }
+        return (
+            f"{len(examples)} questions in {windows} windows",
+            *(f"{count} {what}" for what, count in counts.items() if count),
+        )
+
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
+        """The mean of the cross-entropies of beginning and end; windows that say neither (an answer out of
+        place) do not count.
+        """
+        import torch
+        from torch.nn import functional as F
+
+        bits = targets.clamp(min=0)
+        learned = (bits & START).any(1)
+        if self.joint:  # the head has looked the targets up itself: it needs the beginning to say the end
+            start_loss, end_loss, impossible = logits[:, :3].float().unbind(1)
+            wanted = (bits[:, 0] & IMPOSSIBLE).ne(0).float()
+            extra = ANSWERABILITY_WEIGHT * F.binary_cross_entropy_with_logits(
+                impossible, wanted, reduction="none"
+            )
+        else:
+            padding = (targets == NO_TARGET).unsqueeze(-1)
+            starts, ends = logits.float().masked_fill(padding, float("-inf")).unbind(-1)
+            start_loss = F.cross_entropy(starts, (bits & START).argmax(1), reduction="none")
+            end_loss = F.cross_entropy(ends, (bits & END).argmax(1), reduction="none")
+            extra = torch.zeros_like(start_loss)
+        return ((start_loss + end_loss) / 2 + extra)[learned].sum(), int(learned.sum())
+
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        members: list[list[int]] = [[] for _ in examples]
+        for index, number in enumerate(windows.example):
+            members[number].append(index)
+        return [
+            self._predict_one(
+                example.texts[1], [(windows.context[i], outputs[i].astype(np.float64)) for i in mine]
+            )
+            for example, mine in zip(examples, members, strict=True)
+        ]
+
+    def _predict_one(
+        self, context: str, read: Sequence[tuple[Window, npt.NDArray[np.float64]]]
+    ) -> Prediction:
+        found: list[Span] = []
+        null_scores = []
+        for window, output in read:
+            null_scores.append(output[2] if self.joint else output[0].sum())
+            make = beam_spans if self.joint else plain_spans
+            found += [
+                span_of(context, window, candidate)
+                for candidate in make(window, output, self.max_answer, self.n_best)
+            ]
+        spans: dict[str, Span] = {}
+        for span in sorted(found, key=lambda span: -span.score):
+            spans.setdefault(span.text, span)
+        best = tuple(spans.values())[: self.n_best]
+        null = float(min(null_scores))
+        return Prediction(best, null if self.joint or not best else null - best[0].score)
+
+    def side(self, example: Example) -> tuple[str, ...]:
+        """Questions about one context stay together."""
+        return (example.texts[1],)
+
+    def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
+        """Each answer's mean probability over the models, and the mean null odds."""
+        return [ensemble(of_one, self.n_best) for of_one in zip(*predictions, strict=True)]
+
+    def said(self, prediction: Prediction) -> Span:
+        """The answer given, at the threshold."""
+        return NOTHING if self.unanswerable and prediction.null_odds > self.threshold else prediction.best
+
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        answers = [prediction.best.text for prediction in predictions]
+        golds = [[answer.text for answer in example.gold] for example in examples]
+        if not self.unanswerable:
+            return score_1(answers, golds)
+        return score_2(answers, golds, [prediction.null_odds for prediction in predictions], self.threshold)
+
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+        rows = [
+            ("id", "answer", "start", "end", "probability", *(["null_odds"] if self.unanswerable else []))
+        ]
+        for example, prediction in zip(examples, predictions, strict=True):
+            said = self.said(prediction)
+            cells = [
+                example.id,
+                said.text,
+                str(said.start),
+                str(said.end),
+                _digits(probabilities(prediction)[0] if said.text else 0.0),
+            ]
+            rows.append((*cells, *([_digits(prediction.null_odds)] if self.unanswerable else [])))
+        return rows
+
+    def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
+        """The table, and the official scorers' files: predictions, and for 2.0 null odds; and a list of the
+        best answers.
+        """
+        pairs = [(example.id, prediction) for example, prediction in zip(examples, predictions, strict=True)]
+        files = super().files(split, predictions, examples)
+        files[f"{split}.predictions.json"] = durable.to_json(
+            {name: self.said(prediction).text for name, prediction in pairs}
+        )
+        files[f"{split}.nbest.json"] = durable.to_json(
+            {name: n_best(prediction) for name, prediction in pairs}
+        )
+        if self.unanswerable:
+            files[f"{split}.null_odds.json"] = durable.to_json(
+                {name: prediction.null_odds for name, prediction in pairs}
+            )
+        return files
+
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
+
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
+        """Where it is not known whether the model has seen questions without an answer, it is taken by its
+        word.
+        """
+        threshold = config.get(THRESHOLD)
+        if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
+            raise ModelError(
+                f"{THRESHOLD} is {threshold!r}, not a number", where="config.json", fix="Mend or remove it"
+            )
+        return replace(
+            self,
+            unanswerable=True if self.unanswerable is None else self.unanswerable,
+            no_answer_threshold=threshold,
+        )
+
+
+def _refuse_unanswerable(examples: Sequence[Example]) -> None:
+    """1.1 has no score for a question without an answer."""
+    bare = next((example for example in examples if not example.gold), None)
+    if bare:
+        fix = "Use --task squad2 where questions may have none, or train on such questions too"
+        raise TaskError("a question without an answer", where=bare.where, fix=fix)
+
+
+def placed(example: Example) -> bool:
+    return bool(example.gold) and example.gold[0].start is not None
+
+
+def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
+    """The tokens of the answer to learn; None where there is none to point at."""
+    if not placed(example):
+        return None
+    answer: Answer = example.gold[0]
+    assert answer.start is not None
+    return context.tokens_of(answer.start, answer.start + len(answer.text))
+
+
+def target_of(window: Window, example: Example, span: tuple[int, int] | None) -> Ids:
+    """The bits of each token of a window. All zero where there is an answer that cannot be pointed at."""
+    bits = np.zeros(len(window.ids), np.int64)
+    if not example.gold:
+        bits[0] = START | END | IMPOSSIBLE
+    elif span is not None:
+        start, end = window.target(span) or (0, 0)
+        bits[start] |= START
+        bits[end] |= END
+    return bits
+
+
+Candidate = tuple[
+    int, int, float, float
+]  # first and last token, counted in the window's context; their logits
+
+
+def plain_spans(
+    window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
+) -> Iterator[Candidate]:
+    """The best spans of a window, by the sum of their two logits."""
+    starts, ends = logits[window.first : window.first + len(window.offsets)].T
+    size = len(starts)
+    if not size:
+        return
+    padded = np.append(ends, np.full(longest, -np.inf))
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)[:size]
+    sums = np.where(window.judged[:, None], sums, -np.inf).ravel()
+    for index in np.argsort(-sums, kind="stable")[:count]:
+        start, length = divmod(int(index), longest)
+        if sums[index] > -np.inf:
+            yield start, start + length, float(starts[start]), float(ends[start + length])
+
+
+def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, count: int) -> list[Candidate]:
+    """The best of the spans that the joint reader (readers.py) put forward, as far as they can be answers."""
+    logits, places, end_logits, end_places = np.split(output[3:], np.cumsum([BEAM, BEAM, BEAM * BEAM]))
+    size = len(window.offsets)
+    found = []
+    for k in range(BEAM):
+        start = int(places[k]) - window.first
+        if not (0 <= start < size and window.judged[start]):
+            continue
+        for end_logit, place in zip(
+            end_logits[k * BEAM :][:BEAM], end_places[k * BEAM :][:BEAM], strict=True
+        ):
+            end = int(place) - window.first
+            if start <= end < min(size, start + longest):
+                found.append((start, end, float(logits[k]), float(end_logit)))
+    return sorted(found, key=lambda candidate: -candidate[2] - candidate[3])[:count]
+
+
+def span_of(context: str, window: Window, candidate: Candidate) -> Span:
+    """Cut out of the context, without the white space that some tokenizers count to a token."""
+    first, last, start_logit, end_logit = candidate
+    start, end = int(window.offsets[first, 0]), int(window.offsets[last, 1])
+    text = context[start:end]
+    start += len(text) - len(text.lstrip())
+    return Span(text.strip(), start, start + len(text.strip()), start_logit, end_logit)
+
+
+def probabilities(prediction: Prediction) -> list[float]:
+    """The softmax of the scores, over the listed answers."""
+    scores = np.array([span.score for span in prediction.spans] or [0.0])
+    shares = np.exp(scores - scores.max())
+    return [float(share) for share in shares / shares.sum()]
+
+
+def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
+    """One prediction of several models'. What a model does not list has no probability there."""
+    shares: dict[str, float] = {}
+    spans: dict[str, Span] = {}
+    for prediction in predictions:
+        for span, share in zip(prediction.spans, probabilities(prediction), strict=False):
+            shares[span.text] = shares.get(span.text, 0.0) + share / len(predictions)
+            spans.setdefault(span.text, span)
+    ranked = sorted(spans, key=lambda text: -shares[text])[:count]
+    best = tuple(
+        replace(spans[text], start_logit=float(np.log(max(shares[text], 1e-300))), end_logit=0.0)
+        for text in ranked
+    )
+    return Prediction(best, float(np.mean([prediction.null_odds for prediction in predictions])))
+
+
+def n_best(prediction: Prediction) -> list[dict[str, Any]]:
+    """The official list's fields, and where in the context the answers stand."""
+    shares = probabilities(prediction)
+    return [
+        {**asdict(span), "probability": share} for span, share in zip(prediction.spans, shares, strict=False)
+    ]
+
+
+def _digits(number: float) -> str:
+    return format(number, ".9g")

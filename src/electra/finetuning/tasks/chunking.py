@@ -1,0 +1,16 @@
+"""Chunking: which words make up noun phrases, verb phrases, ...? CoNLL-2000's columns are word, part of
+speech, chunk.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.tagging import TagTask
+
+TASK = TagTask(
+    name="chunking",
+    version=1,
+    source="Tjong Kim Sang, Buchholz 2000",
+    scheme="entities",
+    metrics=("f1", "precision", "recall", "accuracy"),
+    label=("chunk", "chunk_tags", "tag", "tags"),
+)

@@ -1,0 +1,15 @@
+"""Your own data: one text and one of two or more labels."""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="classification",
+    version=2,
+    source="your own data",
+    metrics=("accuracy", "f1_macro", "matthews_correlation"),
+    texts=(("sentence",), ("text",)),
+    label=("label", "labels", "class"),
+    max_length=512,
+)

@@ -1,0 +1,18 @@
+"""CoLA: is the sentence acceptable English? The files as distributed have no header."""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="cola",
+    version=1,
+    source="Warstadt, Singh, Bowman 2019",
+    metrics=("matthews_correlation", "accuracy"),
+    texts=(("sentence",),),
+    label=("label",),
+    labels=("unacceptable", "acceptable"),
+    header=("source", "label", "mark", "sentence"),
+    submissions=(("test", "CoLA"),),
+    submit_numbers=True,
+)

@@ -1,0 +1,21 @@
+"""MNLI: does the premise entail the hypothesis? Evaluated on the matched genres, and on the mismatched ones
+where their files are.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="mnli",
+    version=1,
+    source="Williams, Nangia, Bowman 2018",
+    metrics=("accuracy",),
+    texts=(("sentence1", "sentence2"), ("premise", "hypothesis")),
+    label=("gold_label", "label"),
+    labels=("entailment", "neutral", "contradiction"),
+    dev_files=("dev_matched", "validation_matched"),
+    test_files=("test_matched",),
+    also=("dev_mismatched", "validation_mismatched", "test_mismatched"),
+    submissions=(("test", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
+)

@@ -1,0 +1,18 @@
+"""MRPC: do the two sentences say the same? The paper reports accuracy, so accuracy is the primary metric."""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="mrpc",
+    version=1,
+    source="Dolan, Brockett 2005",
+    metrics=("accuracy", "f1"),
+    texts=(("#1 String", "#2 String"), ("sentence1", "sentence2")),
+    label=("Quality", "label"),
+    labels=("not_equivalent", "equivalent"),
+    both_orders=True,
+    submissions=(("test", "MRPC"),),
+    submit_numbers=True,
+)

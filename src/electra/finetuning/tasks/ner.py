@@ -1,0 +1,17 @@
+"""Named entities, in BIO or BIOES tags; the F1 is that of whole entities."""
+
+from __future__ import annotations
+
+from electra.finetuning.tagging import TagTask
+
+TASK = TagTask(
+    name="ner",
+    version=1,
+    source=(
+        "CoNLL-2003 (Tjong Kim Sang, De Meulder 2003), WNUT-17 (Derczynski et al. 2017), WikiANN (Pan et al."
+        " 2017) and others"
+    ),
+    scheme="entities",
+    metrics=("f1", "precision", "recall", "accuracy"),
+    label=("ner", "ner_tags", "tag", "tags", "labels"),
+)

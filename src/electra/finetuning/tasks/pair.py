@@ -1,0 +1,20 @@
+"""Your own data: two texts and one of two or more labels."""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="pair",
+    version=2,
+    source="your own data",
+    metrics=("accuracy", "f1_macro", "matthews_correlation"),
+    texts=(
+        ("sentence1", "sentence2"),
+        ("premise", "hypothesis"),
+        ("question", "sentence"),
+        ("question1", "question2"),
+    ),
+    label=("label", "labels", "class", "is_duplicate"),
+    max_length=512,
+)

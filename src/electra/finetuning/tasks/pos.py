@@ -1,0 +1,16 @@
+"""Part-of-speech tags: which word class has each word? CoNLL-U files, as Universal Dependencies distributes
+them, by UPOS.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.tagging import TagTask
+
+TASK = TagTask(
+    name="pos",
+    version=1,
+    source="Universal Dependencies: Nivre et al. 2020",
+    scheme="words",
+    metrics=("accuracy", "f1_macro"),
+    label=("UPOS", "upos", "pos_tags", "tag", "tags"),
+)

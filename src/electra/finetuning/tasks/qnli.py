@@ -1,0 +1,16 @@
+"""QNLI: does the sentence answer the question?"""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="qnli",
+    version=1,
+    source="Rajpurkar et al. 2016, recast by Wang et al. 2019",
+    metrics=("accuracy",),
+    texts=(("question", "sentence"),),
+    label=("label",),
+    labels=("entailment", "not_entailment"),
+    submissions=(("test", "QNLI"),),
+)

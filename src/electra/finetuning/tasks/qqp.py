@@ -1,0 +1,20 @@
+"""QQP: is one question a duplicate of the other? Some rows of the distributed file are broken: they are left
+out and counted.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="qqp",
+    version=1,
+    source="Iyer, Dandekar, Csernai 2017",
+    metrics=("accuracy", "f1"),
+    texts=(("question1", "question2"),),
+    label=("is_duplicate", "label"),
+    labels=("not_duplicate", "duplicate"),
+    drop_malformed=True,
+    submissions=(("test", "QQP"),),
+    submit_numbers=True,
+)

@@ -1,0 +1,17 @@
+"""SST-2: is the opinion positive?"""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="sst-2",
+    version=1,
+    source="Socher et al. 2013",
+    metrics=("accuracy",),
+    texts=(("sentence",),),
+    label=("label",),
+    labels=("negative", "positive"),
+    submissions=(("test", "SST-2"),),
+    submit_numbers=True,
+)

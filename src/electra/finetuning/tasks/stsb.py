@@ -1,0 +1,19 @@
+"""STS-B: how alike are the two sentences, from 0 to 5?"""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="sts-b",
+    version=1,
+    source="Cer et al. 2017",
+    kind="regression",
+    metrics=("spearmanr", "pearson"),
+    texts=(("sentence1", "sentence2"),),
+    label=("score", "label"),
+    scale=(0.0, 5.0),
+    both_orders=True,
+    epochs=10,
+    submissions=(("test", "STS-B"),),
+)

@@ -1,0 +1,15 @@
+"""Your own data: sentences and a tag for each word. Tags in BIO or BIOES are scored as entities, others word
+by word.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.tagging import TagTask
+
+TASK = TagTask(
+    name="tagging",
+    version=1,
+    source="your own data",
+    label=("tag", "tags", "labels", "ner_tags", "slots", "UPOS"),
+    max_length=512,
+)

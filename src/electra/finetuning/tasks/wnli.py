@@ -1,0 +1,19 @@
+"""WNLI: does the sentence with the pronoun replaced follow? Its dev set shares sentences with train under the
+other label.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.sequence import SequenceTask
+
+TASK = SequenceTask(
+    name="wnli",
+    version=1,
+    source="Levesque, Davis, Morgenstern 2012, recast by Wang et al. 2019",
+    metrics=("accuracy",),
+    texts=(("sentence1", "sentence2"),),
+    label=("label",),
+    labels=("not_entailment", "entailment"),
+    submissions=(("test", "WNLI"),),
+    submit_numbers=True,
+)
