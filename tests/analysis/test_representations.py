@@ -31,6 +31,7 @@ from electra.analysis.representations.treebank import treebank
 from electra.analysis.texts.reading import sentences, universal_dependencies
 from electra.interop.load import Loaded
 from electra.model import hidden
+from electra.model.passes import passes
 from electra.model.sizes import Architecture
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
@@ -43,9 +44,9 @@ def padded(loaded: Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
     rows = rows_of_words(
         loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24
     )
-    _, ids, pieces = next(iter(hidden.passes(loaded.encoder, rows, quiet)))
-    assert pieces is not None and (pieces < 0).any()
-    return ids, pieces
+    one = next(passes((row.ids for row in rows), "cpu"))
+    assert one.piece_ids is not None and (one.piece_ids < 0).any()
+    return one.input_ids, one.piece_ids
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -43,8 +43,8 @@ def run(arguments: Arguments) -> int:
     from electra.analysis.contract import named_models
     from electra.analysis.contract.record import run_probe
     from electra.interop.source import locate
+    from electra.model.precision import pick_device
     from electra.report import probes as pages
-    from electra.training.precision import pick_device
 
     every = not arguments.probe or "all" in arguments.probe
     chosen = (

@@ -56,7 +56,7 @@ def run(arguments: Arguments) -> int:
 
     from electra.interop.detection import detect
     from electra.interop.load import load
-    from electra.training.precision import pick_device
+    from electra.model.precision import pick_device
 
     model = load(arguments.model, "discriminator").to(pick_device(arguments.device, option="--device"))
     if arguments.json:

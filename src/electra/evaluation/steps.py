@@ -26,8 +26,8 @@ from electra.evaluation.suite import ProbeEntry, TaskEntry
 from electra.evaluation.table import Entrant, Layout
 from electra.finetuning.runner import RESULTS, finetune
 from electra.finetuning.settings import Settings
+from electra.model.precision import pick_device
 from electra.signals import StopRequest
-from electra.training.precision import pick_device
 
 Say = Callable[[str], None]
 Stop = Callable[[], bool]

@@ -21,7 +21,7 @@ from electra.finetuning.settings import HEAD, RECORD
 from electra.finetuning.tasks import Example, HeadKind, Task, load_task
 from electra.finetuning.trainer import run_model
 from electra.interop.load import NEEDS, Loaded, load, read_safetensors
-from electra.training.precision import pick_device
+from electra.model.precision import pick_device
 
 USUAL: dict[str, str] = {
     "classifier": "classification",

@@ -40,11 +40,11 @@ from electra.finetuning.settings import default_learning_rate
 from electra.finetuning.tables import find_split, format_tsv
 from electra.finetuning.tasks import Example, load_task
 from electra.interop.load import Loaded, load
-from electra.model.batching import positions_at_once
 from electra.model.pair import build_encoder
+from electra.model.passes import positions_at_once
+from electra.model.precision import autocast, pick_device, pick_precision
 from electra.seeds import key, permute
 from electra.training.optimizer import AdamW
-from electra.training.precision import autocast, pick_device, pick_precision
 from electra.training.schedule import multiplier
 
 RESULTS = "prompt.json"

@@ -58,8 +58,8 @@ from electra.finetuning.trainer import (
 from electra.interop.card import Card
 from electra.interop.huggingface import digest, weights_of, write_model
 from electra.interop.load import Loaded, load
+from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
-from electra.training.precision import pick_device, pick_precision
 
 RESULTS = "all_results.json"
 Say = Callable[[str], None]

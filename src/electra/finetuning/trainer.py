@@ -28,13 +28,13 @@ from electra.finetuning.heads import FineTuned, build_head
 from electra.finetuning.metrics import Score
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import Example, Task
-from electra.model.batching import positions_at_once
 from electra.model.pair import build_encoder, initialise
+from electra.model.passes import positions_at_once
+from electra.model.precision import autocast
 from electra.model.sizes import EncoderConfig
 from electra.seeds import key
 from electra.training import checkpoint
 from electra.training.optimizer import AdamW
-from electra.training.precision import autocast
 from electra.training.schedule import multiplier
 
 LOGS = 20  # log lines a seed

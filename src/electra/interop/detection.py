@@ -79,12 +79,13 @@ def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> It
     next one sees again.
     """
     refuse_energies(loaded)
-    from electra.model.batching import positions_at_once
+    from electra.model.passes import Pass, read
 
-    size, positions = (
-        loaded.config.max_positions - 2,
-        positions_at_once(next(loaded.encoder.parameters()).device),
-    )
+    specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
+
+    def probabilities(one: Pass) -> list[npt.NDArray[np.float64]]:
+        return one.unpadded(loaded.logits(one.input_ids, one.piece_ids).double().sigmoid())
+
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_AT_ONCE)):
         pieces = [split(loaded.tokenizer, text) for text in chunk]
@@ -93,14 +94,14 @@ def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> It
             for row, piece in enumerate(pieces)
             for window in cut(len(piece.ids), size, int(size * overlap))
         ]
+        rows = (
+            np.array([specials.cls, *pieces[row].ids[start:stop], specials.sep])
+            for row, start, stop, _, _ in windows
+        )
         scores = [np.zeros(len(piece.ids)) for piece in pieces]
-        for group in _batches([stop - start + 2 for _, start, stop, _, _ in windows], positions):
-            members = [windows[index] for index in group]
-            found = _probabilities(
-                loaded, [pieces[row].ids[start:stop] for row, start, stop, _, _ in members]
-            )
-            for (row, start, _, keep_from, keep_to), values in zip(members, found, strict=True):
-                scores[row][keep_from:keep_to] = values[keep_from - start : keep_to - start]
+        found = read(rows, probabilities, loaded.device, pad=specials.pad)
+        for (row, start, _, keep_from, keep_to), values in zip(windows, found, strict=True):
+            scores[row][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
             yield _detection(text, piece, values)
 
@@ -143,39 +144,6 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
     starts[-1] = max(0, length - size) if len(starts) > 1 else 0
     borders = [0, *((start + min(before + size, length)) // 2 for before, start in pairwise(starts)), length]
     return [(start, min(start + size, length), borders[i], borders[i + 1]) for i, start in enumerate(starts)]
-
-
-def _batches(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
-    """Indices in groups of similar length that hold up to `positions`, padding included; the longest first,
-    so that a batch too large for the memory fails at once.
-    """
-    group: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if group and (len(group) + 1) * lengths[group[0]] > positions:
-            yield group
-            group = []
-        group.append(index)
-    if group:
-        yield group
-
-
-def _probabilities(loaded: Loaded, rows: Sequence[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.float64]]:
-    """P(replaced) of each token of each row, read between [CLS] and [SEP]."""
-    import torch
-
-    specials = loaded.tokenizer.specials
-    longest = max(map(len, rows)) + 2
-    ids = np.full((len(rows), longest), specials.pad, np.int64)
-    pieces = np.full((len(rows), longest), -1, np.int64)
-    for row, tokens in enumerate(rows):
-        end = len(tokens) + 2
-        ids[row, 0], ids[row, 1 : end - 1], ids[row, end - 1] = specials.cls, tokens, specials.sep
-        pieces[row, :end] = 0
-    padded = (pieces < 0).any()
-    with torch.inference_mode():
-        logits = loaded.logits(torch.from_numpy(ids), torch.from_numpy(pieces) if padded else None)
-        values = logits.double().sigmoid().cpu().numpy()
-    return [values[row, 1 : len(tokens) + 1] for row, tokens in enumerate(rows)]
 
 
 def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64]) -> Detection:

@@ -59,14 +59,16 @@ class Loaded:
             self.head.to(device)
         return self
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.encoder.parameters()).device
+
     def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
         """The discriminator's log-odds [B, T], or the generator's token logits [B, T, V]; on the model's
         device.
         """
-        device = next(self.encoder.parameters()).device
-        hidden = self.encoder(
-            input_ids.to(device), piece_ids=None if piece_ids is None else piece_ids.to(device)
-        )
+        pieces = None if piece_ids is None else piece_ids.to(self.device)
+        hidden = self.encoder(input_ids.to(self.device), piece_ids=pieces)
         if self.kind == "generator":
             return self.token_logits(hidden)
         assert self.head is not None

@@ -8,7 +8,7 @@ layer had. Shapes: B batch, T tokens, D hidden, H heads, K head size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ from torch import Tensor, nn
 from electra.model.attention import attention_mask, rotate
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder
+from electra.model.passes import passes
 
 Ints = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
 Progress = Callable[[float], None]  # the share that is done
 
-POSITIONS_AT_ONCE = 4096  # positions in one forward pass, padding included
 NO_WORD = -1
 
 
@@ -93,28 +93,6 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
     return weights
 
 
-def passes(
-    encoder: Encoder, rows: Sequence[Row], progress: Progress = nothing
-) -> Iterator[tuple[list[int], Tensor, Tensor | None]]:
-    """(which rows, input ids, piece ids) in batches of similar length, the longest first. What fills up a
-    batch has no piece: no token of a sentence attends to it.
-    """
-    device = next(encoder.parameters()).device
-    order = sorted(range(len(rows)), key=lambda i: -len(rows[i].ids))
-    start = 0
-    while start < len(order):
-        longest = len(rows[order[start]].ids)
-        group = order[start : start + max(1, POSITIONS_AT_ONCE // longest)]
-        ids = np.zeros((len(group), longest), np.int64)
-        pieces = np.full_like(ids, -1)
-        for line, i in enumerate(group):
-            ids[line, : len(rows[i].ids)], pieces[line, : len(rows[i].ids)] = rows[i].ids, 0
-        padded = bool((pieces < 0).any())
-        yield group, torch.from_numpy(ids).to(device), torch.from_numpy(pieces).to(device) if padded else None
-        start += len(group)
-        progress(start / len(order))
-
-
 def word_vectors(
     encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Progress = nothing
 ) -> tuple[Vectors, npt.NDArray[np.bool_]]:
@@ -128,13 +106,21 @@ def word_vectors(
     total = int(starts[-1])
     sums = [torch.zeros(total, encoder.config.hidden_size) for _ in range(encoder.config.num_layers + 1)]
     tokens = torch.zeros(total)
+    device, done = next(encoder.parameters()).device, 0
     with torch.inference_mode():
-        for group, ids, pieces in passes(encoder, rows, progress):
-            lines = torch.from_numpy(np.repeat(np.arange(len(group)), [rows[i].num_tokens for i in group]))
-            places = torch.from_numpy(np.concatenate([np.arange(1, rows[i].num_tokens + 1) for i in group]))
-            words = torch.from_numpy(np.concatenate([starts[i] + rows[i].words[1:-1] for i in group]))
+        for one in passes((row.ids for row in rows), device):
+            group = [rows[i] for i in one.index]
+            lines = torch.from_numpy(np.repeat(np.arange(len(group)), one.lengths - 2))
+            places = torch.from_numpy(np.concatenate([np.arange(1, row.num_tokens + 1) for row in group]))
+            words = torch.from_numpy(np.concatenate([row.words[1:-1] for row in group])) + torch.from_numpy(
+                np.repeat(starts[one.index], one.lengths - 2)
+            )
             tokens.index_add_(0, words, torch.ones(len(words)))
-            for total_ND, state_BTD in zip(sums, hidden_states(encoder, ids, pieces), strict=True):
+            for total_ND, state_BTD in zip(
+                sums, hidden_states(encoder, one.input_ids, one.piece_ids), strict=True
+            ):
                 total_ND.index_add_(0, words, state_BTD.float().cpu()[lines, places])
+            done += len(group)
+            progress(done / len(rows))
     states = torch.stack(sums) / tokens.clamp(min=1)[:, None]
     return states.numpy(), (tokens > 0).numpy()

@@ -22,8 +22,8 @@ from torch import nn
 
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
+from electra.model.precision import autocast
 from electra.training import budget
-from electra.training.precision import autocast
 
 if TYPE_CHECKING:
     from electra.training.run import Run

@@ -13,9 +13,9 @@ import torch
 
 from electra.data.batches import Batches
 from electra.model.pair import Pair
+from electra.model.precision import autocast
 from electra.objectives import mlm
 from electra.objectives.parts.interface import Objective
-from electra.training.precision import autocast
 
 SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from electra.errors import RunFailed
+from electra.model.precision import autocast
 from electra.seeds import key
 from electra.signals import StopRequest
 from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
-from electra.training.precision import autocast
 from electra.training.run import Run
 from electra.training.schedule import multiplier
 

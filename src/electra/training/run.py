@@ -23,13 +23,13 @@ from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
 from electra.model.pair import Discriminator, Generator, Pair, build_pair
+from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.objectives.parts.statistics import Statistics
 from electra.training import budget, checkpoint, compilation
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
-from electra.training.precision import pick_device, pick_precision
 from electra.training.recipe import HARMLESS, Recipe, make_recipe
 from electra.training.telemetry import Telemetry
 

@@ -14,6 +14,7 @@ import torch
 from electra.analysis.contract import Cell, Table
 from electra.model import hidden
 from electra.model.encoder import Encoder
+from electra.model.passes import passes
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,13 +25,15 @@ def weights(
     """(row, layer, its attention weights [H, T, T]) of all rows and layers; T is the row's own length,
     without what filled its batch up.
     """
-    for group, ids, pieces in hidden.passes(encoder, rows, progress):
+    done = 0
+    for one in passes((row.ids for row in rows), next(encoder.parameters()).device):
         with torch.inference_mode():  # not around the yield: the mode would reach the caller
-            layers = hidden.attention_weights(encoder, ids, pieces)
+            layers = hidden.attention_weights(encoder, one.input_ids, one.piece_ids)
         for layer, weights_BHTT in enumerate(layers):
-            for line, i in enumerate(group):
-                size = len(rows[i].ids)
-                yield i, layer, weights_BHTT[line, :, :size, :size].double().cpu().numpy()
+            for line, (i, size) in enumerate(zip(one.index, one.lengths, strict=True)):
+                yield int(i), layer, weights_BHTT[line, :, :size, :size].double().cpu().numpy()
+        done += len(one.index)
+        progress(done / len(rows))
 
 
 def table(columns: Mapping[str, Floats]) -> Table:

@@ -1,0 +1,125 @@
+"""Reading with a trained network: rows of any length, batched so that little of each pass is padding.
+
+Rows are sorted by length within pools of 1,024 and go through the network as many at a time as fit a number
+of positions. On a CPU small passes are the fast ones, because the activations of a layer stay in its caches.
+Measured on 4 x 128 and 4 x 256 networks (one AVX-512 thread, fp32, padding not counted): 256 to 2,048
+positions are within a few percent of each other, 4,096 take 1.1 times as long per position and 8,192 take
+1.2 times. The number for a GPU fills one and has not been tuned.
+
+Shapes: B rows of a pass, T positions of its longest row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from electra.model.precision import autocast
+
+Ints = npt.NDArray[np.int64]
+Result = TypeVar("Result")
+
+POOL = 1024  # rows sorted by length together
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Rows of similar length, padded to the longest, as an encoder reads them."""
+
+    index: Ints  # [B] the rows' numbers, counted from 0 over everything that is read
+    lengths: Ints  # [B]
+    input_ids: Tensor  # [B, T]
+    piece_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding, which no token attends to; None: no padding
+
+    def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
+        """[B, T] of one value per token of each row of this pass, such as its token types."""
+        return torch.from_numpy(_padded(values, fill)).to(self.input_ids.device)
+
+    def unpadded(self, values_BT: Tensor) -> list[npt.NDArray[Any]]:
+        """What a network gave at each token [B, T, ...], row by row [length, ...], on the host."""
+        rows = values_BT.cpu().numpy()
+        return [row[:length] for row, length in zip(rows, self.lengths, strict=True)]
+
+
+def positions_at_once(device: torch.device | str) -> int:
+    """Positions in one forward pass, padding included."""
+    return 1024 if torch.device(device).type == "cpu" else 16384
+
+
+def passes(rows: Iterable[Ints], device: torch.device | str, *, pad: int = 0) -> Iterator[Pass]:
+    """All rows of token ids, special tokens included, in passes of similar length.
+
+    Within a pool the longest come first, so that a pass too large for the memory fails at once.
+    """
+    for first, pool in _pools(rows):
+        for members in _groups([len(row) for row in pool], positions_at_once(device)):
+            yield _make(first, pool, members, device, pad)
+
+
+def read(
+    rows: Iterable[Ints],
+    network: Callable[[Pass], Sequence[Result]],
+    device: torch.device | str,
+    *,
+    precision: str = "fp32",
+    pad: int = 0,
+) -> Iterator[Result]:
+    """What `network` makes of each row, in the order of the rows; it returns one result per row of a pass.
+
+    It runs in inference mode and `precision` ("fp32" or "bf16"). One pool of rows and results is in memory at
+    a time; results too large for that (attention weights) are better reduced pass by pass, over `passes`.
+    """
+    device = torch.device(device)
+    for first, pool in _pools(rows):
+        results: dict[int, Result] = {}
+        for members in _groups([len(row) for row in pool], positions_at_once(device)):
+            one = _make(first, pool, members, device, pad)
+            with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
+                results.update(zip(members, network(one), strict=True))
+        yield from (results[i] for i in range(len(pool)))
+
+
+def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
+    """(number of its first row, rows)"""
+    source, first = iter(rows), 0
+    while pool := list(islice(source, POOL)):
+        yield first, pool
+        first += len(pool)
+
+
+def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
+    """Indices of similar length, as many as fit `positions`, padding included; at least one."""
+    group: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if group and (len(group) + 1) * lengths[group[0]] > positions:
+            yield group
+            group = []
+        group.append(index)
+    if group:
+        yield group
+
+
+def _make(first: int, pool: list[Ints], members: list[int], device: torch.device | str, pad: int) -> Pass:
+    rows = [pool[i] for i in members]
+    lengths = np.array([len(row) for row in rows])
+    pieces = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
+    return Pass(
+        np.array(members) + first,
+        lengths,
+        torch.from_numpy(_padded(rows, pad)).to(device),
+        torch.from_numpy(pieces).to(device) if lengths.min() < lengths.max() else None,
+    )
+
+
+def _padded(rows: Sequence[npt.NDArray[Any]], fill: int) -> Ints:
+    padded = np.full((len(rows), max(map(len, rows))), fill, np.int64)
+    for line, row in zip(padded, rows, strict=True):
+        line[: len(row)] = row
+    return padded

@@ -1,0 +1,101 @@
+"""Batched reading: every row once, in order, in passes that fit; padding changes no result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from electra.model.pair import build_encoder, initialise
+from electra.model.passes import POOL, Pass, passes, positions_at_once, read
+from electra.model.sizes import Architecture, EncoderConfig
+
+
+def rows(count: int, longest: int = 40, seed: int = 0) -> list[np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return [draw.integers(5, 50, size=size) for size in draw.integers(2, longest, size=count)]
+
+
+def test_results_come_in_the_order_of_the_rows_over_several_pools() -> None:
+    given = rows(2 * POOL + 7)
+    found = list(read(iter(given), lambda one: one.unpadded(one.input_ids * 2), "cpu"))
+    assert len(found) == len(given)
+    assert all(np.array_equal(values, 2 * row) for values, row in zip(found, given, strict=True))
+
+
+def test_passes_fit_the_positions_and_hold_every_row_once() -> None:
+    given = [*rows(300), np.arange(5000)]  # one that is larger than a pass by itself
+    seen, tokens, positions = [], 0, 0
+    for one in passes(given, "cpu", pad=3):
+        assert one.input_ids.numel() <= positions_at_once("cpu") or len(one.index) == 1
+        for line, i in enumerate(one.index):
+            size = len(given[i])
+            assert one.lengths[line] == size
+            assert (
+                np.array_equal(one.input_ids[line, :size], given[i])
+                and (one.input_ids[line, size:] == 3).all()
+            )
+            if one.piece_ids is not None:
+                assert (one.piece_ids[line, :size] == 0).all() and (one.piece_ids[line, size:] == -1).all()
+        assert (one.piece_ids is None) == (one.lengths.min() == one.lengths.max())
+        seen += one.index.tolist()
+        tokens, positions = tokens + int(one.lengths.sum()), positions + one.input_ids.numel()
+    assert sorted(seen) == list(range(301))
+    assert positions < 1.15 * tokens  # little of it is padding
+
+
+def test_no_more_is_taken_from_the_source_than_a_pool_at_a_time() -> None:
+    taken = 0
+
+    def source() -> Iterator[np.ndarray]:
+        nonlocal taken
+        for row in rows(3 * POOL):
+            taken += 1
+            yield row
+
+    found = read(source(), lambda one: one.lengths, "cpu")
+    next(found)
+    assert taken == POOL
+
+
+def test_the_caller_keeps_its_gradients() -> None:
+    """The mode is the network's alone, also between two results."""
+    found = read(rows(3), lambda one: [torch.is_inference_mode_enabled()] * len(one.index), "cpu")
+    assert next(found) and not torch.is_inference_mode_enabled()
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_a_row_reads_the_same_alone_and_padded(architecture: Architecture) -> None:
+    config = EncoderConfig(architecture, 50, 32, 32, num_layers=2, num_heads=2, intermediate_size=64)
+    encoder = build_encoder(config).eval()
+    initialise(encoder, 0, "fan_in")
+    given = rows(50)
+
+    def states(one: Pass) -> list[np.ndarray]:
+        output: Tensor = encoder(one.input_ids, piece_ids=one.piece_ids)
+        return one.unpadded(output)
+
+    for row, found in zip(given, read(given, states, "cpu"), strict=True):
+        with torch.inference_mode():
+            alone = encoder(torch.from_numpy(row)[None])[0].numpy()
+        assert found.shape == alone.shape == (len(row), 32)
+        assert np.allclose(found, alone, atol=1e-5)
+
+
+def test_precision_and_other_values_of_a_token() -> None:
+    layer = torch.nn.Linear(4, 4)
+    given = rows(5)
+    types = [np.arange(len(row)) for row in given]
+
+    def network(one: Pass) -> list[tuple[torch.dtype, np.ndarray]]:
+        dtype = layer(torch.zeros(1, 4)).dtype
+        padded = one.padded([types[i] for i in one.index], fill=-1)
+        return [(dtype, padded[line].numpy()) for line in range(len(one.index))]
+
+    for dtype, row in zip(("bf16", "fp32"), (torch.bfloat16, torch.float32), strict=True):
+        for (found, values), own in zip(read(given, network, "cpu", precision=dtype), types, strict=True):
+            assert found == row
+            assert np.array_equal(values[: len(own)], own) and (values[len(own) :] == -1).all()
