@@ -55,8 +55,8 @@ class AbsentNetwork(ModelError):
     """A sound model that has not the network which is asked of it."""
 
 
-class TaskError(ElectraError):
-    """Task data that cannot be read as the task says it should be."""
+class DataError(ElectraError):
+    """Labelled data that is missing, or cannot be read as it should be."""
 
 
 class DiskError(ElectraError):

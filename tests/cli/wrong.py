@@ -17,13 +17,13 @@ from electra.errors import (
     CheckpointError,
     ConfigError,
     CorpusError,
+    DataError,
     DiskError,
     ElectraError,
     ModelError,
     RunFailed,
     RunFolderError,
     StoreError,
-    TaskError,
     TokenizerError,
 )
 
@@ -553,25 +553,25 @@ MODELS = [
 TABLES = [
     Case(
         "no column",
-        TaskError,
+        DataError,
         r"no column Satz.*--text-column",
         lambda p: p.finetune(TABLE, "--text-column", "Satz"),
     ),
     Case(
         "unknown label",
-        TaskError,
+        DataError,
         r"dev\.csv:2: unknown label '7'\. Known: 0, 1",
         lambda p: p.finetune(TABLE, "--dev", dev(p)),
     ),
     Case(
         "one class only",
-        TaskError,
+        DataError,
         r"train\.csv: every example has the label '1'",
         lambda p: p.finetune(TABLE.replace(",0\n", ",1\n")),
     ),
     Case(
         "unknown task",
-        TaskError,
+        DataError,
         r"no task named 'sst3'. Did you mean 'sst2'",
         lambda p: p.finetune(TABLE, "--task", "sst3"),
     ),

@@ -21,13 +21,14 @@ MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "artifacts": set(),
     "data": set(),
     "model": set(),
+    "labelled": {"data"},
     "objectives": {"model", "data"},
     "training": {"objectives", "model", "data"},
     "interop": {"model", "data"},
-    "finetuning": {"training", "model", "data", "interop"},
-    "analysis": {"objectives", "model", "data", "interop"},
-    "ablation": {"training", "finetuning", "objectives", "interop", "model", "data"},
-    "evaluation": {"finetuning", "analysis", "interop", "training", "model", "data"},
+    "finetuning": {"labelled", "training", "model", "data", "interop"},
+    "analysis": {"labelled", "objectives", "model", "data", "interop"},
+    "ablation": {"labelled", "training", "finetuning", "objectives", "interop", "model", "data"},
+    "evaluation": {"labelled", "finetuning", "analysis", "interop", "training", "model", "data"},
     "report": set(),
 }
 

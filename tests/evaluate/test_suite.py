@@ -10,7 +10,7 @@ import pytest
 
 from electra import analysis
 from electra.config import build, names_in
-from electra.errors import ConfigError, TaskError
+from electra.errors import ConfigError, DataError
 from electra.evaluation.data import find_data, join_train
 from electra.evaluation.published import columns, columns_for
 from electra.evaluation.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
@@ -132,7 +132,7 @@ def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
     assert [article["title"] for article in joined["data"]] == ["sample", "a"]
     assert set(found.digests()) == {"train 1", "train 2", "dev"}
     (tmp_path / "squad" / "a.json").write_text("[]")
-    with pytest.raises(TaskError, match="not a SQuAD file"):
+    with pytest.raises(DataError, match="not a SQuAD file"):
         join_train(found, tmp_path / "joined.json")
     partly = entry("squad", train=("sample.json + absent.json", "a.json"), dev=("b.json",))
     first = find_data(partly, load_task("squad"), [tmp_path])

@@ -17,13 +17,15 @@ import toy_task
 from test_finetune import job_for, read_tsv, silent, transformers_logits
 
 from electra.cli.main import main
-from electra.errors import ConfigError, TaskError
-from electra.finetuning.dataset import choose_task, hash_of, read_dataset
+from electra.errors import ConfigError, DataError
+from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.predict import predict
 from electra.finetuning.runner import finetune
 from electra.finetuning.sequence import SequenceTask
-from electra.finetuning.tables import open_table
-from electra.finetuning.tasks import Example, load_task
+from electra.finetuning.tasks import load_task
+from electra.labelled.examples import Example
+from electra.labelled.splits import hash_of
+from electra.labelled.tables import open_table
 
 
 def write_multi_label(folder: Path, count: int = 120) -> Path:
@@ -93,7 +95,7 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
     )
     assert one_sided.weights == (1.0, 1.0)  # every example has "a": a weight of 0 would leave it unlearned
     path.write_text("text,label\nx,a\ny,a\n")
-    with pytest.raises(TaskError, match=r"a\.csv: fewer than two labels"):
+    with pytest.raises(DataError, match=r"a\.csv: fewer than two labels"):
         own.fit(own.read(path).examples)
     with pytest.raises(ConfigError, match="--multi-label: sst-2 has one answer"):
         choose_task(toy_task.settings(tmp_path, path, "sst2", multi_label=True))
@@ -108,11 +110,11 @@ def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) ->
     )  # not every row has every field
     assert [e.gold for e in own.read(path, labelled=False).examples] == [None, "good", None]
     path.write_text('{"text": "x", "label": ["a", "b"]}\n')
-    with pytest.raises(TaskError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use --multi-label"):
+    with pytest.raises(DataError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use --multi-label"):
         own.read(path)
     named = [Example("0", "f:1", ("x",), "good"), Example("1", "f:2", ("x",), "bad")]
     with pytest.raises(
-        TaskError, match="f:3: unknown label '0'"
+        DataError, match="f:3: unknown label '0'"
     ):  # an order of ours gives classes no numbers
         own.fit(named).fit(named).gold_class(Example("2", "f:3", ("y",), "0"))
     glue = load_task("sst2")
@@ -131,7 +133,7 @@ def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path:
     data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
     for name in ("eval", "test"):
         (tmp_path / f"{name}.tsv").write_bytes((data / "dev.tsv").read_bytes())
-        with pytest.raises(TaskError, match=f"the name '{name}' cannot be that of a further file"):
+        with pytest.raises(DataError, match=f"the name '{name}' cannot be that of a further file"):
             chosen = toy_task.settings(tmp_path / "out", data, "sst2", also=(tmp_path / f"{name}.tsv",))
             read_dataset(chosen, choose_task(chosen))
 
@@ -183,7 +185,7 @@ def test_parquet_and_semicolons(tmp_path: Path) -> None:
     joined = replace(load_task("classification"), texts=(("words",),)).read(tmp_path / "a.parquet")
     assert [(e.texts, e.gold) for e in joined.examples] == [(("a b",), "0"), (("c",), "1")]
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(TaskError, match=r"b\.parquet: not a readable parquet file"):
+    with pytest.raises(DataError, match=r"b\.parquet: not a readable parquet file"):
         open_table(tmp_path / "b.parquet")
     (tmp_path / "b.csv").write_text('"a; b; c",1\n')  # without a header: what is quoted separates nothing
     assert open_table(tmp_path / "b.csv", header=("text", "score")).columns == ("text", "score")

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from electra.cli.main import main
 from electra.errors import ElectraError
 from electra.finetuning import prompting
-from electra.finetuning.dataset import limit_by_hash
 from electra.finetuning.features import NO_TARGET, Batch, collate
 from electra.finetuning.prompting import (
     ORIGINAL,
@@ -32,8 +31,10 @@ from electra.finetuning.prompting import (
 from electra.finetuning.prompts import PROMPTS, Prompt, PromptSettings, choose_prompt
 from electra.finetuning.sequence import SequenceTask
 from electra.finetuning.settings import default_learning_rate
-from electra.finetuning.tasks import Example, load_task
+from electra.finetuning.tasks import load_task
 from electra.interop.load import load
+from electra.labelled.examples import Example
+from electra.labelled.splits import limit_by_hash
 
 WORDS = ("positive=bright", "negative=dull")
 TEMPLATE = "{text} was {label}."

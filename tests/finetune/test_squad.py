@@ -25,7 +25,7 @@ from toy_questions import squad
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, ElectraError, ModelError, TaskError
+from electra.errors import ConfigError, DataError, ElectraError, ModelError
 from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.features import NO_TARGET, Batch, Tokens, collate, epoch_order
@@ -178,16 +178,16 @@ BAD: list[tuple[str, str, str, str]] = [
         "squad2",
         ".json",
         squad({**one, "is_impossible": True}, context="red town"),
-        "has answers, and is_impossible",
+        "has answers and is_impossible",
     ),
     ("squad", ".json", squad(one, one, context="red town"), "the id 'a' is also that of"),
-    ("squad", ".json", squad({"id": "a", "question": 3}, context="x"), "'question' holds 3, not a text"),
+    ("squad", ".json", squad({"id": "a", "question": 3}, context="x"), "'question' has 3, not a text"),
     ("squad", ".json", squad({"id": "a", "question": "x"}, context="x"), "no 'answers'"),
     ("squad", ".json", squad(context="x"), "no questions in the file"),
     ("squad", ".json", '{"data": [{"title": "t"}]}', "data 0: no list 'paragraphs'"),
-    ("squad", ".json", "[1, 2", "not readable as JSON"),
+    ("squad", ".json", "[1, 2", "not valid JSON"),
     ("squad", ".json", '{"rows": []}', "no list 'data': this is not SQuAD's JSON"),
-    ("qa", ".jsonl", '{"question": "x"}\n', r"train.jsonl:1: no 'context'"),
+    ("qa", ".jsonl", '{"question": "x"}\n', r"train.jsonl:1: no field 'context'"),
     ("qa", ".jsonl", '{"question": "x", "context": "y", "answers": [7]}\n', "7 is not an answer"),
     ("qa", ".jsonl", "", "no questions in the file"),
     (
@@ -837,5 +837,5 @@ def test_a_model_without_tokens_to_point_at_answers_nothing(tmp_path: Path) -> N
         "-1",
         "-1",
     )
-    with pytest.raises(TaskError, match="not a file of questions"):
+    with pytest.raises(DataError, match="unrecognised file extension"):
         task.read(tmp_path / "x.csv")

@@ -19,15 +19,16 @@ from test_finetune import job_for, read_tsv, silent
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import TaskError
+from electra.errors import DataError
 from electra.finetuning.entities import broken, entities, entity_scores
 from electra.finetuning.features import NO_TARGET, Tokens, epoch_order
 from electra.finetuning.predict import predict
 from electra.finetuning.runner import config_values, finetune
 from electra.finetuning.tagging import Pieces, TagTask
-from electra.finetuning.tasks import Example, load_task
+from electra.finetuning.tasks import load_task
 from electra.finetuning.trainer import build_model, train_seed
 from electra.interop.load import load
+from electra.labelled.examples import Example
 
 CONLLU = """# sent_id = s1
 # text = Don't go.
@@ -113,7 +114,7 @@ def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
     assert [(e.texts, e.gold) for e in read("tagging", path, "form\tupos\n" + body, label=("upos",))] == found
     assert [e.texts for e in read("tagging", path, "word\npos\n", labelled=False)] == [("pos",)]
     assert [e.texts for e in read("chunking", path, "word\tpos\n" + body, labelled=False)] == [("Al", "ran")]
-    with pytest.raises(TaskError, match=r"no tags\. Name their column with --label-column"):
+    with pytest.raises(DataError, match=r"no tags\. Name their column with --label-column"):
         read("tagging", path, "word\tpos\n" + body)
     assert [e.texts for e in read("tagging", path, "word\tX\nran\tX\n")] == [
         ("word", "ran")
@@ -164,7 +165,7 @@ def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
         (
             "a.jsonl",
             '{"tokens": {"a": 1}, "tags": []}\n',
-            r"a\.jsonl:1: column 'tokens' holds .*, not a list of words",
+            r"a\.jsonl:1: column 'tokens' has .*, not a list of words",
         ),
         (
             "a.m2",
@@ -174,12 +175,12 @@ def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
         ("a.m2", "Al ran\n", r"a\.m2:1: neither a sentence"),
         ("a.conllu", "1\tAl\n", r"a\.conllu:1: 2 columns instead of 10"),
         ("a.tsv", "\n\n", r"a\.tsv: no sentences"),
-        ("a.doc", "x", r"a\.doc: not a file of sentences"),
+        ("a.doc", "x", r"a\.doc: unrecognised file extension"),
         ("a.txt", "Al N O X\n", r"a\.txt:1: 4 columns, and --columns names 3"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
-    with pytest.raises(TaskError, match=message):
+    with pytest.raises(DataError, match=message):
         read("ner", tmp_path / name, content, header=("w", "p", "t") if "X" in content else ())
 
 

@@ -1,7 +1,7 @@
 """The transfer panel: a few small fixed tasks that tell a good encoder from a bad one in a minute or two on a
 slow core.
 
-pos and chunking ask the frozen encoder (probing.py); the others tune it (finetuning/). Data are under one
+pos and chunking ask the frozen encoder (probing.py); the others tune it (finetune/). Data are found under one
 folder by name:
 
     ud-english-ewt/ train, dev    chunking/conll2000/ train, test    glue/sts-b, sst-2, cola, mnli  train, dev
@@ -20,12 +20,12 @@ from typing import Any
 
 from electra import durable
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, TaskError, nearest
-from electra.finetuning import sentences
-from electra.finetuning.dataset import choose_task, limit_by_hash, locate
+from electra.errors import ConfigError, DataError, nearest
+from electra.finetuning.dataset import choose_task, locate
 from electra.finetuning.runner import finetune
 from electra.finetuning.settings import Settings
-from electra.finetuning.tables import find_split
+from electra.labelled import tagged_sentences
+from electra.labelled.splits import find_split, limit_by_hash
 from electra.model.encoder import Encoder
 
 VERSION = 1  # of every task here: raise it when a change alters a score
@@ -63,7 +63,7 @@ class Probed:
     def files(self, data: Path) -> dict[str, Path]:
         folder = data / self.folder
         found = {
-            split: find_split(folder, split, formats=sentences.FORMATS) if folder.is_dir() else None
+            split: find_split(folder, split, formats=tagged_sentences.FORMATS) if folder.is_dir() else None
             for split in self.splits
         }
         return {split: path or _refuse(folder, split) for split, path in found.items()}
@@ -73,8 +73,8 @@ class Probed:
 
         sides = []
         for path, limit in zip(self.files(subject.data).values(), self.limits, strict=True):
-            examples = sentences.read_sentences(
-                path, sentences.Names(word=("word",), tag=(self.tag,)), labelled=True
+            examples = tagged_sentences.read_sentences(
+                path, tagged_sentences.TagColumns(word=("word",), tag=(self.tag,)), labelled=True
             ).examples
             chosen = limit_by_hash(examples, limit)
             sides.append(Tagged([example.texts for example in chosen], [example.gold for example in chosen]))
@@ -117,7 +117,7 @@ class Tuned:
 
 def _refuse(folder: Path, split: str) -> Path:
     fix = f"Put a {split} file there, or name other tasks with --panel"
-    raise TaskError(f"no {split} file for the panel", where=folder, fix=fix)
+    raise DataError(f"no {split} file for the panel", where=folder, fix=fix)
 
 
 def _seldom(say: Say) -> Say:

@@ -40,7 +40,7 @@ def run(arguments: Arguments) -> int:
 
     from electra.durable import commit_file
     from electra.finetuning.predict import predict
-    from electra.finetuning.tables import format_csv, format_tsv
+    from electra.labelled.tables import format_csv, format_tsv
 
     predictions = predict(
         arguments.model,

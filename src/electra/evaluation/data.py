@@ -14,10 +14,11 @@ from pathlib import Path
 
 from electra import durable
 from electra.data.folders import folders_below
-from electra.errors import TaskError
+from electra.errors import DataError
 from electra.evaluation.suite import TaskEntry
-from electra.finetuning.tables import find_named, find_split, read_bytes
 from electra.finetuning.tasks import Task
+from electra.labelled.files import read_bytes
+from electra.labelled.splits import find_named, find_split
 
 DEEPEST = 4  # levels below --data
 JOINED = " + "  # between the patterns of files that are read as one
@@ -60,7 +61,7 @@ def join_train(found: Found, path: Path) -> Path:
         try:
             articles += json.loads(read_bytes(part))["data"]
         except (ValueError, RecursionError, TypeError, KeyError):
-            raise TaskError(
+            raise DataError(
                 "not a SQuAD file, and only those can be joined", where=part, fix="Name one training file"
             ) from None
     durable.commit_json(path, {"version": "joined", "data": articles})

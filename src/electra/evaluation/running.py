@@ -22,7 +22,7 @@ from electra import analysis, durable
 from electra.analysis.contract import ProbeDataError, named_models
 from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import build, differences
-from electra.errors import ConfigError, RunFolderError, TaskError
+from electra.errors import ConfigError, DataError, RunFolderError
 from electra.evaluation.data import find_data
 from electra.evaluation.steps import Asked, Job, Say, Step, Stop, Todo, in_turn, side_by_side
 from electra.evaluation.suite import Suite
@@ -90,7 +90,7 @@ def evaluate(
     if not jobs and not probes:
         wanted = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
         fix = "Give the folder that holds theirs, each in a folder of its name"
-        raise TaskError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
+        raise DataError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
     refuse_strangers(out, RECORD, "an evaluation")  # before a lock is left in a folder of other things
     with durable.lock(out):
@@ -132,7 +132,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
     jobs = []
     for root in roots:
         if not root.exists():
-            raise TaskError("no such folder", where=root, fix="Check --data")
+            raise DataError("no such folder", where=root, fix="Check --data")
     for entry in suite.task:
         task = load_task(entry.task)
         settings = {**entry.settings, **options.settings}
@@ -156,7 +156,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
         unknown = [metric for metric in entry.metrics if metric not in task.metrics]
         if unknown:
             fix = f"It has {', '.join(task.metrics)}"
-            raise TaskError(
+            raise DataError(
                 f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix
             )
         found = find_data(entry, task, roots)

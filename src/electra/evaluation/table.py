@@ -18,8 +18,8 @@ from electra.evaluation.published import Column, columns_for
 from electra.evaluation.suite import Average, ProbeEntry, Suite, TaskEntry
 from electra.finetuning.metrics import summary
 from electra.finetuning.runner import RESULTS
-from electra.finetuning.tables import format_tsv
 from electra.finetuning.tasks import load_task
+from electra.labelled.tables import format_tsv
 
 RECORD, TABLE = "evaluation.json", "evaluation.tsv"
 FORMAT = 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.errors import TaskError
+from electra.data.sources import COMPRESSIONS
+from electra.errors import DataError
 from electra.finetuning.settings import Settings
-from electra.finetuning.tables import COMPRESSIONS, SPLIT_NAMES, find_named, find_split, split_name
-from electra.finetuning.tasks import Example, Task, load_task
-
-Examples = tuple[Example, ...]
-DEV_SHARE = 0.1  # of the training data, when there is no dev file
+from electra.finetuning.tasks import Task, load_task
+from electra.labelled.examples import Example, Examples
+from electra.labelled.files import split_name
+from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if "dev" in splits:
         dev = splits["dev"].examples
     else:
-        train, dev = split_by_hash(train, task, paths["train"])
+        train, dev = split_by_hash(train, task.side, paths["train"])
         notes.append(
             f"no dev file: {len(dev)} of the training examples are set aside as dev, by hash of their text"
         )
@@ -67,9 +65,9 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     try:
         missing = set(task.label_names) - set(unfitted.fit(train).label_names)
         task = task.fit(train)  # weights of classes are those of what is trained on
-    except TaskError:
+    except DataError:
         fix = "Give --dev FILE, or a higher --limit-train"
-        raise TaskError(
+        raise DataError(
             "what is left to train on has one answer only", where=paths["train"], fix=fix
         ) from None
     for split in [split for split, examples in others.items() if only_placeholders(examples, task)]:
@@ -112,7 +110,7 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     """The file of each split there is: as given, else found in the folder by name."""
     data = settings.data
     if not data.exists():
-        raise TaskError(
+        raise DataError(
             "no such file or folder",
             where=data,
             fix="Give --data a folder with train and dev files, or a training file",
@@ -132,39 +130,18 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
             name in (*SPLIT_NAMES, "eval") and name not in paths
         )  # its numbers would be taken for those of that split
         if taken or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
-            raise TaskError(
+            raise DataError(
                 f"the name {name!r} cannot be that of a further file here", where=path, fix="Rename the file"
             )
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
-        raise TaskError(
+        raise DataError(
             "no training file",
             where=data,
             fix=f"Looked for {names} ({endings}); or give --data the file itself",
         )
     return paths
-
-
-def hash_of(texts: Sequence[str]) -> float:
-    """A number in [0, 1) that depends on the texts alone, so that the same texts land on the same side of a
-    split.
-    """
-    digest = hashlib.blake2b("\x1f".join(texts).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") / 2**64
-
-
-def split_by_hash(
-    examples: Sequence[Example], task: Task, where: Path
-) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """(train, dev): the examples with the smallest hashes are dev; equal texts stay together."""
-    hashes = [hash_of(task.side(example)) for example in examples]
-    cut = sorted(hashes)[math.ceil(len(hashes) * DEV_SHARE) - 1]
-    dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
-    train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
-    if not train:
-        raise TaskError("too few examples to set some aside as dev", where=where, fix="Give --dev FILE")
-    return train, dev
 
 
 def limited(splits: Mapping[str, Examples], limit: int | None, notes: list[str]) -> dict[str, Examples]:
@@ -179,9 +156,3 @@ def limited(splits: Mapping[str, Examples], limit: int | None, notes: list[str])
         if len(cut[split]) < len(splits[split])
     ]
     return cut
-
-
-def limit_by_hash(examples: Sequence[Example], limit: int) -> tuple[Example, ...]:
-    """`limit` examples, in the file's order."""
-    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i].texts), str(examples[i].gold), i))
-    return tuple(examples[i] for i in sorted(order[:limit]))

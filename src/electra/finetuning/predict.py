@@ -18,9 +18,10 @@ from electra.errors import ConfigError, ModelError
 from electra.finetuning.features import Tokens
 from electra.finetuning.heads import FineTuned, Pooling, build_head
 from electra.finetuning.settings import HEAD, RECORD
-from electra.finetuning.tasks import Example, HeadKind, Task, load_task
+from electra.finetuning.tasks import HeadKind, Task, load_task
 from electra.finetuning.trainer import run_model
 from electra.interop.load import NEEDS, Loaded, load, read_safetensors
+from electra.labelled.examples import Example
 from electra.model.precision import pick_device
 
 USUAL: dict[str, str] = {

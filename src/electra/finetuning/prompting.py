@@ -30,16 +30,17 @@ from torch.nn import functional as F
 
 from electra import durable
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, RunFailed, RunFolderError, TaskError
-from electra.finetuning.dataset import limit_by_hash
+from electra.errors import ConfigError, DataError, RunFailed, RunFolderError
 from electra.finetuning.features import NO_TARGET, Batch, Ids, Windows, collate, epoch_order, evaluation_order
 from electra.finetuning.metrics import summary
 from electra.finetuning.prompts import Filled, Prompt, PromptSettings, choose_prompt
 from electra.finetuning.sequence import SequenceTask
 from electra.finetuning.settings import default_learning_rate
-from electra.finetuning.tables import find_split, format_tsv
-from electra.finetuning.tasks import Example, load_task
+from electra.finetuning.tasks import load_task
 from electra.interop.load import Loaded, load
+from electra.labelled.examples import Example
+from electra.labelled.splits import find_split, limit_by_hash
+from electra.labelled.tables import format_tsv
 from electra.model.pair import build_encoder
 from electra.model.passes import positions_at_once
 from electra.model.precision import autocast, pick_device, pick_precision
@@ -200,7 +201,7 @@ def read_data(settings: PromptSettings) -> Data:
             fix="Prompts choose one of several labels for a text",
         )
     if not settings.data.exists():
-        raise TaskError(
+        raise DataError(
             "no such file or folder",
             where=settings.data,
             fix="Give --data a folder with a dev file, or the file",
@@ -211,9 +212,9 @@ def read_data(settings: PromptSettings) -> Data:
         dev_path = find_split(settings.data, "dev", task.dev_files, task.formats)
         train_path = find_split(settings.data, "train", (), task.formats) if settings.shots else None
     if dev_path is None:
-        raise TaskError("no dev file", where=settings.data, fix="Give --data the file itself")
+        raise DataError("no dev file", where=settings.data, fix="Give --data the file itself")
     if settings.shots and train_path is None:
-        raise TaskError(
+        raise DataError(
             "no training file to draw the shots from",
             where=settings.data,
             fix="Give --data a folder with a train file",
@@ -236,7 +237,7 @@ def draw_shots(train: Sequence[Example], task: SequenceTask, shots: int, seed: i
         members = np.flatnonzero(classes == number)
         if len(members) < shots:
             where = train[0].where.rpartition(":")[0]
-            raise TaskError(
+            raise DataError(
                 f"{len(members)} examples of {label!r}, and {shots} are asked for",
                 where=where,
                 fix="Lower --shots",

@@ -23,13 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import durable
-from electra.errors import ConfigError, ModelError, TaskError
+from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.context_windows import Arrangement, Context, Window, cut
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.metrics import Score
-from electra.finetuning.questions import FORMATS, Answer, read_questions
 from electra.finetuning.squad_metrics import METRICS, score_1, score_2
-from electra.finetuning.tasks import Example, HeadKind, Outputs, Split, Task
+from electra.finetuning.tasks import HeadKind, Outputs, Task
+from electra.labelled.examples import Example, Split
+from electra.labelled.questions import FORMATS, GoldAnswer, read_questions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -128,7 +129,7 @@ class QuestionAnswering(Task):
         examples = read_questions(path, (question, context, answers), labelled)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(placed, answered)):
-            raise TaskError(
+            raise DataError(
                 "no answer stands in its context",
                 where=path,
                 fix="Are answers and contexts of the same file?",
@@ -139,7 +140,7 @@ class QuestionAnswering(Task):
 
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
         if not any(placed(example) for example in examples):
-            raise TaskError(
+            raise DataError(
                 "no question has an answer: nothing to learn", where=examples[0].where.rpartition(":")[0]
             )
         unanswerable = (
@@ -175,7 +176,7 @@ class QuestionAnswering(Task):
             numbers += [number] * len(made)
             targets += [target_of(window, example, span) for window in made] if labelled else []
         if train and not windows:
-            raise TaskError("the tokenizer makes nothing of any answer", where=examples[0].where)
+            raise DataError("the tokenizer makes nothing of any answer", where=examples[0].where)
         notes = self._notes(examples, [len(question) for question in questions], len(windows))
         return Windows(
             input_ids=[window.ids for window in windows],
@@ -335,7 +336,7 @@ def _refuse_unanswerable(examples: Sequence[Example]) -> None:
     bare = next((example for example in examples if not example.gold), None)
     if bare:
         fix = "Use --task squad2 where questions may have none, or train on such questions too"
-        raise TaskError("a question without an answer", where=bare.where, fix=fix)
+        raise DataError("a question without an answer", where=bare.where, fix=fix)
 
 
 def placed(example: Example) -> bool:
@@ -346,7 +347,7 @@ def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
     """The tokens of the answer to learn; None where there is none to point at."""
     if not placed(example):
         return None
-    answer: Answer = example.gold[0]
+    answer: GoldAnswer = example.gold[0]
     assert answer.start is not None
     return context.tokens_of(answer.start, answer.start + len(answer.text))
 

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import ConfigError, TaskError, nearest
+from electra.errors import ConfigError, DataError, nearest
 from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.tables import Table, format_tsv, open_table
-from electra.finetuning.tasks import Example, HeadKind, Outputs, Split, Task
+from electra.finetuning.tasks import HeadKind, Outputs, Task
+from electra.labelled.examples import Example, Split
+from electra.labelled.tables import ID_COLUMNS, cell_text, format_tsv, open_table, row_id
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 Kind = Literal["classification", "regression", "multi-label"]
 SEVERAL = re.compile(r"[,;|]")  # between several labels in one cell
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
-ID_COLUMNS = ("id", "idx", "index")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,25 +83,23 @@ class SequenceTask(Task):
         table = open_table(path, self.header, self.texts, self.drop_malformed)
         texts = next((names for names in self.texts if set(names) <= set(table.columns)), None)
         if texts is None:
-            raise _no_column(table, [" + ".join(names) for names in self.texts], "--text-column")
-        label = next((name for name in self.label if name in table.columns), None)
+            raise table.no_column([" + ".join(names) for names in self.texts], "--text-column")
+        label = table.column(self.label)
         if label is None and labelled:
-            raise _no_column(table, list(self.label), "--label-column")
-        identifier = next(
-            (name for name in ID_COLUMNS if name in table.columns and name not in (*texts, label)), None
-        )
+            raise table.no_column(self.label, "--label-column")
+        identifier = table.column([name for name in ID_COLUMNS if name not in (*texts, label)])
         examples = []
         for number, (line, row) in enumerate(table.rows):
             where = f"{path}:{line}"
             gold = self._gold(row.get(label), where) if label else None
             if gold is None and labelled:
-                raise TaskError(f"no answer in column {label!r}", where=where)
-            name = (
-                str(row[identifier]) if identifier and row.get(identifier) not in (None, "") else str(number)
+                raise DataError(f"no answer in column {label!r}", where=where)
+            name = row_id(row, identifier, number)
+            examples.append(
+                Example(name, where, tuple(cell_text(row, column, where) for column in texts), gold)
             )
-            examples.append(Example(name, where, tuple(_text(row, column, where) for column in texts), gold))
         if not examples:
-            raise TaskError("no examples: the file has nothing but a header", where=path)
+            raise DataError("no examples: the file has nothing but a header", where=path)
         return Split(tuple(examples), table.dropped)
 
     def _gold(self, value: Any, where: str) -> Any:
@@ -113,10 +111,10 @@ class SequenceTask(Task):
         if self.kind == "multi-label":
             several = _several(value) if isinstance(value, str) else value
             if several is not None and not isinstance(several, list):
-                raise TaskError(f"{value!r} is not a list of labels", where=where)
+                raise DataError(f"{value!r} is not a list of labels", where=where)
             return None if several is None else tuple(sorted({str(name).strip() for name in several} - {""}))
         if isinstance(value, list | dict):
-            raise TaskError(
+            raise DataError(
                 f"{value!r} is not one label", where=where, fix="Use --multi-label where several can be right"
             )
         text = "" if value is None else str(value).strip()
@@ -133,7 +131,7 @@ class SequenceTask(Task):
             numbers = [self.gold_number(example) for example in examples]
             low, high = self.scale or (min(numbers), max(numbers))
             if low == high:
-                raise TaskError(f"every example has the number {low:g}: nothing to learn", where=where)
+                raise DataError(f"every example has the number {low:g}: nothing to learn", where=where)
             return replace(self, scale=(low, high))
         if self.kind == "multi-label":
             return self._fit_several(examples)
@@ -142,7 +140,7 @@ class SequenceTask(Task):
         fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
         if len(set(classes)) < 2:
-            raise TaskError(
+            raise DataError(
                 f"every example has the label {found[0]!r}: nothing to learn",
                 where=where,
                 fix="Check --label-column",
@@ -154,7 +152,7 @@ class SequenceTask(Task):
         fitted = replace(self, labels=self.labels or tuple(found))
         if len(found) < 2:
             where = examples[0].where.rpartition(":")[0]
-            raise TaskError(
+            raise DataError(
                 "fewer than two labels: nothing to learn", where=where, fix="Check --label-column"
             )
         counts = np.stack([fitted.gold_several(example) for example in examples]).sum(0)
@@ -181,7 +179,7 @@ class SequenceTask(Task):
             return False  # "none is right" is an answer of single rows, not of a whole file
         try:
             self._target(example)
-        except TaskError:
+        except DataError:
             return False
         return True
 
@@ -196,13 +194,13 @@ class SequenceTask(Task):
             and not any(name.isdecimal() for name in self.labels)
         ):
             return int(gold)
-        raise TaskError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
+        raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
     def gold_several(self, example: Example) -> npt.NDArray[np.float32]:
         """1 for each label that is right."""
         for name in example.gold:
             if name not in self.labels:
-                raise TaskError(
+                raise DataError(
                     f"unknown label {name!r}", where=example.where, fix=nearest(name, list(self.labels))
                 )
         return np.array([label in example.gold for label in self.labels], np.float32)
@@ -213,7 +211,7 @@ class SequenceTask(Task):
         except (TypeError, ValueError):
             number = np.nan
         if not np.isfinite(number):
-            raise TaskError(
+            raise DataError(
                 f"{example.gold!r} is not a number", where=example.where, fix="Check --label-column"
             )
         return number
@@ -338,17 +336,6 @@ def _several(cell: str) -> list[Any]:
     return SEVERAL.split(cell)
 
 
-def _text(row: Mapping[str, Any], column: str, where: str) -> str:
-    if column not in row:
-        raise TaskError(f"no field {column!r}", where=where)
-    value = row[column]
-    if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        value = " ".join(value)
-    if not isinstance(value, str):
-        raise TaskError(f"column {column!r} holds {value!r}, not a text", where=where)
-    return value.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which are no text
-
-
 def _natural(label: str) -> tuple[int, float, str]:
     """Sort numbers as numbers, before words."""
     try:
@@ -356,11 +343,3 @@ def _natural(label: str) -> tuple[int, float, str]:
     except ValueError:
         number = math.nan
     return (0, number, label) if math.isfinite(number) else (1, 0.0, label)
-
-
-def _no_column(table: Table, wanted: list[str], option: str) -> TaskError:
-    return TaskError(
-        f"no column {' or '.join(wanted)}",
-        where=table.path,
-        fix=f"It has {', '.join(table.columns)}: name one with {option}",
-    )

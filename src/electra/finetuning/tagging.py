@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import ConfigError, TaskError, nearest
+from electra.errors import ConfigError, DataError, nearest
 from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entity_tag
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
-from electra.finetuning.sentences import CORRECT, FORMATS, INCORRECT, Names, read_sentences
-from electra.finetuning.tasks import Example, HeadKind, Outputs, Split, Task
+from electra.finetuning.tasks import HeadKind, Outputs, Task
 from electra.interop.detection import cut
+from electra.labelled.examples import Example, Split
+from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +79,7 @@ class TagTask(Task):
     def read(self, path: Path, labelled: bool = True) -> Split:
         absent = CORRECT if self.scheme == "errors" else OUTSIDE
         words = tuple(names[0] for names in self.texts)
-        return read_sentences(path, Names(words, self.label, self.header, absent), labelled)
+        return read_sentences(path, TagColumns(words, self.label, self.header, absent), labelled)
 
     def fit(self, examples: Sequence[Example]) -> TagTask:
         counts = Counter(tag for example in examples for tag in example.gold or ())
@@ -96,7 +97,7 @@ class TagTask(Task):
         classes = [fitted.gold_class(example, i) for example in examples for i in range(len(example.texts))]
         if len(set(classes)) < 2:
             where = examples[0].where.rpartition(":")[0]
-            raise TaskError(
+            raise DataError(
                 f"every word has the label {next(iter(counts))!r}: nothing to learn",
                 where=where,
                 fix="Check --label-column",
@@ -118,7 +119,7 @@ class TagTask(Task):
         if tag not in self.labels:
             what = f"unknown label {tag!r} of the word {example.texts[place]!r}"
             what += "" if self.scheme == "errors" else ": it is not in the training data"
-            raise TaskError(what, where=example.where, fix=nearest(tag, list(self.labels)))
+            raise DataError(what, where=example.where, fix=nearest(tag, list(self.labels)))
         return self.labels.index(tag)
 
     def featurize(
@@ -151,7 +152,7 @@ class TagTask(Task):
                 context.append((words, places))
                 owners.append(number)
         if train and not inputs:
-            raise TaskError("the tokenizer makes nothing of any word", where=examples[0].where)
+            raise DataError("the tokenizer makes nothing of any word", where=examples[0].where)
         notes = (
             [f"{long} sentences are longer than {max_length} tokens and are read in several windows"]
             if long
@@ -281,7 +282,7 @@ def _refuse_other_tags(examples: Sequence[Example]) -> None:
     )
     if other:
         fix = "Write B-TYPE, I-TYPE and O (also E-, S-); or score each tag by itself with --task tagging"
-        raise TaskError(f"the tag {other[0]!r} is neither BIO nor BIOES", where=other[1].where, fix=fix)
+        raise DataError(f"the tag {other[0]!r} is neither BIO nor BIOES", where=other[1].where, fix=fix)
 
 
 def _default(scheme: Scheme, counts: Counter[str]) -> str:

@@ -27,7 +27,8 @@ from electra.finetuning.features import Windows, collate, epoch_order, evaluatio
 from electra.finetuning.heads import FineTuned, build_head
 from electra.finetuning.metrics import Score
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks import Example, Task
+from electra.finetuning.tasks import Task
+from electra.labelled.examples import Example
 from electra.model.pair import build_encoder, initialise
 from electra.model.passes import positions_at_once
 from electra.model.precision import autocast

@@ -10,13 +10,13 @@ from pathlib import Path, PurePath
 
 from electra.data.folders import folders_below
 from electra.data.sources import COMPRESSIONS
-from electra.errors import ElectraError
+from electra.errors import DataError
 
 Data = Mapping[str, Sequence[Path]]
 """The files found for each input's key. The key of an optional input that was not found is absent."""
 
 
-class ProbeDataError(ElectraError):
+class ProbeDataError(DataError):
     """Data that a probe needs and does not find, or cannot use."""
 
 

@@ -39,9 +39,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import ConfigError, TaskError, nearest
+from electra.errors import ConfigError, DataError, nearest
 from electra.finetuning.metrics import Score
-from electra.finetuning.tables import TABLES, format_tsv
+from electra.labelled.examples import Example, Split
+from electra.labelled.tables import TABLES, format_tsv
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,21 +53,6 @@ HeadKind = Literal[
     "classifier", "tagger", "reader"
 ]  # interop's names for one answer a text, one a token, and spans
 Outputs = Sequence[npt.NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class Example:
-    id: str  # the file's own, else the row's number from 0
-    where: str  # file:line
-    texts: tuple[str, ...]  # one text, two texts, the words of a sentence, ...
-    gold: Any = None  # the answer as the file has it; None when there is none
-
-
-@dataclass(frozen=True)
-class Split:
-    examples: tuple[Example, ...]
-    dropped: int = 0  # malformed rows left out, where the task allows it
-    notes: tuple[str, ...] = ()  # what else was done to the file, to be told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +200,7 @@ def load_task(name: str) -> Task:
     """The task of a file in this folder."""
     known = {_plain(found): found for found in task_names()}
     if _plain(name) not in known:
-        raise TaskError(f"no task named {name!r}", where="--task", fix=nearest(name, list(known.values())))
+        raise DataError(f"no task named {name!r}", where="--task", fix=nearest(name, list(known.values())))
     task = importlib.import_module(f"{__name__}.{known[_plain(name)]}").TASK
     assert isinstance(task, Task)
     return task

@@ -1,17 +1,15 @@
-"""Sentences of labelled words, from the files people have.
+"""Sentences of tagged words.
 
-.conllu          CoNLL-U: ten columns, of which ranges (1-2) and empty nodes (1.1) are skipped; a label may
-also be a key of MISC (GED=i)
+.conllu          CoNLL-U: ten columns, of which ranges (1-2) and empty nodes (1.1) are skipped; a tag may also
+                 be a key of MISC (GED=i)
 .m2              sentences with edits (S and A lines): a word is "i" where an edit of the file's first
-annotator (the lowest number)
-                 touches it, else "c"; where words are missing, the word after the gap is "i", or the last
-                 word (the convention of Rei and Yannakoudakis 2016)
-.jsonl .parquet  a list of words and a list of tags in each row; .csv the same as texts that are split at
-spaces
+                 annotator (the lowest number) touches it, else "c"; where words are missing, the word after
+                 the gap is "i", or the last word (the convention of Rei and Yannakoudakis 2016)
+.jsonl .parquet  a list of words and a list of tags in each row; .csv the same as texts split at spaces
 other endings    columns: one word a line, an empty line between sentences, tabs (or else spaces) between
-columns; the word is the first,
-                 the tag the last unless named, here or in a first line with such names (word, tag); a file of
-                 one column has no tags. Lines that begin with "-DOCSTART-" are skipped.
+                 columns; the word is the first, the tag the last unless named, here or in a first line with
+                 such names (word, tag); a file of one column has no tags. Lines that begin with "-DOCSTART-"
+                 are skipped.
 """
 
 from __future__ import annotations
@@ -22,9 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from electra.errors import TaskError
-from electra.finetuning.tables import open_table, read_lines, split_name
-from electra.finetuning.tasks import Example, Split
+from electra.errors import DataError
+from electra.labelled.examples import Example, Split
+from electra.labelled.files import read_lines, split_name
+from electra.labelled.tables import open_table, row_id
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 LISTS = (".jsonl", ".ndjson", ".parquet", ".csv")
@@ -36,7 +35,7 @@ _LANGUAGE = re.compile(r"([a-z]{2,3}):")
 
 
 @dataclass(frozen=True)
-class Names:
+class TagColumns:
     """What to look for: alternatives for the column of the words and that of the tags."""
 
     word: tuple[str, ...]
@@ -58,6 +57,37 @@ class Names:
         )
 
 
+@dataclass(frozen=True)
+class Sentence:
+    """Words with what the file says of each."""
+
+    words: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]  # further columns, each as long as the words
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def universal_dependencies(path: Path) -> list[Sentence]:
+    """CoNLL-U as words with (universal part of speech, number of the head word from 1; 0 for the root)."""
+    return read_columns(path, columns=(3, 6), word=1)
+
+
+def read_columns(path: Path, columns: Sequence[int], word: int = 0) -> list[Sentence]:
+    """CoNLL-U or a file of columns, the wanted columns given by number, counted from 0."""
+    found = []
+    for block in _blocks(path, ".conllu" in path.name):
+        if (width := len(block.rows[0])) <= max(word, *columns):
+            raise DataError(
+                f"{width} columns instead of at least {max(word, *columns) + 1}", where=block.where
+            )
+        kept = tuple(tuple(row[column] for row in block.rows) for column in columns)
+        found.append(Sentence(tuple(row[word] for row in block.rows), kept))
+    if not found:
+        raise DataError("no sentences: the file is empty", where=path)
+    return found
+
+
 class Block(NamedTuple):
     """A sentence in a file of columns."""
 
@@ -66,12 +96,12 @@ class Block(NamedTuple):
     rows: list[list[str]]  # a word's cells
 
 
-def read_sentences(path: Path, names: Names, labelled: bool) -> Split:
+def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     """One example a sentence: its texts are the words, its gold their tags, None where the file has none."""
     ending = split_name(path)[1]
     if ending not in FORMATS:
-        raise TaskError(
-            "not a file of sentences, going by its name",
+        raise DataError(
+            "unrecognised file extension",
             where=path,
             fix=f"Use one of {', '.join(FORMATS)}, compressed or not",
         )
@@ -85,12 +115,12 @@ def read_sentences(path: Path, names: Names, labelled: bool) -> Split:
     examples = []
     for number, example in enumerate(found):
         if labelled and example.gold is None:
-            raise TaskError("no tags", where=example.where, fix="Name their column with --label-column")
+            raise DataError("no tags", where=example.where, fix="Name their column with --label-column")
         if example.gold is not None and len(example.gold) != len(example.texts):
-            raise TaskError(f"{len(example.gold)} tags for {len(example.texts)} words", where=example.where)
+            raise DataError(f"{len(example.gold)} tags for {len(example.texts)} words", where=example.where)
         examples.append(replace(example, id=example.id or str(number)))
     if not examples:
-        raise TaskError("no sentences: the file is empty", where=path)
+        raise DataError("no sentences: the file is empty", where=path)
     return _without_language(examples)
 
 
@@ -98,8 +128,7 @@ def _blocks(path: Path, conllu: bool) -> Iterator[Block]:
     """The sentences of a file of columns, line by line."""
     lines: list[tuple[int, list[str]]] = []
     name, separator, width = "", "", len(CONLLU) if conllu else 0
-    for number, ended in [*read_lines(path), (0, "")]:
-        line = ended.removesuffix("\r")
+    for number, line in [*read_lines(path), (0, "")]:
         if not line.strip():
             if lines:
                 yield Block(name, f"{path}:{lines[0][0]}", [cells for _, cells in lines])
@@ -115,12 +144,12 @@ def _blocks(path: Path, conllu: bool) -> Iterator[Block]:
             width = width or len(cells)
             if len(cells) != width:
                 fix = "One word a line, an empty line between sentences, the same columns in every line"
-                raise TaskError(f"{len(cells)} columns instead of {width}", where=f"{path}:{number}", fix=fix)
+                raise DataError(f"{len(cells)} columns instead of {width}", where=f"{path}:{number}", fix=fix)
             if not conllu or cells[0].isdecimal():
                 lines.append((number, cells))
 
 
-def _columns(path: Path, names: Names, conllu: bool, labelled: bool) -> Iterator[Example]:
+def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> Iterator[Example]:
     blocks = list(_blocks(path, conllu))
     width = len(blocks[0].rows[0]) if blocks else 0
     if blocks and not conllu and names.begin(blocks[0].rows):
@@ -128,7 +157,7 @@ def _columns(path: Path, names: Names, conllu: bool, labelled: bool) -> Iterator
         blocks = [block for block in blocks if block.rows]
     if names.header and not conllu and blocks and len(names.header) != width:
         if labelled or width > len(names.header):
-            raise TaskError(
+            raise DataError(
                 f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where
             )
         names = replace(names, header=names.header[:width])  # a file to predict may lack the tags
@@ -141,7 +170,7 @@ def _columns(path: Path, names: Names, conllu: bool, labelled: bool) -> Iterator
         known |= {"word": 0} | ({"tag": width - 1} if width > 1 else {})
     word = next((known[name] for name in (*names.word, "form", "FORM") if name in known), None)
     if word is None and blocks:
-        raise TaskError(
+        raise DataError(
             f"no column {' or '.join(names.word)}",
             where=path,
             fix=f"It has {', '.join(known)}: name one with --text-column",
@@ -156,7 +185,7 @@ def _columns(path: Path, names: Names, conllu: bool, labelled: bool) -> Iterator
 
 
 def _tags_of(
-    blocks: Sequence[Block], known: dict[str, int], names: Names, conllu: bool
+    blocks: Sequence[Block], known: dict[str, int], names: TagColumns, conllu: bool
 ) -> Callable[[Block], tuple[str, ...]]:
     """How to find the tags of a sentence: in a column, or under a key of MISC. () where there are none."""
     column = next((known[name] for name in names.tag if name in known), None)
@@ -173,19 +202,17 @@ def _misc(row: Sequence[str]) -> dict[str, str]:
     return dict(pair.partition("=")[::2] for pair in row[-1].split("|"))
 
 
-def _lists(path: Path, names: Names) -> Iterator[Example]:
+def _lists(path: Path, names: TagColumns) -> Iterator[Example]:
     table = open_table(path)
-    word = next((name for name in names.word if name in table.columns), None)
-    tag = next((name for name in names.tag if name in table.columns), None)
+    word, tag = table.column(names.word), table.column(names.tag)
     if word is None:
-        fix = f"It has {', '.join(table.columns)}: name one with --text-column"
-        raise TaskError(f"no column {' or '.join(names.word)}", where=path, fix=fix)
+        raise table.no_column(names.word, "--text-column")
     for number, (line, row) in enumerate(table.rows):
         where = f"{path}:{line}"
         words, tags = _list(row.get(word), word, where), row.get(tag) if tag else None
         if words:
-            name = str(number) if row.get("id") in (None, "") else str(row["id"])
-            yield Example(name, where, words, _list(tags, tag or "", where) if tags is not None else None)
+            found = _list(tags, tag or "", where) if tags is not None else None
+            yield Example(row_id(row, "id", number), where, words, found)
 
 
 def _list(value: Any, column: str, where: str) -> tuple[str, ...]:
@@ -193,17 +220,17 @@ def _list(value: Any, column: str, where: str) -> tuple[str, ...]:
         return tuple(value.split())
     if isinstance(value, list) and all(isinstance(entry, str | int) for entry in value):
         return tuple(str(entry).encode("utf-8", "replace").decode() for entry in value)
-    raise TaskError(f"column {column!r} holds {value!r}, not a list of words", where=where)
+    raise DataError(f"column {column!r} has {value!r}, not a list of words", where=where)
 
 
 def _m2(path: Path) -> Iterator[Example]:
     words: tuple[str, ...] = ()
     tags: list[str] = []
     where, lines = "", list(read_lines(path))
-    annotators = {line.rstrip("\r").rpartition("|||")[2] for _, line in lines if line.startswith("A ")}
+    annotators = {line.rpartition("|||")[2] for _, line in lines if line.startswith("A ")}
     first = min(annotators, key=lambda name: (len(name), name), default="")  # numbers, 0 or 1 the lowest
     for number, line in [*lines, (0, "S")]:
-        kind, _, rest = line.rstrip("\r").partition(" ")
+        kind, _, rest = line.partition(" ")
         if kind == "S":
             if words:
                 yield Example("", where, words, tuple(tags))
@@ -213,7 +240,7 @@ def _m2(path: Path) -> Iterator[Example]:
             fields = rest.split("|||")
             span = [int(place) for place in fields[0].split() if place.lstrip("-").isdecimal()]
             if len(fields) != 6 or len(span) != 2 or not (span[0] <= span[1] <= len(words)):
-                raise TaskError(
+                raise DataError(
                     "not an edit within its sentence",
                     where=f"{path}:{number}",
                     fix="A FIRST END|||type|||correction|||...",
@@ -223,7 +250,7 @@ def _m2(path: Path) -> Iterator[Example]:
                 for place in touched:
                     tags[place] = INCORRECT
         elif line.strip():
-            raise TaskError(
+            raise DataError(
                 "neither a sentence (S) nor an edit (A)",
                 where=f"{path}:{number}",
                 fix="See docs/finetuning.md, Tagging",
@@ -240,4 +267,4 @@ def _without_language(examples: Sequence[Example]) -> Split:
         replace(example, texts=tuple(word.removeprefix(prefix) for word in example.texts))
         for example in examples
     ]
-    return Split(tuple(stripped), notes=(f"every word begins with {prefix!r}, which is taken off",))
+    return Split(tuple(stripped), notes=(f"every word begins with {prefix!r}, which is removed",))

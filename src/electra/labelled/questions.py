@@ -1,15 +1,14 @@
-"""Questions with their contexts and answers, from SQuAD's JSON (1.1, 2.0) or from jsonl with one question a
-line.
+"""Questions with their contexts and answers, from SQuAD's JSON (1.1, 2.0) or from jsonl with one a line.
 
-SQuAD's JSON:  {"version": ..., "data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question",
-"answers", "is_impossible"}]}]}]}
+SQuAD's JSON:  {"version": ..., "data": [{"title", "paragraphs": [{"context", "qas": [
+                   {"id", "question", "answers", "is_impossible"}]}]}]}
 jsonl:         {"id", "question", "context", "answers"}
 
 `answers` is a list of {"text", "answer_start"}, or the columns of the hub's version, {"text": [...],
 "answer_start": [...]}, or in jsonl a text or a list of texts, which are looked up in the context. An empty
 list says that the context does not answer the question. Offsets count Unicode code points, as Python's str
 does. An answer that does not stand at its offset is taken at the nearest place where it does; one that stands
-nowhere in its context can be scored against, but not learned. Both are counted and told, and an offset
+nowhere in its context can be scored against, but not learned. Both are counted and reported, and an offset
 outside of the context is an error.
 """
 
@@ -21,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra.errors import TaskError
-from electra.finetuning.tables import read_bytes, read_objects, split_name
-from electra.finetuning.tasks import Example
+from electra.errors import DataError
+from electra.labelled.examples import Example
+from electra.labelled.files import read_bytes, read_objects, split_name
+from electra.labelled.tables import cell_text, row_id
 
 FORMATS = (".json", ".jsonl", ".ndjson")
 Columns = tuple[
@@ -32,7 +32,7 @@ Columns = tuple[
 
 
 @dataclass(frozen=True)
-class Answer:
+class GoldAnswer:
     text: str
     start: int | None  # where it stands in the context; None: nowhere
     moved: bool = False  # not where the file says
@@ -44,8 +44,8 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
     """
     ending = split_name(path)[1]
     if ending not in FORMATS:
-        raise TaskError(
-            "not a file of questions, going by its name",
+        raise DataError(
+            "unrecognised file extension",
             where=path,
             fix=f"Use one of {', '.join(FORMATS)}, compressed or not",
         )
@@ -58,9 +58,9 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
     for example in found:
         if (earlier := examples.setdefault(example.id, example)) is not example:
             what = f"the id {example.id!r} is also that of {earlier.where}"
-            raise TaskError(what, where=example.where, fix="Give each question its own id")
+            raise DataError(what, where=example.where, fix="Give each question its own id")
     if not examples:
-        raise TaskError("no questions in the file", where=path)
+        raise DataError("no questions in the file", where=path)
     return tuple(examples.values())
 
 
@@ -69,18 +69,16 @@ def _squad(path: Path, answers: str | None, labelled: bool) -> Iterator[Example]
     try:
         document = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise TaskError(
-            f"not readable as JSON ({error})", where=path, fix="One object a line is .jsonl"
-        ) from None
+        raise DataError(f"not valid JSON ({error})", where=path, fix="One object a line is .jsonl") from None
     for title, article in _entries(document, "data", str(path)):
         for number, paragraph in _entries(article, "paragraphs", title):
-            context = text_of(paragraph, "context", number)
+            context = cell_text(paragraph, "context", number)
             for place, question in _entries(paragraph, "qas", number):
                 name = (
                     str(question["id"]) if question.get("id") is not None else place.removeprefix(f"{path}: ")
                 )
                 where = f"{path}: question {name}"
-                texts = (text_of(question, "question", where), context)
+                texts = (cell_text(question, "question", where), context)
                 yield Example(name, where, texts, _gold(question, answers, context, where, labelled))
 
 
@@ -88,7 +86,7 @@ def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[st
     """The objects in a list of SQuAD's JSON, each with its place: "dev.json: data 0 paragraphs 3"."""
     entries = parent.get(field) if isinstance(parent, dict) else None
     if not isinstance(entries, list):
-        raise TaskError(
+        raise DataError(
             f"no list {field!r}: this is not SQuAD's JSON",
             where=where,
             fix="See docs/finetuning.md, Question answering",
@@ -96,7 +94,7 @@ def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[st
     for number, entry in enumerate(entries):
         place = f"{where}{'' if ': ' in where else ':'} {field} {number}"
         if not isinstance(entry, dict):
-            raise TaskError("not an object", where=place)
+            raise DataError("not an object", where=place)
         yield place, entry
 
 
@@ -104,32 +102,19 @@ def _lines(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
     question, context, answers = columns
     for index, (line, row) in enumerate(read_objects(path)):
         where = f"{path}:{line}"
-        texts = (text_of(row, question, where), text_of(row, context, where))
-        name = str(index) if row.get("id") in (None, "") else str(row["id"])
-        yield Example(name, where, texts, _gold(row, answers, texts[1], where, labelled))
-
-
-def text_of(row: Mapping[str, Any], field: str, where: str) -> str:
-    value = row.get(field)
-    if not isinstance(value, str):
-        what = f"{field!r} holds {value!r}, not a text" if field in row else f"no {field!r}"
-        raise TaskError(
-            what,
-            where=where,
-            fix=f"It has {', '.join(row)}; name columns with --text-column and --label-column",
-        )
-    return value.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which are no text
+        texts = (cell_text(row, question, where), cell_text(row, context, where))
+        yield Example(row_id(row, "id", index), where, texts, _gold(row, answers, texts[1], where, labelled))
 
 
 def _gold(
     row: Mapping[str, Any], field: str | None, context: str, where: str, labelled: bool
-) -> tuple[Answer, ...] | None:
+) -> tuple[GoldAnswer, ...] | None:
     if field is None:
         return None
     impossible, value = row.get("is_impossible", False), row.get(field)
     if value is None and not impossible:
         if labelled:
-            raise TaskError(
+            raise DataError(
                 f"no {field!r}",
                 where=where,
                 fix=f"It has {', '.join(row)}; name a column with --label-column",
@@ -142,34 +127,34 @@ def _gold(
         ]
     entries = value if isinstance(value, list) else [] if value is None else [value]
     if impossible and entries:
-        raise TaskError("has answers, and is_impossible", where=where, fix="It can be only one of the two")
+        raise DataError("has answers and is_impossible", where=where, fix="Remove one of the two")
     return tuple(_answer(entry, context, where) for entry in entries)
 
 
-def _answer(entry: Any, context: str, where: str) -> Answer:
+def _answer(entry: Any, context: str, where: str) -> GoldAnswer:
     """Find an answer in its context."""
     if isinstance(entry, str):
         entry = {"text": entry}
     if not isinstance(entry, dict):
-        raise TaskError(
+        raise DataError(
             f"{entry!r} is not an answer", where=where, fix='Write {"text": ..., "answer_start": ...}'
         )
-    text, start = text_of(entry, "text", where), entry.get("answer_start")
+    text, start = cell_text(entry, "text", where), entry.get("answer_start")
     if start is None:
         place = context.find(text)
-        return Answer(text, place if place >= 0 and text else None)
+        return GoldAnswer(text, place if place >= 0 and text else None)
     if not isinstance(start, int) or isinstance(start, bool) or not 0 <= start <= len(context) - len(text):
         what = (
             f"answer_start {start!r} with {len(text)} characters lies outside of the context, which has"
             f" {len(context)}"
         )
-        raise TaskError(what, where=where, fix="Offsets count characters from 0")
+        raise DataError(what, where=where, fix="Offsets count characters from 0")
     if text and context.startswith(text, start):
-        return Answer(text, start)
+        return GoldAnswer(text, start)
     before, after = context.rfind(text, 0, start + len(text)), context.find(text, start)
     places = [place for place in (before, after) if place >= 0 and text]
     return (
-        Answer(text, min(places, key=lambda place: abs(place - start)), moved=True)
+        GoldAnswer(text, min(places, key=lambda place: abs(place - start)), moved=True)
         if places
-        else Answer(text, None)
+        else GoldAnswer(text, None)
     )

@@ -1,0 +1,26 @@
+"""What a reader of labelled data returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Example:
+    id: str  # the file's own, else the row's number from 0
+    where: str  # file:line
+    texts: tuple[str, ...]  # one text, two texts, the words of a sentence, ...
+    gold: Any = None  # the answer as the file has it; None when there is none
+
+
+Examples = tuple[Example, ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The examples of one file."""
+
+    examples: Examples
+    dropped: int = 0  # malformed rows left out, where the task allows it
+    notes: tuple[str, ...] = ()  # what else was done to the file, to be reported

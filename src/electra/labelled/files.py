@@ -1,0 +1,75 @@
+"""A data file, compressed or not: its name, its bytes, its lines, its JSON objects.
+
+Labelled data fits in memory, so a file is read as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from electra.data.readers import DAMAGE, decompress
+from electra.data.sources import COMPRESSIONS
+from electra.errors import DataError
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """A file's name without its endings, and the ending: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl")."""
+    name = path.name.lower()
+    for ending in COMPRESSIONS:
+        name = name.removesuffix(ending)
+    return Path(name).stem, Path(name).suffix
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file, decompressed."""
+    compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
+    try:
+        with decompress(path, compression, str(path)) as stream:
+            return bytes(stream.read())
+    except FileNotFoundError:
+        raise DataError("no such file", where=path) from None
+    except (*DAMAGE, ValueError) as error:
+        raise DataError(
+            f"damaged or truncated ({error})", where=path, fix="Download or compress it again"
+        ) from None
+    except OSError as error:
+        raise DataError(f"cannot be read ({error.strerror or error})", where=path) from None
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, without their ends."""
+    for number, line in raw_lines(path):
+        yield number, line.removesuffix("\r")
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers. Only a line feed ends a line: texts contain other characters that Python
+    would split at, and a cell of a csv may contain a carriage return.
+    """
+    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+        try:
+            yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"not UTF-8 ({error.reason})", where=f"{path}:{number}", fix="Save the file as UTF-8"
+            ) from None
+
+
+def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file with one a line, each with its line's number."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(
+                f"not valid JSON ({error})", where=where, fix="Write one object per line"
+            ) from None
+        if not isinstance(row, dict):
+            raise DataError("not a JSON object", where=where, fix="Write one object per line")
+        yield number, row

@@ -1,0 +1,164 @@
+"""Rows of named columns: csv, tsv, jsonl and parquet files, compressed or not.
+
+A tsv is unquoted (GLUE's files contain lone double quotes: reading them as csv swallows rows). A csv is
+quoted as in RFC 4180, with commas, or with semicolons where the first line has more of those. An object of a
+jsonl file may lack fields that others have.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from electra.data.sources import COMPRESSIONS
+from electra.errors import DataError
+from electra.labelled.files import raw_lines, read_bytes, read_lines, read_objects, split_name
+
+FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+TABLES = tuple(FORMATS)
+ID_COLUMNS = ("id", "idx", "index")
+
+
+@dataclass
+class OpenTable:
+    """A file being read: its columns, and its rows one by one, each (line number, column -> value)."""
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[int, Mapping[str, Any]]]
+    dropped: int = 0  # malformed rows left out so far; grows while `rows` is read
+
+    def column(self, wanted: Sequence[str]) -> str | None:
+        """The first of the wanted columns that the file has."""
+        return next((name for name in wanted if name in self.columns), None)
+
+    def no_column(self, wanted: Sequence[str], option: str) -> DataError:
+        known = f"It has {', '.join(self.columns)}: name one with {option}"
+        return DataError(f"no column {' or '.join(wanted)}", where=self.path, fix=known)
+
+
+def open_table(
+    path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence[str]] = (), drop_malformed: bool = False
+) -> OpenTable:
+    """Open a file of rows.
+
+    header: the columns' names, for a file that may come without a header line (GLUE's CoLA). Its first line
+        is then taken as a header only when it has all the names of one of the alternatives in `wanted`.
+    drop_malformed: leave out rows with a wrong number of cells and count them (QQP as distributed has some)
+        instead of stopping.
+    """
+    kind = FORMATS.get(split_name(path)[1])
+    if kind is None:
+        known = f"Use {', '.join(FORMATS)}, each also {', '.join(COMPRESSIONS)}"
+        raise DataError("unrecognised file extension", where=path, fix=known)
+    if kind in ("jsonl", "parquet"):
+        objects = list(read_objects(path) if kind == "jsonl" else _parquet(path)) or _refuse_empty(path)
+        return OpenTable(
+            path, tuple(dict.fromkeys(name for _, row in objects for name in row)), iter(objects)
+        )
+    lines = _cells(path, kind)
+    first = next(lines, None) or _refuse_empty(path)
+    names = [name.strip() for name in first[1]]
+    if header and not any(set(together) <= set(names) for together in wanted):
+        names, lines = list(header), chain([first], lines)
+    if len(set(names)) < len(names):
+        what, fix = (
+            f"two columns have one name ({', '.join(names)})",
+            "Rename one; without a header, pass --columns",
+        )
+        raise DataError(what, where=f"{path}:1", fix=fix)
+    table = OpenTable(path, tuple(names), iter(()))
+    table.rows = _named(table, lines, drop_malformed)
+    return table
+
+
+def _refuse_empty(path: Path) -> Any:
+    raise DataError("the file is empty", where=path)
+
+
+def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
+    if kind == "tsv":
+        yield from ((number, line.split("\t")) for number, line in read_lines(path) if line)
+        return
+    csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB
+    lines = [line + "\n" for _, line in raw_lines(path)]
+    # Where a decimal point is a comma, spreadsheets write semicolons.
+    unquoted = re.sub(r'"[^"]*"?', "", lines[0]) if lines else ""
+    delimiter = ";" if unquoted.count(";") > unquoted.count(",") else ","
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    first_line = 1  # of the row being read: a quoted cell may span several lines
+    try:
+        for cells in reader:
+            if cells:
+                yield first_line, cells
+            first_line = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"not valid csv ({error})", where=f"{path}:{first_line}") from None
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows, numbered from 1."""
+    try:
+        import pyarrow.parquet
+        from pyarrow import ArrowException
+    except ImportError:
+        raise DataError("parquet files need pyarrow", where=path, fix="pip install 'electra[data]'") from None
+    try:
+        table = pyarrow.parquet.read_table(io.BytesIO(read_bytes(path)))
+    except ArrowException as error:
+        raise DataError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=path) from None
+    yield from enumerate(table.to_pylist(), 1)
+
+
+def _named(
+    table: OpenTable, lines: Iterator[tuple[int, list[str]]], drop_malformed: bool
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    expected = len(table.columns)
+    for number, cells in lines:
+        if len(cells) == expected:
+            yield number, dict(zip(table.columns, cells, strict=True))
+        elif drop_malformed:
+            table.dropped += 1
+        else:
+            what = f"{len(cells)} columns instead of {expected} ({', '.join(table.columns)})"
+            fix = "Fix the line; if the file has no header, pass --columns"
+            raise DataError(what, where=f"{table.path}:{number}", fix=fix)
+
+
+def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
+    """A cell that must be a text; a list of words is joined by spaces."""
+    value = row.get(column)
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        value = " ".join(value)
+    if not isinstance(value, str):
+        what = f"column {column!r} has {value!r}, not a text" if column in row else f"no field {column!r}"
+        fix = f"It has {', '.join(row)}; name columns with --text-column and --label-column"
+        raise DataError(what, where=where, fix=fix)
+    return value.encode("utf-8", "replace").decode()  # JSON can contain lone surrogates, which are not text
+
+
+def row_id(row: Mapping[str, Any], column: str | None, number: int) -> str:
+    """The id that a row gives itself, else its number from 0."""
+    given = row.get(column) if column else None
+    return str(number) if given in (None, "") else str(given)
+
+
+def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
+    """Rows of cells as an unquoted tsv; tabs and line ends inside a cell become spaces."""
+    return "".join(
+        "\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows
+    ).encode()
+
+
+def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
+    """Rows of cells as in RFC 4180."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
