@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "electra"
-LEAVES = {"errors", "seeds", "machine", "durable", "signals", "config"}
+LEAVES = {"errors", "seeds", "machine", "durable", "signals", "config", "extensions"}
 MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "errors": set(),
     "seeds": set(),
@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {  # room -> rooms; leaves are open to all
     "durable": set(),
     "signals": set(),
     "config": set(),
+    "extensions": set(),
     "artifacts": set(),
     "data": set(),
     "model": set(),

@@ -13,7 +13,7 @@ import pytest
 
 from electra.cli.arguments import parse
 from electra.cli.finetune import Arguments
-from electra.errors import DataError
+from electra.errors import ConfigError, DataError
 from electra.finetuning.tasks import load_task, task_names
 from electra.labelled.examples import Example
 from electra.labelled.splits import find_split, hash_of, limit_by_hash, split_by_hash
@@ -204,7 +204,7 @@ def test_every_task_file_keeps_the_contract() -> None:
         task = load_task(name)
         assert task.name.replace("-", "") == name and task.version >= 1 and task.source and task.metrics
     assert load_task("SST-2") is load_task("sst_2") is load_task("sst2")
-    with pytest.raises(DataError, match=r"no task named 'colla'. Did you mean 'cola'\?"):
+    with pytest.raises(ConfigError, match=r"no task named 'colla'. Did you mean 'cola'\?"):
         load_task("colla")
 
 

@@ -25,6 +25,7 @@ from electra.artifacts.session import refuse_differences
 from electra.config import differences
 from electra.data.store import TokenStore
 from electra.errors import ConfigError, ElectraError, RunFolderError
+from electra.extensions import OBJECTIVES
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
@@ -89,6 +90,7 @@ def make_plan(
                 "flops_per_step": one.flops_per_step,
                 "tokens_per_step": one.tokens_per_step,
                 "steps": steps_of(one, flops, study.budgets, name, asked),
+                **OBJECTIVES.identity(one.recipe.objective["name"]),
             }
             for name, one in planned.items()
         },
@@ -192,7 +194,10 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
 
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
+    whole = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
+    for arm in whole.values():  # wherever the file of an objective lies: its digest tells a change
+        arm["recipe"]["objective"]["name"] = OBJECTIVES.name_of(arm["recipe"]["objective"]["name"])
+    return whole
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:

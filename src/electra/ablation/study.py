@@ -25,7 +25,7 @@ from typing import Any
 
 from electra.config import build, find_named, find_recipe, merge, read_toml
 from electra.errors import ConfigError, nearest
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import Recipe, make_recipe, paths_from, read_recipe
 
 STUDIES = Path(__file__).parents[1] / "studies"
 DEFAULT_RECIPE = "budget-tiny"
@@ -100,6 +100,8 @@ def read_study(path: Path) -> Study:
                 fix="A study has a baseline and arms: see docs/ablations.md",
             )
     file = build(_File, values, where=f"{path}:")
+    for sections in (file.base, *file.arms.values()):
+        paths_from(sections, path)
     arms = {name: _arm(name, section, path) for name, section in file.arms.items()}
     if file.baseline not in arms:
         raise ConfigError(
@@ -189,7 +191,7 @@ def _dotted(sections: Mapping[str, Any]) -> list[str]:
 def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
     """The recipe of an arm; seed, steps and budget are still to be set."""
     path = find_recipe(recipe)
-    base = merge(read_toml(path), study.base)
+    base = merge(read_recipe(path), study.base)
     base["training"] = {
         key: value
         for key, value in base.get("training", {}).items()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib
 import inspect
-import pkgutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from electra.analysis import probes
 from electra.analysis.contract import Probe
 from electra.analysis.texts import held_out
 from electra.config import build
 from electra.errors import ConfigError, nearest
+from electra.extensions import PROBES
 
 OPTION = "--probe-option"
 INFINITE = float("inf")
@@ -39,17 +37,21 @@ LIMITS = {  # of the options that several probes have by one name: the least and
 
 
 def names() -> list[str]:
-    """The probes there are. (The folder may hold helpers too: only a module with a class `Probe` is one.)"""
-    return sorted(
-        name for name in _modules() if hasattr(importlib.import_module(f"{probes.__name__}.{name}"), "Probe")
-    )
+    """The probes there are."""
+    return PROBES.names()
+
+
+def name_of(name: str) -> str:
+    """How a probe is called in records and file names: `minimal_pairs`; of a file, its stem."""
+    return PROBES.name_of(name)
 
 
 def module_of(name: str) -> Any:
-    plain = name.replace("-", "_")
-    if plain not in names():
-        raise ConfigError(f"no probe named {name!r}", where="--probe", fix=nearest(plain, names()))
-    return importlib.import_module(f"{probes.__name__}.{plain}")
+    """The module of a name, or of a path to a file."""
+    module = PROBES.load(name)
+    if not (isinstance(module.Probe, type) and issubclass(module.Probe, Probe)):
+        raise ConfigError("`Probe` is not a subclass of electra's", where=module.__file__)
+    return module
 
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
@@ -95,6 +97,7 @@ def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[s
     `probe.key=value`.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
+    known_as = {name_of(name): name for name in chosen}
     for word in given:
         name, equals, text = word.partition("=")
         probe, dot, key = name.rpartition(".")
@@ -103,15 +106,15 @@ def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[s
             raise ConfigError(
                 f"{word!r} is not key=value", where=OPTION, fix=f"Such as {OPTION} resamples=200"
             )
-        if dot and probe not in options:
+        if dot and name_of(probe) not in known_as:
             raise ConfigError(
                 f"{probe!r} is not among the chosen probes",
                 where=f"{OPTION} {name}",
-                fix=nearest(probe, list(options)),
+                fix=nearest(probe, list(known_as)),
             )
         takers = [
             taker
-            for taker in ([probe] if dot else chosen)
+            for taker in ([known_as[name_of(probe)]] if dot else chosen)
             if key in module_of(taker).Config.__dataclass_fields__
         ]
         if not takers:
@@ -142,7 +145,3 @@ def _value(config: type, key: str, text: str) -> Any:
             problem = problem or error
     assert problem is not None
     raise problem
-
-
-def _modules() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(probes.__path__) if not module.ispkg]

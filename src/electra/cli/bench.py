@@ -13,9 +13,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from electra.config import find_recipe, read_toml
+from electra.config import find_recipe
 from electra.errors import ConfigError, RunFailed
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import Recipe, make_recipe, read_recipe
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ Setting = tuple[
 
 def recipe_for(options: Arguments, setting: Setting) -> Recipe:
     batch, length, precision, threads, compiled, processes = setting
-    recipe = make_recipe(read_toml(find_recipe(options.recipe)), where=options.recipe)
+    recipe = make_recipe(read_recipe(find_recipe(options.recipe)), where=options.recipe)
     training, model = recipe.training, recipe.model
     sections = replace(
         recipe,

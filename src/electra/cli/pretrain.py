@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.cli.arguments import parse as parse_arguments
-from electra.config import build, find_recipe, merge, read_toml
+from electra.config import build, find_recipe, merge
 from electra.errors import ConfigError, ElectraError
 from electra.training.recipe import (
     DataSection,
@@ -23,6 +23,7 @@ from electra.training.recipe import (
     TokenizerSection,
     TrainingSection,
     make_recipe,
+    read_recipe,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ObjectiveSection:
     """Without --objective.name, --help lists this one option; with it, all options of that objective."""
 
     name: str = "rtd"
-    """rtd, mlm, ... (one file each in electra/objectives)."""
+    """rtd, mlm, ... (one file each in electra/objectives), an installed package's, or your own: mine.py."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     """
     path = find_recipe(_peek(argv, "--recipe") or "tiny")
     named = _peek(argv, "--objective.name")
-    sections = read_toml(path)
+    sections = read_recipe(path)
     if named is not None and named != sections.get("objective", {}).get("name", "rtd"):
         sections["objective"] = {"name": named}  # the options of another objective do not carry over
     recipe = make_recipe(sections, where=str(path))

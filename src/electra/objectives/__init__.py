@@ -3,29 +3,33 @@
 Every module of this folder (its sub-package `parts` aside) is an objective: it defines a frozen dataclass
 `Config` and a class `Objective` (see `parts/interface.py`). Dropping a file in gives it a name on the command
 line, a section in recipes, a row in the documentation and the contract tests. Nothing is registered by hand.
+Installed packages and files elsewhere bring theirs as `electra.extensions` says.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-import pkgutil
 from typing import Any
 
 from electra.config import build
-from electra.errors import ConfigError, nearest
+from electra.errors import ConfigError
+from electra.extensions import OBJECTIVES
 from electra.objectives.parts.interface import Objective
 from electra.objectives.parts.statistics import Statistics
 
 
 def names() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
+    return OBJECTIVES.names()
 
 
 def module_of(name: str) -> Any:
-    if name not in names():
-        raise ConfigError(f"no objective named {name!r}", where="objective.name", fix=nearest(name, names()))
-    return importlib.import_module(f"{__name__}.{name}")
+    """The module of a name, or of a path to a file."""
+    module = OBJECTIVES.load(name)
+    if not (isinstance(module.Objective, type) and issubclass(module.Objective, Objective)):
+        raise ConfigError(
+            "`Objective` is not a subclass of electra's", where=module.__file__, fix="See docs/objectives.md"
+        )
+    return module
 
 
 def create(

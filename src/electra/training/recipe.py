@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import build
+from electra.config import build, read_toml
 from electra.errors import ConfigError
+from electra.extensions import beside
 from electra.training.budget import parse as parse_budget
 
 
@@ -155,6 +157,20 @@ HARMLESS = {
     "training.micro_batch",
     "evaluation.rows",
 }
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The sections of a recipe's file."""
+    sections = read_toml(path)
+    paths_from(sections, path)
+    return sections
+
+
+def paths_from(sections: Any, file: Path) -> None:
+    """The path of an objective counts from the folder of the file that names it."""
+    objective = sections.get("objective") if isinstance(sections, dict) else None
+    if isinstance(objective, dict) and isinstance(objective.get("name"), str):
+        objective["name"] = beside(objective["name"], file)
 
 
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:

@@ -22,6 +22,7 @@ from electra.config import differences, merge, read_toml, write_toml
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
+from electra.extensions import OBJECTIVES
 from electra.model.pair import Discriminator, Generator, Pair, build_pair
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
@@ -218,8 +219,10 @@ def build_run(
         seed=training.seed,
         initialisation=recipe.model.initialisation,
     ).to(device)
+    named = str(recipe.objective.get("name", "rtd"))
     identity = {
-        "objective": recipe.objective.get("name"),
+        "objective": OBJECTIVES.name_of(named),
+        **OBJECTIVES.identity(named),
         "data": store.digest,
         "tokenizer": store.tokenizer_digest,
         "seed_scheme": seeds.SCHEME,
@@ -404,7 +407,9 @@ def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
     environment |= {"command": " ".join(sys.argv[1:]), "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.networks()}
-    return {**run.recipe.to_sections(), **shapes, "identity": run.identity, "environment": environment}
+    sections = run.recipe.to_sections()
+    sections["objective"] |= {"name": run.identity["objective"]}  # a file's name, without where it lay
+    return {**sections, **shapes, "identity": run.identity, "environment": environment}
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -423,6 +428,9 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
         if key not in ("environment", "generator", "discriminator", "sampler")
     }
     now = {**run.recipe.to_sections(), "identity": run.identity}
+    named = now["objective"].get("name", "rtd")
+    if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
+        old["objective"]["name"] = named  # wherever its file lies: the digest in `identity` tells a change
     changed = [
         (name, a, b)
         for name, a, b in differences(with_defaults(old), with_defaults(now))
@@ -437,6 +445,9 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
             "Use the same, or train on in another --out: --init-discriminator and --init-generator take this"
             " run's networks"
         )
+    if any(name == "identity.objective_sha256" for name, _, _ in changed):
+        file = run.identity["objective_file"]
+        fix = f"{file} has changed since the run began: restore it, or use another --out"
     refuse_differences(run.folder, "run", changed, fix=fix)
 
 
@@ -444,7 +455,10 @@ def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded recipe with every option of today: a version that knew fewer of them trained with what are
     their defaults.
     """
-    objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
+    try:
+        objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
+    except ConfigError:  # not on this machine
+        objective = {}
     plain: dict[str, Any] = _plain(merge({**make_recipe({}).to_sections(), "objective": objective}, sections))
     return plain
 

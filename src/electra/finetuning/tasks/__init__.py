@@ -28,8 +28,6 @@ the runner knows only this contract.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +37,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import ConfigError, DataError, nearest
+from electra.errors import ConfigError
+from electra.extensions import TASKS
 from electra.finetuning.metrics import Score
 from electra.labelled.examples import Example, Split
 from electra.labelled.tables import TABLES, format_tsv
@@ -193,18 +192,12 @@ class Task(ABC):
 
 
 def task_names() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return TASKS.names()
 
 
 def load_task(name: str) -> Task:
-    """The task of a file in this folder."""
-    known = {_plain(found): found for found in task_names()}
-    if _plain(name) not in known:
-        raise DataError(f"no task named {name!r}", where="--task", fix=nearest(name, list(known.values())))
-    task = importlib.import_module(f"{__name__}.{known[_plain(name)]}").TASK
-    assert isinstance(task, Task)
-    return task
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
+    """The task of a file in this folder, of an installed package, or of the file at a path."""
+    module = TASKS.load(name)
+    if not isinstance(module.TASK, Task):
+        raise ConfigError("`TASK` is not a Task of electra's", where=module.__file__)
+    return module.TASK

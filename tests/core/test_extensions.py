@@ -1,0 +1,120 @@
+"""Objectives, tasks and probes from a file, and from an installed package."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from electra import analysis, extensions, objectives
+from electra.errors import ConfigError
+from electra.extensions import OBJECTIVES, PROBES, TASKS
+from electra.finetuning.tasks import load_task
+
+OURS = {
+    OBJECTIVES: "from electra.objectives.mlm import Config, Objective\n",
+    TASKS: "from electra.finetuning.tasks.cola import TASK\n",
+    PROBES: "from electra.analysis import module_of\n"
+    "Config, Probe = module_of('calibration').Config, module_of('calibration').Probe\n",
+}
+KINDS = pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.name)
+
+
+def install(folder: Path, package: str, group: str, monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+    """A package as pip leaves it, without pip: its metadata on sys.path."""
+    metadata = folder / f"{package}-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{lines}")
+    monkeypatch.syspath_prepend(folder)
+    importlib.invalidate_caches()
+
+
+@KINDS
+def test_a_file(kind: extensions.Kind, tmp_path: Path) -> None:
+    path = tmp_path / "my-own.py"
+    path.write_text(OURS[kind])
+    module = kind.load(str(path))
+    assert kind.load(str(path)) is module and kind.name_of(str(path)) == "my-own"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert kind.identity(str(path)) == {f"{kind.name}_file": "my-own.py", f"{kind.name}_sha256": digest}
+    path.write_text(
+        OURS[kind] + "CHANGED = True\n"
+    )  # at once, and of any length: no compiled file is trusted
+    assert kind.load(str(path)).CHANGED and kind.identity(str(path))[f"{kind.name}_sha256"] != digest
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@KINDS
+def test_an_installed_package(kind: extensions.Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = f"theirs_{kind.name}"
+    (tmp_path / f"{module}.py").write_text(OURS[kind])
+    install(tmp_path, "theirs", kind.group, monkeypatch, **{"their-own": module, "broken": "not_there"})
+    assert "their-own" in kind.names() and kind.name_of("Their_Own") == "their-own"
+    assert kind.load("their_own") is sys.modules[module]
+    assert kind.identity("their-own")[f"{kind.name}_file"] == f"{module}.py"
+    with pytest.raises(ConfigError, match=r"not_there.*cannot be imported: ModuleNotFoundError"):
+        kind.load("broken")
+
+
+@KINDS
+def test_a_name_that_exists_twice(
+    kind: extensions.Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = kind.names()[0]
+    for package in ("one", "other"):
+        install(tmp_path / package, package, kind.group, monkeypatch, theirs="json", **{ours: "json"})
+    with pytest.raises(ConfigError, match=f"two {kind.name}s are named 'theirs': one's and other's"):
+        kind.load("theirs")
+    with pytest.raises(ConfigError, match=f"named {ours!r}: electra's and one's and other's"):
+        kind.load(ours)
+    (tmp_path / "theirs.py").write_text(OURS[kind])
+    with pytest.raises(ConfigError, match=f"'theirs' is the name of one's {kind.name} already. Rename the"):
+        kind.load(str(tmp_path / "theirs.py"))
+
+
+WRONG = {
+    "": "defines no `Objective`",
+    "def f(:\n": r"mine\.py:1: not valid Python: ",
+    "import json\n1 / 0\n": r"mine\.py:2: cannot be imported: ZeroDivisionError: division by zero",
+    "import sys\nsys.exit(0)": r"mine\.py:2: cannot be imported: SystemExit",
+    "\0": r"mine\.py.*null bytes",
+    "class Config: pass\nObjective = 3\n": "`Config` is not a frozen dataclass",
+    "from electra.objectives.mlm import Config\nclass Objective: pass\n": "not a subclass of electra's",
+}
+
+
+@pytest.mark.parametrize("content", WRONG)
+def test_what_cannot_be_used_is_one_line(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("class Config: ...\n" * (content == "") + content)
+    with pytest.raises(ConfigError, match=WRONG[content]) as raised:
+        objectives.module_of(str(path))
+    assert "\n" not in str(raised.value) and str(path) in str(raised.value)
+
+
+def test_no_such_file_and_no_such_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"away\.py: no such file"):
+        objectives.module_of(str(tmp_path / "away.py"))
+    with pytest.raises(ConfigError, match=r"cannot be read \(Is a directory\)"):
+        objectives.module_of(f"{tmp_path}/")
+    with pytest.raises(ConfigError, match=r"Did you mean 'rtd'\? Or give the path of a \.py file"):
+        objectives.module_of("rdt")
+    (tmp_path / "three.py").write_text("TASK = 3\n")
+    with pytest.raises(ConfigError, match="`TASK` is not a Task"):
+        load_task(str(tmp_path / "three.py"))
+    (tmp_path / "odd.py").write_text("from electra.objectives.mlm import Config\nProbe = 3\n")
+    with pytest.raises(ConfigError, match="`Probe` is not a subclass"):
+        analysis.module_of(str(tmp_path / "odd.py"))
+
+
+def test_a_path_in_a_toml_file_counts_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").touch()
+    toml = tmp_path / "recipe.toml"
+    assert extensions.beside("mine.py", toml) == str(tmp_path / "mine.py")
+    assert extensions.beside("elsewhere/mine.py", toml) == "elsewhere/mine.py"
+    assert extensions.beside("rtd", toml) == "rtd"
