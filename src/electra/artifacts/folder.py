@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from electra import config, durable
-from electra.artifacts.session import LOG, Say, Session, open_session, quiet
+from electra.artifacts.session import LOG, Say, Session, open_session, quiet, with_article
 from electra.errors import ElectraError, RunFolderError
 
 
@@ -21,6 +22,10 @@ class Finding:
     path: Path
     what: str
     problem: str = ""
+
+
+Check = Callable[[Any], Iterator[Finding]]
+NO_CHECKS: Mapping[type[Any], Check] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,11 @@ class Folder:
     def open(cls, path: Path) -> Self:
         """The folder at `path`, or an error that says what it is not."""
         if not cls.is_at(path):
-            what = "no such folder" if not path.exists() else f"not a {cls.KIND} (no {cls.RECORD} in it)"
+            what = (
+                "no such folder"
+                if not path.exists()
+                else f"not {with_article(cls.KIND)} (no {cls.RECORD} in it)"
+            )
             raise cls.ERROR(what, where=path)
         return cls(path)
 
@@ -65,7 +74,7 @@ class Folder:
         """What the folder says of itself, read anew."""
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
         if not isinstance(record, dict):
-            raise self.ERROR(f"not the record of a {self.KIND}", where=self.path / self.RECORD)
+            raise self.ERROR(f"not the record of {with_article(self.KIND)}", where=self.path / self.RECORD)
         return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
@@ -77,16 +86,29 @@ class Folder:
         parts = [(old.get(part, {}), new.get(part, {})) for part in self.IDENTITY] or [(old, new)]
         return [entry for a, b in parts for entry in config.differences(a, b)]
 
-    def verify(self) -> Iterator[Finding]:
-        """Checks what can be checked without torch."""
-        yield Finding(self.path / self.RECORD, f"record of a {self.KIND}", self._problem())
+    def check(self) -> Iterator[Finding]:
+        """What is wrong with the folder's own files, its `parts` apart."""
+        yield Finding(
+            self.path / self.RECORD, f"record of {with_article(self.KIND)}", problem_of(lambda: self.record)
+        )
 
-    def _problem(self) -> str:
-        try:
-            self.record  # noqa: B018
-        except ElectraError as error:
-            return error.what
-        return ""
+    def parts(self) -> Iterator[Folder]:
+        """The folders of ours inside this one."""
+        yield from ()
+
+    def verify(self, checks: Mapping[type[Folder], Check] = NO_CHECKS) -> Iterator[Finding]:
+        """Checks this folder and all folders of ours inside it, reading every byte that has a recorded hash.
+
+        checks: further checks of a kind of folder, instead of its own (of weights, which takes torch).
+        """
+        check = checks.get(type(self))
+        yield from self.check() if check is None else check(self)
+        for part in self.parts():
+            yield from part.verify(checks)
+
+    def describe(self) -> list[str]:
+        """A few lines of plain facts for people."""
+        return [with_article(self.KIND)]
 
     def session(
         self,
@@ -98,3 +120,25 @@ class Folder:
     ) -> AbstractContextManager[Session]:
         """Own the folder while working in it: see `artifacts.session.open_session`."""
         return open_session(self, record, say=say, stop=stop, leads=leads)
+
+
+class Sealed(Folder):
+    """A folder that was committed whole, with a manifest of its files' hashes."""
+
+    def check(self) -> Iterator[Finding]:
+        yield Finding(self.path, self.KIND, durable.verify_directory(self.path) or "")
+
+
+def problem_of(read: Callable[[], object]) -> str:
+    """What is wrong with what `read` reads (empty: nothing)."""
+    try:
+        read()
+    except ElectraError as error:
+        return error.what
+    return ""
+
+
+def numbered(folder: Path, prefix: str) -> list[tuple[int, Path]]:
+    """The folders `prefix`N in `folder`, by their numbers."""
+    found = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
+    return sorted((int(number), path) for number, path in found if number.isdecimal())

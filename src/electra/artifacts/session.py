@@ -100,7 +100,8 @@ def open_session(
     stop:   asked between two steps of the work. None: signals are caught for the length of the session.
     leads:  False in the processes of a group that share the folder with the one that locks and writes it.
     """
-    refuse_strangers(folder.path, folder.RECORD, _with_article(folder.KIND), folder.BESIDE)
+    if not folder.exists():
+        refuse_strangers(folder.path, folder.RECORD, with_article(folder.KIND), folder.BESIDE)
     with ExitStack() as stack:
         if leads:
             stack.enter_context(durable.lock(folder.path))
@@ -115,6 +116,10 @@ def open_session(
             if error.errno not in durable.FULL:
                 raise
             raise durable.disk_error(error, folder.path) from error
+
+
+def with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def log_line(path: Path, line: str) -> None:
@@ -162,7 +167,3 @@ def refuse_differences(
 
 def _short(value: Any) -> str:
     return "absent" if value is None else "there" if isinstance(value, Mapping) else str(value)[:24]
-
-
-def _with_article(kind: str) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -1,0 +1,96 @@
+"""The finder of checkpoints: directories `step-00001000/`, committed whole, found without a pointer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from electra import durable
+from electra.artifacts.folder import Sealed
+from electra.errors import CheckpointError
+
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+class Checkpoint(Sealed):
+    """The state of a training after `step` updates."""
+
+    KIND = "checkpoint"
+    RECORD = "state.json"
+    ERROR = CheckpointError
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        return (path / cls.RECORD).is_file() or (bool(_NAME.fullmatch(path.name)) and path.is_dir())
+
+    @property
+    def step(self) -> int:
+        match = _NAME.fullmatch(self.path.name)
+        return int(match[1] if match else self.record["step"])
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def optimizer(self) -> Path:
+        return self.path / "optimizer.safetensors"
+
+    @property
+    def best(self) -> Path:
+        """The weights of the best epoch so far (of a fine-tuning that keeps it)."""
+        return self.path / "best.safetensors"
+
+    @property
+    def state(self) -> Path:
+        return self.path / self.RECORD
+
+    def describe(self) -> list[str]:
+        return [f"the checkpoint of step {self.step:,}"]
+
+
+def at_step(folder: Path, step: int) -> Checkpoint:
+    """The checkpoint of `step` in `folder`, whether or not it exists yet."""
+    return Checkpoint(folder / f"step-{step:08d}")
+
+
+def listing(folder: Path) -> list[Checkpoint]:
+    """The checkpoints in `folder`, damaged ones included, newest first."""
+    found = [
+        Checkpoint(path) for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name)
+    ]
+    return sorted(found, key=lambda checkpoint: checkpoint.step, reverse=True)
+
+
+def newest(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
+    """The newest checkpoint that verifies, and a line on each damaged one passed over.
+
+    Damaged ones are never deleted. A folder whose every checkpoint is damaged is refused: to start over in
+    silence would throw the user's training away.
+    """
+    damaged: list[tuple[str, str]] = []
+    for checkpoint in listing(folder):
+        problem = durable.verify_directory(checkpoint.path)
+        if problem is None:
+            lines = (
+                f"{folder / name} is damaged ({what}): using the one before it" for name, what in damaged
+            )
+            return checkpoint, tuple(lines)
+        damaged.append((checkpoint.path.name, problem))
+    if damaged:
+        listed = "; ".join(f"{name}: {what}" for name, what in damaged)
+        fix = "Restore one of them, or choose another --out to start over"
+        raise CheckpointError(f"no checkpoint is whole ({listed})", where=folder, fix=fix)
+    return None, ()
+
+
+def chosen(folder: Path, step: int) -> Checkpoint:
+    """The checkpoint of `step`, verified."""
+    found = {checkpoint.step: checkpoint for checkpoint in reversed(listing(folder))}
+    if step not in found:
+        steps = ", ".join(map(str, found)) or "none"
+        raise CheckpointError(f"no checkpoint of step {step}", where=folder, fix=f"There are: {steps}")
+    problem = durable.verify_directory(found[step].path)
+    if problem is not None:
+        raise CheckpointError(f"damaged: {problem}", where=found[step].path, fix="Choose another --step")
+    return found[step]

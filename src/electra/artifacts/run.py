@@ -1,0 +1,152 @@
+"""Run folders, and the bare pairs of networks that `electra import` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from electra import config, durable
+from electra.artifacts import checkpoints, harmless
+from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.folder import Folder
+from electra.artifacts.ledger import Ledger
+from electra.artifacts.model import CONFIG, ModelFolder
+from electra.artifacts.session import LOG
+from electra.artifacts.store import StoreFolder
+
+NETWORKS = ("discriminator", "generator")
+SHAPES = (*NETWORKS, "sampler")  # tables of run.toml that describe a network
+
+
+class PairFolder(Folder):
+    """One model folder or two: discriminator/, generator/."""
+
+    KIND = "pair of networks"
+    RECORD = f"discriminator/{CONFIG}"
+    BESIDE: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        return bool(cls(path).finished())
+
+    def network(self, name: str) -> ModelFolder:
+        return ModelFolder(self.path / name)
+
+    def finished(self) -> list[str]:
+        """Which networks lie here as model folders."""
+        return [name for name in NETWORKS if self.network(name).exists()]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {name: self.network(name).record for name in self.finished()}
+
+    def parts(self) -> Iterator[Folder]:
+        yield from (self.network(name) for name in NETWORKS if self.network(name).path.is_dir())
+
+    def describe(self) -> list[str]:
+        return [f"{name}: {line}" for name in self.finished() for line in self.network(name).describe()]
+
+
+class RunFolder(PairFolder):
+    """What `electra pretrain` writes.
+
+    RUN/  run.toml (resolved recipe, shapes, identity, environment)   metrics.jsonl (the ledger)   log.txt
+          checkpoints/   discriminator/  generator/ (model folders)   audit.json   examples.json
+          report.html    figures/   store/ (when built from --corpus)   tokenizer/ (when trained from --store)
+          score.json (of a study's run: what its panel measured)
+    """
+
+    KIND = "run"
+    RECORD = "run.toml"
+    BESIDE = ("store", "tokenizer", LOG)
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        return (path / cls.RECORD).is_file()
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return config.read_toml(self.path / self.RECORD)
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        durable.commit_file(self.path / self.RECORD, config.write_toml(record).encode())
+
+    @staticmethod
+    def settings(record: Mapping[str, Any]) -> dict[str, Any]:
+        """The tables that must agree, harmless keys apart, when a run is resumed."""
+        others = {"environment", *SHAPES}
+        return {name: dict(table) for name, table in record.items() if name not in others}
+
+    def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+        changed = config.differences(self.settings(self.record), self.settings(record))
+        return harmless.without(harmless.WHEN_RESUMED, changed)
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def ledger(self) -> Ledger:
+        return Ledger.read(self.metrics)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def saved(self) -> list[Checkpoint]:
+        """Its checkpoints, newest first."""
+        return checkpoints.listing(self.checkpoints)
+
+    @property
+    def audit(self) -> Path:
+        return self.path / "audit.json"
+
+    @property
+    def examples(self) -> Path:
+        return self.path / "examples.json"
+
+    @property
+    def page(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def score(self) -> Path:
+        return self.path / "score.json"
+
+    @property
+    def store(self) -> StoreFolder:
+        return StoreFolder(self.path / "store")
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.path / "tokenizer"
+
+    def tokenizers(self) -> list[Path]:
+        """Where a tokenizer may lie, in the order to look."""
+        return [self.tokenizer, self.store.tokenizer, *(self.network(name).path for name in NETWORKS)]
+
+    @property
+    def total_steps(self) -> int | None:
+        """The steps it is to take, fixed when it starts."""
+        training = self.record.get("training")
+        steps = training.get("steps") if isinstance(training, Mapping) else None
+        return steps if isinstance(steps, int) else None
+
+    def parts(self) -> Iterator[Folder]:
+        yield from self.saved()
+        if self.store.path.is_dir():
+            yield self.store
+        yield from super().parts()
+
+    def describe(self) -> list[str]:
+        record, ledger = self.record, self.ledger()
+        last, scores = ledger.last("train", "eval"), ledger.last("eval") or {}
+        auc = (scores.get("metrics") or {}).get("auc")
+        name, size = record.get("objective", {}).get("name"), record.get("model", {}).get("size")
+        steps = ", ".join(str(checkpoint.step) for checkpoint in reversed(self.saved()))
+        return [
+            f"{name}, size {size}; step {last['step'] if last else 0:,} of {self.total_steps or 0:,},"
+            f" {ledger.status(self.total_steps)}",
+            *([f"held-out AUC {auc:.4f} at step {scores['step']:,}"] if isinstance(auc, float) else []),
+            f"networks: {', '.join(self.finished()) or 'none exported yet'}; checkpoints: {steps or 'none'}",
+        ]

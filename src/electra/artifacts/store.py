@@ -1,0 +1,66 @@
+"""Token stores: documents as token ids on disk, and the shards that a store is merged from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from electra.artifacts.folder import Sealed
+from electra.errors import StoreError
+
+SPLITS = ("train", "heldout")
+
+
+class StoreFolder(Sealed):
+    """What `electra prepare` writes; `data.store.TokenStore` reads it.
+
+    STORE/ train.ds, train.ds.index, heldout.ds, heldout.ds.index   tokenizer/   store.json   audit.json
+           manifest.json
+    """
+
+    KIND = "token store"
+    RECORD = "store.json"
+    ERROR = StoreError
+
+    def documents(self, split: str) -> Path:
+        """The ids of a split, documents back to back."""
+        return self.path / f"{split}.ds"
+
+    def index(self, split: str) -> Path:
+        """Where each document of a split ends."""
+        return index_of(self.documents(split))
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.path / "tokenizer"
+
+    @property
+    def audit(self) -> Path:
+        """What became of the text."""
+        return self.path / "audit.json"
+
+    def describe(self) -> list[str]:
+        record = self.record
+        sizes = (f"{record[split]['tokens']:,} tokens in {record[split]['documents']:,}" for split in SPLITS)
+        train, heldout = sizes
+        return [
+            f"{train} documents to train on, {heldout} held out",
+            f"a vocabulary of {record['vocab_size']:,}",
+        ]
+
+
+class ShardFolder(StoreFolder):
+    """A part of a corpus, prepared on one machine of several; `electra prepare --merge` joins them."""
+
+    KIND = "shard of a token store"
+    RECORD = "shard.json"
+
+    def digests(self, split: str) -> Path:
+        """What is remembered of each document, so that duplicates are found across shards."""
+        return self.path / f"{split}.docs"
+
+    def describe(self) -> list[str]:
+        return ["a shard of a token store"]
+
+
+def index_of(documents: Path) -> Path:
+    return documents.with_name(documents.name + ".index")

@@ -1,0 +1,69 @@
+"""Studies: the arms of an ablation, each in run folders of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from electra.artifacts.folder import Finding, Folder, numbered, problem_of
+from electra.artifacts.run import RunFolder
+from electra.artifacts.session import LOG
+from electra.durable import read_json
+from electra.errors import RunFolderError
+
+
+class StudyFolder(Folder):
+    """What `electra ablate` writes.
+
+    OUT/  study.json   results.json   report.html   figures/   log.txt   tokenizer/   store/ (with --corpus)
+          arms/ARM/seed-1/               a run folder, with the panel's scores in score.json
+          arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
+    """
+
+    KIND = "study"
+    RECORD = "study.json"
+    BESIDE = ("store", "tokenizer", LOG)
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.json"
+
+    @property
+    def page(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.path / "tokenizer"
+
+    def run(self, arm: str, share: float, seed: int) -> RunFolder:
+        """One run: an arm, trained for a share of the budget."""
+        return RunFolder(self._runs(arm, share) / f"seed-{seed}")
+
+    def seeds(self, arm: str, share: float) -> list[int]:
+        """The seeds of which there is a run folder."""
+        return [seed for seed, _ in numbered(self._runs(arm, share), "seed-")]
+
+    def _runs(self, arm: str, share: float) -> Path:
+        runs = self.path / "arms" / arm
+        return runs if share == 1 else runs / f"budget-{share:g}"
+
+    def runs(self) -> Iterator[RunFolder]:
+        """All runs, by arm and seed."""
+        for arm in sorted((self.path / "arms").glob("*")):
+            for folder in (arm, *sorted(arm.glob("budget-*"))):
+                yield from (RunFolder(path) for _, path in numbered(folder, "seed-"))
+
+    def check(self) -> Iterator[Finding]:
+        yield from super().check()
+        if self.results.is_file():
+            problem = problem_of(lambda: read_json(self.results, RunFolderError))
+            yield Finding(self.results, "results", problem)
+
+    def parts(self) -> Iterator[Folder]:
+        yield from self.runs()
+
+    def describe(self) -> list[str]:
+        study = self.record.get("study", {})
+        arms = ", ".join(self.record.get("fixed", {}).get("arms", {}))
+        return [str(study.get("title")), f"arms: {arms}", f"{len(list(self.runs()))} runs begun"]

@@ -1,0 +1,122 @@
+"""Fine-tunings, and promptings: what a model came to on labelled data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from electra import durable
+from electra.artifacts.folder import Finding, Folder, Sealed, numbered, problem_of
+from electra.artifacts.model import WEIGHTS, ModelFolder
+from electra.errors import RunFolderError
+
+
+class SeedFolder(Sealed):
+    """One finished seed: results.json, predictions (dev.tsv, test.tsv, ...), model.safetensors."""
+
+    KIND = "results of a seed"
+    RECORD = "results.json"
+    WEIGHTS = WEIGHTS
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        return super().is_at(path) and (path / durable.MANIFEST).is_file()
+
+    @property
+    def results(self) -> Path:
+        return self.path / self.RECORD
+
+    @property
+    def weights(self) -> Path:
+        return self.path / self.WEIGHTS
+
+
+class EnsembleFolder(Sealed):
+    """The predictions of all seeds as one."""
+
+    KIND = "ensemble"
+    RECORD = durable.MANIFEST
+
+
+class TuningFolder(Folder):
+    """What `electra finetune` writes.
+
+    OUT/  finetune.json      settings, what identifies the run, what it ran on
+          log.txt
+          seeds/seed-0/      results.json, predictions, model.safetensors: whole or absent
+          checkpoints/seed-0/   of a seed in work
+          model/             the chosen seed's model
+          ensemble/          predictions averaged over the seeds, with --ensemble
+          all_results.json   the numbers, written last
+    """
+
+    KIND = "fine-tuning"
+    RECORD = "finetune.json"
+    IDENTITY = ("settings", "identity")
+
+    def seed(self, number: int) -> SeedFolder:
+        return SeedFolder(self.path / "seeds" / f"seed-{number}")
+
+    def seeds(self) -> list[tuple[int, SeedFolder]]:
+        """The seeds that have been finished, by their numbers."""
+        return [(number, SeedFolder(path)) for number, path in numbered(self.path / "seeds", "seed-")]
+
+    def checkpoints(self, seed: int) -> Path:
+        return self.path / "checkpoints" / f"seed-{seed}"
+
+    @property
+    def model(self) -> ModelFolder:
+        return ModelFolder(self.path / "model")
+
+    @property
+    def ensemble(self) -> EnsembleFolder:
+        return EnsembleFolder(self.path / "ensemble")
+
+    @property
+    def results(self) -> Path:
+        return self.path / "all_results.json"
+
+    def read_results(self) -> dict[str, Any]:
+        """The numbers of a finished fine-tuning."""
+        results: dict[str, Any] = durable.read_json(
+            self.results, RunFolderError, fix="Run electra finetune to its end"
+        )
+        return results
+
+    def check(self) -> Iterator[Finding]:
+        yield from super().check()
+        if self.results.is_file():
+            yield Finding(self.results, "results", problem_of(self.read_results))
+        elif not self.model.path.is_dir():
+            yield Finding(self.path, "fine-tuning without a model: not finished")
+
+    def parts(self) -> Iterator[Folder]:
+        yield from (seed for _, seed in self.seeds())
+        yield from (part for part in (self.ensemble, self.model) if part.path.is_dir())
+
+    def describe(self) -> list[str]:
+        record = self.record
+        lines = [f"{record.get('task')}, from {record.get('model')}; {len(self.seeds())} seeds finished"]
+        if not self.results.is_file():
+            return [*lines, "not finished"]
+        results = self.read_results()
+        metric = results.get("primary_metric")
+        score = results.get(f"eval_{metric}")
+        return [*lines, f"dev {metric} {score:.4f}" if isinstance(score, float) else "without a dev score"]
+
+
+class PromptingFolder(Sealed):
+    """What `electra prompt` writes: prompt.json, dev.tsv, and dev-seed-N.tsv of each draw of the shots."""
+
+    KIND = "prompting"
+    RECORD = "prompt.json"
+
+    @property
+    def results(self) -> Path:
+        return self.path / self.RECORD
+
+    def describe(self) -> list[str]:
+        record = self.record
+        accuracy = record.get("zero_shot_accuracy")
+        return [f"{record.get('task')}, from {record.get('model')}: accuracy {accuracy} without training"]

@@ -1,0 +1,157 @@
+"""Each kind of folder is recognised, described and verified, without torch; what is none is told so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from electra import artifacts, durable
+from electra.artifacts import checkpoints
+from electra.artifacts.harmless import WHEN_COMPARED, WHEN_RESUMED
+from electra.errors import CheckpointError, RunFolderError
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
+    """A folder of each kind: real ones where there is a fixture, small ones elsewhere."""
+    run, tuning = tmp_path / "run", tmp_path / "tuning"
+    shutil.copytree(FIXTURES / "old-run-rtd", run)
+    shutil.copytree(FIXTURES / "old-finetuning", tuning)
+    study, evaluation, analysis, prompting = (
+        tmp_path / name for name in ("study", "evaluation", "analysis", "prompting")
+    )
+    shutil.copytree(run, study / "arms/first/seed-1")
+    shutil.copytree(run, study / "arms/first/budget-0.25/seed-2")
+    durable.commit_json(study / "study.json", {"study": {"title": "T"}, "fixed": {"arms": {"first": {}}}})
+    durable.commit_json(analysis / "calibration.probe.json", {"models": [{"name": "M"}]})
+    shutil.copytree(tuning, evaluation / "tasks/M/cola")
+    shutil.copytree(analysis, evaluation / "probes/M")
+    plan = {"suite": "S", "models": {"M": {}}, "tasks": {"cola": {}}, "probes": {}}
+    durable.commit_json(evaluation / "evaluation.json", {"plan": plan})
+    record = {"task": "sst2", "model": "M", "zero_shot_accuracy": 0.5}
+    durable.commit_directory(prompting, {"prompt.json": durable.to_json(record)})
+    pair = tmp_path / "pair"
+    shutil.copytree(run / "discriminator", pair / "discriminator")
+    return {
+        artifacts.RunFolder: run,
+        artifacts.PairFolder: pair,
+        artifacts.StoreFolder: run / "store",
+        artifacts.ModelFolder: run / "generator",
+        artifacts.Checkpoint: run / "checkpoints/step-00000003",
+        artifacts.TuningFolder: tuning,
+        artifacts.SeedFolder: tuning / "seeds/seed-0",
+        artifacts.EnsembleFolder: tuning / "ensemble",
+        artifacts.StudyFolder: study,
+        artifacts.EvaluationFolder: evaluation,
+        artifacts.AnalysisFolder: analysis,
+        artifacts.PromptingFolder: prompting,
+    }
+
+
+def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifacts.Folder], Path]) -> None:
+    for kind, path in kinds.items():
+        folder = artifacts.open_folder(path)
+        assert type(folder) is kind is artifacts.kind_of(path)
+        assert folder == kind.open(path) and str(folder) == str(path)
+        findings = list(folder.verify())
+        assert findings and not [finding for finding in findings if finding.problem], kind
+        assert all(folder.describe()), kind
+
+
+def test_facts(kinds: dict[type[artifacts.Folder], Path]) -> None:
+    def said(kind: type[artifacts.Folder]) -> str:
+        return "\n".join(kind(kinds[kind]).describe())
+
+    assert said(artifacts.RunFolder) == (
+        "rtd, size tiny; step 6 of 6, finished\nheld-out AUC 0.4804 at step 6\n"
+        "networks: discriminator, generator; checkpoints: 3, 6"
+    )
+    assert said(artifacts.StoreFolder).startswith("2,599 tokens in 55 documents to train on, 284 tokens in 5")
+    assert said(artifacts.TuningFolder).endswith("2 seeds finished\ndev accuracy 0.7500")
+    assert "2 runs begun" in said(artifacts.StudyFolder) and "cola" in said(artifacts.EvaluationFolder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        (artifacts.RunFolder, "checkpoints/step-00000006/model.safetensors"),
+        (artifacts.RunFolder, "store/heldout.ds"),
+        (artifacts.RunFolder, "generator/model.safetensors"),
+        (artifacts.ModelFolder, "config.json"),
+        (artifacts.TuningFolder, "seeds/seed-1/dev.tsv"),
+        (artifacts.TuningFolder, "all_results.json"),
+        (artifacts.StudyFolder, "arms/first/budget-0.25/seed-2/run.toml"),
+        (artifacts.EvaluationFolder, "tasks/M/cola/ensemble/dev.tsv"),
+        (artifacts.EvaluationFolder, "probes/M/calibration.probe.json"),
+        (artifacts.PromptingFolder, "prompt.json"),
+    ],
+)
+def test_a_cut_file_is_found_in_every_kind(
+    kinds: dict[type[artifacts.Folder], Path], kind: type[artifacts.Folder], file: str
+) -> None:
+    path = kinds[kind] / file
+    path.write_bytes(path.read_bytes()[:-3])
+    [finding] = [finding for finding in kind(kinds[kind]).verify() if finding.problem]
+    assert path.is_relative_to(finding.path)
+
+
+def test_what_is_none_is_told_so(tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]) -> None:
+    run = kinds[artifacts.RunFolder]
+    for path, said in {
+        tmp_path / "absent": "no such folder. Pass a run",
+        tmp_path: "not a folder that electra wrote. Pass a run",
+        run / "checkpoints": f"not a folder that electra wrote, but lies in a run. Pass {run}",
+        run / "run.toml": f"is a file, but lies in a run. Pass {run}",
+        kinds[artifacts.AnalysisFolder] / "figures": "no such folder",
+    }.items():
+        assert artifacts.kind_of(path) is None
+        with pytest.raises(RunFolderError, match=said):
+            artifacts.open_folder(path)
+
+
+def test_a_run_resumes_under_harmless_keys_only(kinds: dict[type[artifacts.Folder], Path]) -> None:
+    run = artifacts.RunFolder(kinds[artifacts.RunFolder])
+    record = run.record
+    assert run.differences(record) == []
+    record["training"] |= {"keep": 5, "log_every": 7}
+    record["environment"] = record["generator"] = {}
+    assert run.differences(record) == []
+    record["training"] |= {"seed": 2, "device": "cuda"}
+    assert run.differences(record) == [("training.seed", 1, 2), ("training.device", "auto", "cuda")]
+    assert {"training.seed", "training.device"} == WHEN_COMPARED - WHEN_RESUMED
+
+
+def test_the_finder_of_checkpoints(kinds: dict[type[artifacts.Folder], Path]) -> None:
+    folder = artifacts.RunFolder(kinds[artifacts.RunFolder]).checkpoints
+    (folder / "step-3").mkdir()  # somebody else's
+    assert [checkpoint.step for checkpoint in checkpoints.listing(folder)] == [6, 3]
+    assert checkpoints.newest(folder) == (checkpoints.at_step(folder, 6), ())
+    checkpoints.at_step(folder, 6).weights.write_bytes(b"")
+    newest, notes = checkpoints.newest(folder)
+    assert newest == checkpoints.chosen(folder, 3)
+    assert len(notes) == 1 and "step-00000006 is damaged (model.safetensors has 0 bytes" in notes[0]
+    with pytest.raises(CheckpointError, match="damaged: model"):
+        checkpoints.chosen(folder, 6)
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 4\. There are: 3, 6"):
+        checkpoints.chosen(folder, 4)
+    checkpoints.at_step(folder, 3).state.unlink()
+    with pytest.raises(CheckpointError, match=r"no checkpoint is whole \(step-00000006: .*; step-00000003: "):
+        checkpoints.newest(folder)
+    assert checkpoints.newest(folder / "none") == (None, ())
+
+
+def test_weights_of_a_model_of_others_may_be_a_pickle(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "electra", "vocab_size": 5}))
+    assert [finding.problem for finding in artifacts.open_folder(tmp_path).verify()] == ["", "missing"]
+
+
+def test_artifacts_need_no_torch() -> None:
+    code = "import sys, electra.artifacts; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,118 @@
+"""The one reader and the one writer of metrics.jsonl."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.artifacts.ledger import Ledger, Writer, newest_row, read_rows
+from electra.errors import ConfigError
+
+
+def train(step: int, loss: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "train",
+        "step": step,
+        "tokens": step * 10,
+        "flops": 1e6 * step,
+        "seconds": 1.0,
+        "loss": loss,
+        **more,
+    }
+
+
+def held_out(step: int, **metrics: Any) -> dict[str, Any]:
+    return {"kind": "eval", "step": step, "tokens": step * 10, "metrics": metrics}
+
+
+def event(step: int, name: str) -> dict[str, Any]:
+    return {"kind": "event", "step": step, "event": name, "message": "a line"}
+
+
+def write(path: Path, rows: list[dict[str, Any]], more: str = "") -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + more)
+    return path
+
+
+def test_rows_curves_and_the_last_of_a_kind(tmp_path: Path) -> None:
+    rows = [
+        event(0, "started"),
+        train(1, losses={"mlm": 6.5}),
+        held_out(2, auc=None),
+        train(3),
+        held_out(4, auc=0.7),
+    ]
+    ledger = Ledger.read(write(tmp_path / "metrics.jsonl", rows))
+    assert ledger.rows == rows and ledger.notes == ()
+    assert ledger.curve("eval", "auc", "tokens") == ([40], [0.7])
+    assert ledger.curve("train", "losses.mlm") == ([1], [6.5])
+    assert ledger.last("train") == rows[3] and ledger.last("train", "eval") == rows[4]
+    assert ledger.until(2).last("eval") == rows[2] and ledger.last("nothing") is None
+    assert [event.name for event in ledger.events] == ["started"]
+
+
+def test_lines_that_are_no_rows_are_left_out_and_told(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "metrics.jsonl", [train(1)], '123\n[]\n{"kind":"train"}\n\n"x"\n{"step":-1}\n{"kind":"tra'
+    )
+    ledger = Ledger.read(path)
+    assert ledger.rows == [train(1)]
+    assert ledger.notes == ("Unreadable lines of metrics.jsonl, left out: 5.",)
+    assert newest_row(path, "train") == train(1)
+    assert Ledger.read(tmp_path / "absent").notes == ("absent is missing.",)
+    assert newest_row(tmp_path / "absent", "train") is None
+
+
+def test_what_a_resume_went_back_over_is_left_out(tmp_path: Path) -> None:
+    gone = [train(20, 4.0), held_out(20, auc=0.4), train(30, 3.0), held_out(30, auc=0.3)]
+    kept = [event(15, "resumed"), train(16, 9.0), train(20, 8.0), held_out(20, auc=0.8)]
+    path = write(tmp_path / "metrics.jsonl", [train(10), *gone, *kept])
+    assert Ledger.read(path).rows == [train(10), *kept]
+    assert read_rows(path)[0] == [train(10), *gone, *kept]
+
+
+def test_a_long_ledger_is_read_from_its_end(tmp_path: Path) -> None:
+    path = write(tmp_path / "metrics.jsonl", [train(step) for step in range(1, 2000)], '{"kind":"train","st')
+    assert newest_row(path, "train") == train(1999)
+
+
+@pytest.mark.parametrize(
+    ("names", "total", "status"),
+    [
+        (["started"], 10, "in progress"),
+        (["started", "stopped"], 10, "stopped"),
+        (["stopped", "resumed"], 10, "in progress"),
+        (["finished"], None, "finished"),
+        (["started"], 5, "finished"),
+    ],
+)
+def test_status(names: list[str], total: int | None, status: str) -> None:
+    assert Ledger([*(event(0, name) for name in names), train(5)]).status(total) == status
+
+
+def test_the_writer_moves_aside_what_will_be_done_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "metrics.jsonl", [train(1), train(2), train(3)], "123\n{")
+    writer = Writer(path, 2)
+    assert writer.rows == [train(1), train(2)]
+    writer.add(train(3, 0.5))
+    writer.close()
+    assert Ledger.read(path) == Ledger([train(1), train(2), train(3, 0.5)])
+    assert read_rows(tmp_path / "metrics.cut.jsonl")[0] == [train(3)]
+    Writer(tmp_path / "new.jsonl", 0).close()
+    assert (tmp_path / "new.jsonl").read_bytes() == b""
+
+
+def test_a_frame_has_a_column_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger([train(1, losses={"mlm": 6.5}), held_out(2, auc=0.7)])
+    pytest.importorskip("pandas")
+    frame = ledger.frame()
+    assert list(frame["kind"]) == ["train", "eval"] and list(frame["step"]) == [1, 2]
+    assert frame["losses.mlm"][0] == 6.5 and frame["auc"][1] == 0.7
+    assert list(Ledger([]).frame().columns) == ["kind", "step", "tokens", "flops", "seconds"]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ConfigError, match=r"pandas is not installed\. pip install pandas"):
+        ledger.frame()
