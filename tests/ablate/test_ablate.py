@@ -19,14 +19,14 @@ from typing import Any, ClassVar
 from unittest.mock import Mock
 
 import pytest
-import toy
-from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
 from electra.ablation import plan, runner, worker
 from electra.cli.main import main
 from electra.data.store import TokenStore
 from electra.signals import StopRequest
+from electra.testing import toy
+from electra.testing.driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from electra.training.distributed import World
 from electra.training.run import build_run
 

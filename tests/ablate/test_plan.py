@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toy
 from fake_study import STUDY
 
 from electra import durable
 from electra.ablation.plan import RECORD, Job, all_jobs, job_recipe, make_plan, seeds_begun
 from electra.ablation.study import read_study
 from electra.errors import ConfigError, ElectraError, RunFolderError
+from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.run import build_run
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small
 from scipy import stats
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import matthews_corrcoef
@@ -20,6 +19,7 @@ from electra.analysis.contract import Estimate, ProbeDataError, Report
 from electra.analysis.measures import correlation
 from electra.analysis.probes import acceptability
 from electra.analysis.scoring import across_models
+from electra.testing import small
 
 
 def numbers(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import small
 import torch
-import toy
 
 from electra.analysis.contract import ProbeDataError
 from electra.analysis.scoring import token_rows
@@ -22,6 +20,7 @@ from electra.data.packing import build_store
 from electra.data.wordpiece import TokenizerConfig
 from electra.errors import ModelError
 from electra.interop.load import Loaded
+from electra.testing import small, toy
 
 
 def rows_of(count: int = 6) -> list[token_rows.Ints]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import small
 import torch
 
 from electra import analysis
@@ -28,6 +27,7 @@ from electra.analysis.contract import (
 from electra.analysis.representations.encoders import encoders_of
 from electra.errors import ConfigError, ModelError
 from electra.interop.load import Loaded
+from electra.testing import small
 
 WRONG = "wrong"
 REPLACES = (

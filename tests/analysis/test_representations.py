@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import small
 import torch
 
 from electra import analysis
@@ -33,6 +32,7 @@ from electra.interop.load import Loaded
 from electra.model import hidden
 from electra.model.passes import passes
 from electra.model.sizes import Architecture
+from electra.testing import small
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
 

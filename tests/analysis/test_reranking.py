@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from electra.analysis.measures.word_errors import word_errors
 from electra.analysis.probes import reranking
 from electra.analysis.scoring import across_models
 from electra.errors import AbsentNetwork, ConfigError
+from electra.testing import small
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 
 from electra.analysis.scoring import scorers
@@ -20,6 +19,7 @@ from electra.interop.detection import cut
 from electra.interop.load import Loaded
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
+from electra.testing import toy
 
 PIECES = [
     "the",

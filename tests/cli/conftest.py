@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from driven import toy_store  # noqa: F401
+
+from electra.testing.driven import toy_store  # noqa: F401
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported: a wrong name must not be looked up
 

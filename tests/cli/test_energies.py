@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import toy
 
 from electra.analysis.scoring.scorers import token_scores
 from electra.analysis.scoring.token_rows import log_odds
@@ -23,6 +22,7 @@ from electra.interop.detection import detect
 from electra.interop.examples import load_pair
 from electra.interop.load import load
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import start

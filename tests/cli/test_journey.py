@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import driven
 import pytest
 
 from electra.cli.main import main
+from electra.testing import driven
 
 STEPS = 40
 SETTINGS = f"""--model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import driven
 import pytest
 
 from electra.cli.main import main
 from electra.config import read_toml
 from electra.interop.run_folder import networks
+from electra.testing import driven
 
 CASES = {
     "two_stage": ["--model.sharing", "none", "--model.generator-width", "1.0"],

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import driven
 import pytest
 
 from electra.cli.main import main
 from electra.config import read_toml
 from electra.interop.run_folder import networks
+from electra.testing import driven
 
 BOTH = ["discriminator", "generator"]
 CASES = {

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import driven
 import pytest
 from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
@@ -21,6 +20,7 @@ from electra import durable, errors
 from electra.cli import pretrain as pretrain_verb
 from electra.cli.main import main
 from electra.errors import CheckpointError, DiskError, ElectraError, FullDisk, RunFailed, RunFolderError
+from electra.testing import driven
 
 command_line = importlib.import_module("electra.cli.main")  # the module: `main` alone is its function
 

@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import driven
-
 from electra.cli.main import main
 from electra.errors import (
     AbsentNetwork,
@@ -26,6 +24,7 @@ from electra.errors import (
     StoreError,
     TokenizerError,
 )
+from electra.testing import driven
 
 SETTINGS = driven.SETTINGS | {
     "--training.batch-size": "4",

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import toy_task
+
+from electra.testing import toy_task
 
 
 @pytest.fixture(scope="session", autouse=True)

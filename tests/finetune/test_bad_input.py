@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import toy_task
-from toy_task import BAD, GOOD
 
 from electra.cli.main import main
+from electra.testing import toy_task
+from electra.testing.toy_task import BAD, GOOD
 
 TABLE = "sentence\tlabel\n" + "".join(
     f"{word} film\t{label}\n" for label, words in enumerate((BAD, GOOD)) for word in words

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import toy_task
 from safetensors.torch import load_file
 
 from electra import durable
 from electra.errors import RunFolderError
 from electra.finetuning.runner import finetune
 from electra.interop.huggingface import digest
+from electra.testing import toy_task
 
 
 def command(model: Path, data: Path, out: Path) -> list[str]:

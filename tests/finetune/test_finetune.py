@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import toy_task
 from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.errors import ConfigError, RunFailed
@@ -26,6 +25,7 @@ from electra.finetuning.runner import finetune, prepare, resolve
 from electra.finetuning.settings import Settings
 from electra.finetuning.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
 from electra.interop.load import load
+from electra.testing import toy_task
 
 
 def silent(line: str) -> None:

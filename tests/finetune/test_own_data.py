@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import toy_task
 from test_finetune import job_for, read_tsv, silent, transformers_logits
 
 from electra.cli.main import main
@@ -26,6 +25,7 @@ from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Example
 from electra.labelled.splits import hash_of
 from electra.labelled.tables import open_table
+from electra.testing import toy_task
 
 
 def write_multi_label(folder: Path, count: int = 120) -> Path:

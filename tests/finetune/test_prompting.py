@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import toy_task
 from torch import Tensor, nn
 
 from electra.cli.main import main
@@ -35,6 +34,7 @@ from electra.finetuning.tasks import load_task
 from electra.interop.load import load
 from electra.labelled.examples import Example
 from electra.labelled.splits import limit_by_hash
+from electra.testing import toy_task
 
 WORDS = ("positive=bright", "negative=dull")
 TEMPLATE = "{text} was {label}."

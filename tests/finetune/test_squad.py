@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 import toy_questions
-import toy_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_loop import losses_of, write_start
@@ -49,6 +48,7 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.trainer import Job, build_model, run_model, train_seed
 from electra.interop.load import load
 from electra.model.sizes import EncoderConfig
+from electra.testing import toy_task
 
 
 def silent(line: str) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
-import toy_task
 from plain_loop import groups_with_decay, losses_of, write_start
 from test_finetune import job_for, read_tsv, silent
 
@@ -29,6 +28,7 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.trainer import build_model, train_seed
 from electra.interop.load import load
 from electra.labelled.examples import Example
+from electra.testing import toy_task
 
 CONLLU = """# sent_id = s1
 # text = Don't go.

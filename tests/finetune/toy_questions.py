@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import toy_task
+from electra.testing import toy_task
 
 
 def question(draw: random.Random, number: int, unanswerable: bool) -> tuple[str, dict[str, Any]]:

@@ -20,10 +20,10 @@ from unittest.mock import patch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-import toy
 
 from electra import objectives
 from electra.model.sizes import SIZES, Size
+from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.run import build_run

@@ -12,7 +12,8 @@ import json
 import numpy as np
 import pytest
 import record
-import toy
+
+from electra.testing import toy
 
 
 @pytest.mark.parametrize(("objective", "encoder"), record.CASES)

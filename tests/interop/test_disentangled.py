@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import toy
 
 from electra.data.tokenizer import Tokenizer
 from electra.interop.load import load
@@ -15,6 +14,7 @@ from electra.interop.warm_start import load_weights_into
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.model.tables import DisentangledTable
+from electra.testing import toy
 
 MakePair = Callable[..., Pair]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 
 from electra.errors import ConfigError
 from electra.model.pair import build_pair
 from electra.objectives.adversarial import Objective, gumbel_given, reinforce, with_gradient
 from electra.objectives.parts import judging, vocabulary
+from electra.testing import toy
 from electra.training import evaluation
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import toy
 
 from electra import objectives
 from electra.errors import ConfigError
+from electra.testing import toy
 from electra.training.optimizer import own_parameters
 
 NAMES = objectives.names()

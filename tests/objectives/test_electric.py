@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 
 from electra.errors import ConfigError
 from electra.objectives.electric import noise_logits
+from electra.testing import toy
 
 
 @pytest.mark.parametrize("share", [0.15, 0.5])

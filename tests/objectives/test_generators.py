@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 
 from electra.errors import ConfigError
@@ -17,6 +16,7 @@ from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.statistics import Statistics
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics
 from electra.training.run import build_run

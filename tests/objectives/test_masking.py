@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import toy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from electra.errors import ConfigError
 from electra.objectives.parts import masking
 from electra.objectives.parts.masking import Options
 from electra.objectives.parts.statistics import Statistics
+from electra.testing import toy
 
 SCHEMES = ("uniform", "frequency", "whole_word", "span")
 NAMES = [name for name in objectives.names() if issubclass(objectives.module_of(name).Config, Options)]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 
 from electra import objectives
+from electra.testing import toy
 
 
 def apart(part: Any) -> Any:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from electra import objectives
 from electra.model.pair import Generator
 from electra.objectives.parts import replacing, vocabulary
+from electra.testing import toy
 
 CHUNKED = [
     name for name in objectives.names() if name not in ("adversarial", "teams")

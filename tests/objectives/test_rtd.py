@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 
 from electra.objectives.parts import vocabulary
+from electra.testing import toy
 
 
 def outcome_of(made: object, seed: int = 3) -> tuple[object, object, object]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import toy
+
+from electra.testing import toy
 
 
 def passed(**options: Any) -> tuple[Any, Any, Any, Any]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 
 from electra.errors import ConfigError
 from electra.objectives.teams import draw_candidates
+from electra.testing import toy
 
 
 def passed(name: str, **options: Any) -> tuple[Any, Any, Any, Any]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 from torch.nn import functional as F
 
 from electra.errors import ConfigError
 from electra.model import flops
 from electra.objectives.parts import replacing, vocabulary
+from electra.testing import toy
 
 
 def built(name: str, rows: int = 8, **options: Any) -> tuple[Any, Any, Any]:

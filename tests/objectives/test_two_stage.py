@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 
 from electra.errors import ConfigError
 from electra.model import flops
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run, start

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-import toy
 
 from electra.cli.main import main
+from electra.testing import toy
 from electra.training import bench
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import toy
 
 from electra.model.pair import Pair
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import train, update

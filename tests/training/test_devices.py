@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 
 from electra.model.attention import attend
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import train, update

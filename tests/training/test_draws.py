@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import toy
 
 from electra import objectives, seeds
 from electra.config import merge
 from electra.model.sizes import SIZES, Size
+from electra.testing import toy
 from electra.training import evaluation, loop
 from electra.training.distributed import World
 from electra.training.recipe import Recipe

@@ -7,10 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import toy
-
 from electra.data.store import TokenStore
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics
 from electra.training.run import build_run

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-import toy
 
 from electra.model.pair import Pair
+from electra.testing import toy
 from electra.training.optimizer import Optimizer
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-import toy
 
 from electra.config import differences, find_recipe, read_toml
 from electra.finetuning.trainer import parameter_groups
 from electra.model.pair import build_pair
 from electra.model.sizes import chosen_size, discriminator_config, generator_config
+from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe

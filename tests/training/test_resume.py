@@ -11,8 +11,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from driven import SETTINGS, Forked, command, complete, fingerprint, ranks, rows, spawn, steps_done
 from safetensors.torch import load_file
+
+from electra.testing.driven import (
+    SETTINGS,
+    Forked,
+    command,
+    complete,
+    fingerprint,
+    ranks,
+    rows,
+    spawn,
+    steps_done,
+)
 
 LAST = int(SETTINGS["--training.steps"])
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import toy
 from sklearn.metrics import (
     average_precision_score,
     f1_score,
@@ -27,6 +26,7 @@ from sklearn.metrics import (
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
 from electra.signals import StopRequest
+from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe

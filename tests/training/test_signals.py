@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toy
 
 from electra.signals import EXIT_CODES, StopRequest
+from electra.testing import toy
 from electra.training import checkpoint, loop
 from electra.training.distributed import World
 from electra.training.run import start

@@ -7,12 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-import toy
 
 from electra.analysis.contract import Model
 from electra.data.tokenizer import Tokenizer
 from electra.interop.load import Loaded
 from electra.model.pair import build_pair
+from electra.testing import toy
 
 PIECES = [
     "the",

@@ -81,7 +81,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         "__main__",
-        "driven",
+        "electra.testing.driven",
         "electra.cli.pretrain",
         "electra.training.loop",
         "electra.interop.examples",

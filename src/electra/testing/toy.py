@@ -131,7 +131,7 @@ def loss_and_gradients(
         losses = made.forward(pair, part).losses
         total = sum(weight * losses[name] / max(1, counts[name]) for name, weight in made.weights.items())
         assert isinstance(total, torch.Tensor)
-        total.backward()
+        total.backward()  # type: ignore[no-untyped-call]
         for name, value in losses.items():
             sums[name] += float(value.detach())
     gradients = {name: p.grad.clone() for name, p in pair.named_parameters() if p.grad is not None}
