@@ -8,12 +8,14 @@ whose manifest verifies is the truth.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
 MANIFEST = "manifest.json"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a write fails with where there is no room
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2 (Linux 3.15)
 
 
 class Ops:
@@ -46,6 +49,17 @@ class Ops:
 
     def rename(self, source: Path, target: Path) -> None:
         os.replace(source, target)
+
+    def exchange(self, one: Path, other: Path) -> bool:
+        """Each takes the other's name at one moment. False where the system or the file system cannot."""
+        renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if renameat2 is None:
+            return False
+        if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+            return True
+        if (code := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+            return False
+        raise OSError(code, os.strerror(code), str(other))
 
     def remove_tree(self, path: Path) -> None:
         shutil.rmtree(path)
@@ -88,8 +102,14 @@ def disk_error(error: OSError, path: Path) -> DiskError:
 
 
 def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
-    """Write one file so that it is either the old one or the new one, whole."""
-    path = Path(path)
+    """Write one file so that it is either the old one or the new one, whole.
+
+    A link stays, and what it points to is replaced. A device or a pipe (/dev/stdout) is written into.
+    """
+    path = _behind_links(Path(path))
+    if _is_special(path):
+        with explain_disk_errors(path):
+            return ops.write(path, content)
     temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
     with explain_disk_errors(path):
         try:
@@ -112,10 +132,14 @@ def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
 
 
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
-    """Write a directory of files with a manifest, all or nothing. An existing directory of that name is
-    replaced.
+    """Write a directory of files with a manifest, all or nothing.
+
+    A directory that has the name already is replaced at one moment, where the file system can exchange
+    names; a link stays, and what it points to is replaced.
     """
-    path = Path(path)
+    path = _behind_links(Path(path))
+    if path.exists() and not path.is_dir():
+        raise DiskError("is a file, not a folder", where=path, fix="Choose another name")
     temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
     with explain_disk_errors(path):
         try:
@@ -131,12 +155,29 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
             ops.write(temporary / MANIFEST, to_json({"files": listing}))
             ops.fsync(temporary / MANIFEST)
             ops.fsync(temporary)
-            if path.exists():
-                remove_directory(path, ops)
-            ops.rename(temporary, path)
+            if path.exists() and ops.exchange(temporary, path):
+                ops.fsync(path.parent)
+                ops.remove_tree(temporary)  # the old one
+            else:
+                if path.exists():
+                    remove_directory(path, ops)
+                ops.rename(temporary, path)
             ops.fsync(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _behind_links(path: Path) -> Path:
+    return path.resolve() if path.is_symlink() else path
+
+
+def _is_special(path: Path) -> bool:
+    """A device, a pipe or a socket: nothing that a new file may take the name of."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def verify_directory(path: Path) -> str | None:
@@ -171,8 +212,22 @@ def remove_directory(path: Path, ops: Ops = OPS) -> None:
     ops.remove_tree(trash)
 
 
+def recover(path: Path) -> None:
+    """Give a directory its name back when a process was killed between taking the old one away and naming
+    the new one, on a file system that cannot exchange names: the new one where it is whole, else the old.
+    """
+    for pattern in (_TEMPORARY, _TRASH):
+        for leftover in sorted(path.parent.glob(f"{pattern}{path.name}-*")):
+            if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
+                with explain_disk_errors(path):
+                    leftover.rename(path)
+
+
 def sweep(parent: Path) -> None:
     """Remove what a killed process left half-written or half-deleted in `parent`."""
+    for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
+        name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]
+        recover(parent / name)
     for pattern in (_TEMPORARY, _TRASH):
         for leftover in parent.glob(f"{pattern}*"):
             if leftover.is_dir():

@@ -49,9 +49,20 @@ class Failing(durable.Ops):
         self._tick()
         super().rename(source, target)
 
+    def exchange(self, one: Path, other: Path) -> bool:
+        self._tick()
+        return super().exchange(one, other)
+
     def remove_tree(self, path: Path) -> None:
         self._tick()
         super().remove_tree(path)
+
+
+class Plain(Failing):
+    """On a file system that cannot exchange names."""
+
+    def exchange(self, one: Path, other: Path) -> bool:
+        return False
 
 
 def full_disk() -> None:
@@ -80,11 +91,12 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_durable import FILES, Failing
+from test_durable import FILES, Failing, Plain
 from electra import durable
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
-durable.commit_directory(Path(sys.argv[1]), FILES, Failing(int(sys.argv[2]), killed))
+kind = Plain if "plain" in sys.argv else Failing
+durable.commit_directory(Path(sys.argv[1]), FILES, kind(int(sys.argv[2]), killed))
 """
 
 
@@ -101,6 +113,44 @@ def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: P
         assert durable.verify_directory(target) is None
         durable.sweep(target.parent)
         assert [p.name for p in target.parent.iterdir()] == ["thing"]
+
+
+@pytest.mark.parametrize("kind", ["exchange", "plain"])
+def test_a_directory_that_is_replaced_keeps_its_name_through_every_kill(tmp_path: Path, kind: str) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED.format(tests=str(Path(__file__).parent)))
+    old: dict[str, durable.Content] = {"old.txt": b"old"}
+    durable.commit_directory(tmp_path / "probe", old)
+    counted = (Plain if kind == "plain" else Failing)(-1, full_disk)
+    durable.commit_directory(tmp_path / "probe", FILES, counted)
+    for at in range(1, counted.count + 1):
+        target = tmp_path / f"kill{at}" / "thing"
+        durable.commit_directory(target, old)
+        command = [sys.executable, str(script), str(target), str(at), kind]
+        assert subprocess.run(command, check=False).returncode == -9
+        if kind == "plain" and not target.exists():
+            durable.recover(target)
+        assert durable.verify_directory(target) is None
+        durable.sweep(target.parent)
+        assert [p.name for p in target.parent.iterdir()] == ["thing"]
+
+
+def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    durable.commit_directory(tmp_path / "v1", FILES)
+    (tmp_path / "current").symlink_to("v1")
+    durable.commit_directory(tmp_path / "current", {"new.txt": b"new"})
+    assert (tmp_path / "current").is_symlink() and (tmp_path / "v1" / "new.txt").read_bytes() == b"new"
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("file")
+    durable.commit_file(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_bytes() == b"new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    durable.commit_file(tmp_path / "pipe", b"through")
+    assert os.read(reader, 100) == b"through" and (tmp_path / "pipe").is_fifo()
+    os.close(reader)
+    with pytest.raises(DiskError, match="is a file"):
+        durable.commit_directory(tmp_path / "file", FILES)
 
 
 def test_every_kind_of_damage_is_named(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ class Arguments:
     random_twin: bool = False
     """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach.
     """
+    floors: bool = True
+    """Also score what needs no network: the majority answer, and counting words."""
     option: Repeated[tuple[str, ...]] = ()
     """key=value: a setting of electra finetune for all tasks, such as learning_rate=1e-3 or limit_train=1000
     (may be repeated).
@@ -66,7 +68,7 @@ def run(arguments: Arguments) -> int:
     from electra.signals import StopRequest
 
     suite = load_suite(arguments.suite)
-    models = entrants(arguments.models, arguments.random_twin)
+    models = entrants(arguments.models, arguments.random_twin, arguments.floors)
     options = Options(arguments.seeds, arguments.device, arguments.jobs, settings, arguments.probe_option)
     roots = [Path(name) for name in arguments.data]
     with StopRequest() as stop:

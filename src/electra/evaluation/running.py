@@ -23,10 +23,11 @@ from electra.analysis.contract import ProbeDataError, named_models
 from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import build, differences
 from electra.errors import ConfigError, DataError, RunFolderError
+from electra.evaluation import floors
 from electra.evaluation.data import find_data
 from electra.evaluation.steps import Asked, Job, Say, Step, Stop, Todo, in_turn, side_by_side
 from electra.evaluation.suite import Suite
-from electra.evaluation.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, make_record
+from electra.evaluation.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, has_floor, make_record
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
@@ -59,10 +60,13 @@ class Options:
     """key=value, of the probes that have the option: these win as well."""
 
 
-def entrants(sources: Sequence[str], random_twin: bool) -> list[Entrant]:
-    """The models by distinct names; `random_twin` adds the first one's shape with fresh weights."""
+def entrants(sources: Sequence[str], random_twin: bool, with_floors: bool = True) -> list[Entrant]:
+    """The models by distinct names. `random_twin` adds the first one's shape with fresh weights,
+    `with_floors` what needs no network.
+    """
     made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
     made += [Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else []
+    made += [Entrant(name, "", "floor") for name in floors.NAMES if with_floors]
     by_folder: dict[str, Entrant] = {}
     for entrant in made:
         if (other := by_folder.setdefault(entrant.folder, entrant)) is not entrant or not entrant.folder:
@@ -107,8 +111,11 @@ def evaluate(
             Step(entrant, todo, measured.layout, options.seeds, options.device)
             for todo in todos
             for entrant in models
-            if isinstance(todo, Job)
-            or entrant.init == "pretrained"  # a probe asks what pre-training has taught
+            if (
+                entrant.init == "pretrained"  # a probe asks what pre-training has taught
+                if not isinstance(todo, Job)
+                else entrant.init != "floor" or has_floor(suite, todo.entry.name)
+            )
         ]
         stopped = False
         outcomes = (
@@ -197,7 +204,7 @@ def make_plan(
     told at once.
     """
     described = {}
-    for source in dict.fromkeys(model.source for model in models):
+    for source in dict.fromkeys(model.source for model in models if model.init != "floor"):
         loaded = load(source, "encoder")
         described[source] = {
             "weights": digest(weights_of(loaded.encoder, None)),
@@ -209,7 +216,7 @@ def make_plan(
     plan = {
         "suite": title,
         "models": {
-            model.name: {"source": model.source, "init": model.init, **described[model.source]}
+            model.name: {"source": model.source, "init": model.init, **described.get(model.source, {})}
             for model in models
         },
         "tasks": {

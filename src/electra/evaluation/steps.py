@@ -21,6 +21,7 @@ from electra.analysis.contract import Model
 from electra.analysis.contract.record import ENDING, run_probe
 from electra.config import build
 from electra.errors import DiskError, ElectraError, RunFailed, RunFolderError
+from electra.evaluation import floors
 from electra.evaluation.data import Found, join_train
 from electra.evaluation.suite import ProbeEntry, TaskEntry
 from electra.evaluation.table import Entrant, Layout
@@ -72,7 +73,8 @@ class Step:
         if not isinstance(self.todo, Job):
             return (self.layout.probes(self.entrant) / f"{self.name}{ENDING}").exists()
         results = self.layout.task(self.entrant, self.name) / RESULTS
-        return results.exists() and set(range(self.seeds)) <= set(
+        seeds = 1 if self.entrant.init == "floor" else self.seeds
+        return results.exists() and set(range(seeds)) <= set(
             durable.read_json(results, RunFolderError)["seeds"]
         )
 
@@ -113,9 +115,12 @@ class Step:
             "out": self.layout.task(self.entrant, job.entry.name),
             "seeds": self.seeds,
             "device": self.device,
-            "init": self.entrant.init,
+            "init": "pretrained" if self.entrant.init == "floor" else self.entrant.init,
         }
         settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")
+        if self.entrant.init == "floor":
+            durable.commit_json(settings.out / RESULTS, floors.measure(self.entrant.name, settings))
+            return True
         return finetune(self.entrant.source, settings, say, stop) is not None
 
     def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> bool:

@@ -40,7 +40,8 @@ class Entrant:
 
     name: str
     source: str
-    init: Literal["pretrained", "random"]
+    init: Literal["pretrained", "random", "floor"]
+    """pretrained: as the source has it; random: fresh weights in its shape; floor: no network at all."""
 
     @property
     def folder(self) -> str:
@@ -121,8 +122,10 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
 
     def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
         scores = {
-            name: _score(result, split, metric) if result else _absent(measured, entry.name, name)
-            for name, result in results.items()
+            entrant.name: _score(result, split, metric)
+            if (result := results[entrant.name])
+            else _absent(measured, entry.name, entrant)
+            for entrant in measured.entrants
         }
         comparable = bool(done and full) and not _sizes(done, full, split)
         told = {"group": entry.group, "metric": metric, "split": {"eval": "dev"}.get(split, split)}
@@ -204,12 +207,19 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
     }
 
 
-def _absent(measured: Measured, task: str, model: str) -> dict[str, Any]:
+def _absent(measured: Measured, task: str, entrant: Entrant) -> dict[str, Any]:
     if task not in measured.plan["tasks"] and task not in measured.plan["probes"]:
         return {"status": "no data"}
-    if (task, model) in measured.failures:
-        return {"status": "failed", "reason": measured.failures[task, model]}
+    if (task, entrant.name) in measured.failures:
+        return {"status": "failed", "reason": measured.failures[task, entrant.name]}
+    if entrant.init == "floor" and not has_floor(measured.suite, task):
+        return {"status": "no floor"}
     return {"status": "waiting"}
+
+
+def has_floor(suite: Suite, name: str) -> bool:
+    """Whether a task can be done without a network: spans of a text cannot, and probes ask networks."""
+    return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
 
 
 def _limits(settings: Mapping[str, Any]) -> list[str]:
@@ -240,7 +250,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
             records[entrant.name] = durable.read_json(path, RunFolderError)
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
     if not keys:
-        scores = {entrant.name: _absent(measured, entry.name, entrant.name) for entrant in measured.entrants}
+        scores = {entrant.name: _absent(measured, entry.name, entrant) for entrant in measured.entrants}
         empty = {
             "metric": "",
             "title": entry.name,
@@ -285,7 +295,7 @@ def _estimate(
     measured: Measured, probe: str, records: Mapping[str, Any], entrant: Entrant, key: str
 ) -> dict[str, Any]:
     if entrant.init == "pretrained" and entrant.name not in records:
-        return _absent(measured, probe, entrant.name)
+        return _absent(measured, probe, entrant)
     estimate = records[entrant.name]["headline"].get(key) if entrant.name in records else None
     if estimate is None:
         return {"status": "not asked", "reason": "a probe asks networks that were pre-trained for it"}
@@ -308,16 +318,22 @@ def _published(task: str, metric: str, first: bool) -> dict[str, float]:
 def _average(
     measured: Measured, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """The mean over tasks of the medians over seeds, over the tasks that every model has done; the published
-    ones over the same tasks.
+    """The mean over tasks of the medians over seeds, over the tasks that every model has done; published
+    numbers and floors over the same tasks, where they have a number for each.
     """
     first = {
         row["task"]: row for row in reversed(rows) if row["task"] in average.tasks
     }  # a task's first row: its primary metric
+    models = [entrant.name for entrant in measured.entrants if entrant.init != "floor"]
+
+    def mean(model: str) -> float | None:
+        values = [first[task]["scores"][model].get("median") for task in shared]
+        return sum(values) / len(values) if values and None not in values else None
+
     shared = [
         name
         for name in average.tasks
-        if all(score.get("median") is not None for score in first[name]["scores"].values())
+        if all(first[name]["scores"][model].get("median") is not None for model in models)
     ]
     complete = len(shared) == len(average.tasks)
     published = {}
@@ -327,19 +343,13 @@ def _average(
             published[column.title] = round(column.scores[average.published] / 100, 6)
         elif values and None not in values:
             published[column.title] = sum(values) / len(values)
-    scores = {
-        entrant.name: sum(first[task]["scores"][entrant.name]["median"] for task in shared) / len(shared)
-        if shared
-        else None
-        for entrant in measured.entrants
-    }
     return {
         "group": average.group,
         "title": average.title,
         "about": average.about,
         "tasks": list(average.tasks),
         "over": shared,
-        "scores": scores,
+        "scores": {entrant.name: mean(entrant.name) for entrant in measured.entrants},
         "published": published,
         "comparable": complete and all(first[name]["comparable"] for name in shared),
     }

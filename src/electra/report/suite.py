@@ -18,6 +18,11 @@ from electra.report.page import Block, Fold, Number, Section, Table, Text, rende
 
 RECORD, PAGE = "evaluation.json", "evaluation.html"
 FORMAT = 1
+WEIGHTS = {
+    "pretrained": "as pre-trained",
+    "random": "fresh weights of its shape, anew for each seed",
+    "floor": "no network: fitted to the same training examples by counting",
+}
 HOW_TO_READ = (
     "Each number of ours is the median over seeds, in points: percent, or 100 times a correlation. Published"
     " numbers in parentheses were measured on other data than ours, for the reason under the table, and must"
@@ -255,13 +260,9 @@ def _models(record: Mapping[str, Any]) -> Table:
         (
             model["name"],
             model["source"],
-            (
-                "fresh weights of its shape, anew for each seed"
-                if model["init"] == "random"
-                else "as pre-trained"
-            ),
-            Number(model["parameters"], "large"),
-            f"{model['layers']} layers of {model['hidden_size']}",
+            WEIGHTS[model["init"]],
+            Number(model.get("parameters"), "large"),
+            f"{model['layers']} layers of {model['hidden_size']}" if "layers" in model else "",
         )
         for model in record["models"]
     ]

@@ -1,0 +1,229 @@
+"""Floors: what needs no network, fitted to the same training examples and scored by the same metric. A model
+that does not beat them has not shown that it learned anything.
+
+majority       the most frequent answer: a class, each label by itself, the mean of the numbers, a tag
+word counting  a pair: nine numbers of how much the two texts overlap; a single text: tf-idf of words and
+               word pairs; either with logistic regression (ridge regression for numbers), whose strength
+               is chosen by cross-validation on the training examples. Tags: the tag the word most often had
+
+Answers that are spans of a text have no floor here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.finetuning.dataset import choose_task, read_dataset
+from electra.finetuning.settings import Settings
+from electra.finetuning.tasks import Example
+
+Matrix = Any  # a numpy array or a scipy sparse matrix
+Predict = Callable[[Sequence[Example]], list[Any]]
+"""Predictions as the task makes them: class probabilities [labels], a number [1], tags [words, labels]."""
+NAMES = MAJORITY, COUNTING = "majority", "word counting"
+WORD = re.compile(r"\w+|[^\w\s]")
+STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
+WEIGHTS = (None, "balanced")  # of the classes
+FOLDS = 5
+LONGEST = 200  # words of each text in the longest common subsequence
+
+
+def measure(floor: str, settings: Settings) -> dict[str, Any]:
+    """A floor's scores on the data of a fine-tuning, under the keys of the numbers of a fine-tuning."""
+    began = time.monotonic()
+    dataset = read_dataset(settings, choose_task(settings))
+    task, splits = dataset.task, {"eval": dataset.dev, **dataset.others}
+    predict = fit(floor, task, dataset.train)
+    assert predict is not None, "spans have no floor"
+    results: dict[str, Any] = {"task": task.name, "task_version": task.version, "floor": floor, "seeds": [0]}
+    for split, examples in splits.items():
+        results[f"{split}_samples"] = len(examples)
+        if all(example.gold is not None for example in examples):
+            for name, score in task.score(predict(examples), examples).items():
+                results |= {f"{split}_{name}": score.value, f"{split}_{name}_by_seed": [score.value]}
+                results |= {f"{split}_{name}_reason": score.reason} if score.value is None else {}
+    results |= {"train_samples": len(dataset.train), "seconds": round(time.monotonic() - began, 3)}
+    return {**results, "notes": list(dataset.notes)}
+
+
+def fit(floor: str, task: Any, train: Sequence[Example]) -> Predict | None:
+    """The floor of that name for a fitted task; None where it has no answer (spans)."""
+    if task.head == "reader":
+        return None
+    if task.head == "tagger":
+        return _tags(task, train, known_words=floor == COUNTING)
+    if task.num_outputs == 1:
+        numbers = np.array([task.gold_number(example) for example in train])
+        if floor == MAJORITY:
+            return lambda examples: [numbers.mean(keepdims=True)] * len(examples)
+        return _on_features(train, lambda features: _ridge(features, numbers))
+    if getattr(task, "kind", "") == "multi-label":
+        several = np.stack([task.gold_several(example) for example in train])
+        if floor == MAJORITY:
+            return lambda examples: [several.mean(0)] * len(examples)
+        return _on_features(train, lambda features: _logistic_each(features, several))
+    classes = np.array([task.gold_class(example) for example in train])
+    if floor == MAJORITY:
+        shares = np.bincount(classes, minlength=task.num_outputs) / len(classes)
+        return lambda examples: [shares] * len(examples)
+    return _on_features(
+        train, lambda features: _logistic(features, classes, task.num_outputs, task.metrics[0])
+    )
+
+
+def _on_features(train: Sequence[Example], fitted: Callable[[Matrix], Callable[[Matrix], Any]]) -> Predict:
+    """A classifier or regression on what can be counted in the texts."""
+    features = overlap_of(train) if len(train[0].texts) > 1 else words_of(train)
+    answer = fitted(features(train))
+    return lambda examples: list(answer(features(examples)))
+
+
+def words_of(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
+    """Tf-idf of words and of pairs of neighbouring words: [examples, terms], sparse."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(token_pattern=WORD.pattern, ngram_range=(1, 2), sublinear_tf=True)
+    vectorizer.fit(example.texts[0] for example in train)
+    return lambda examples: vectorizer.transform([example.texts[0] for example in examples])
+
+
+def overlap_of(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
+    """The nine numbers of each pair, standardised on the training pairs: [examples, 9]."""
+    seen = Counter(word for example in train for text in example.texts[:2] for word in set(words(text)))
+    documents = 2 * len(train)
+    rare = {word: math.log((1 + documents) / (1 + count)) for word, count in seen.items()}
+    unseen = math.log(1 + documents)
+
+    def weight(word: str) -> float:
+        return rare.get(word, unseen)
+
+    def raw(examples: Sequence[Example]) -> npt.NDArray[np.float64]:
+        return np.array([overlap(example.texts[0], example.texts[1], weight) for example in examples])
+
+    known = raw(train)
+    mean, sd = known.mean(0), known.std(0)
+    return lambda examples: (raw(examples) - mean) / np.where(sd > 0, sd, 1.0)
+
+
+def overlap(first: str, second: str, weight: Callable[[str], float]) -> list[float]:
+    """How much two texts have in common, as nine numbers from 0 to 1 (but for the ratio of lengths)."""
+    a, b = words(first), words(second)
+    set_a, set_b = set(a), set(b)
+    common = set_a & set_b
+    return [
+        _share(len(common), len(set_a | set_b)),
+        _share(len(common), len(set_a)),
+        _share(len(common), len(set_b)),
+        _share(sum(map(weight, common)), sum(map(weight, set_a | set_b))),
+        _dice(pairwise(a), pairwise(b)),
+        _dice(pieces(first, 2), pieces(second, 2)),
+        _dice(pieces(first, 3), pieces(second, 3)),
+        _share(2 * common_subsequence(a[:LONGEST], b[:LONGEST]), len(a[:LONGEST]) + len(b[:LONGEST])),
+        math.log((1 + len(b)) / (1 + len(a))),
+    ]
+
+
+def words(text: str) -> list[str]:
+    return WORD.findall(text.lower())
+
+
+def pieces(text: str, length: int) -> Iterator[str]:
+    """Runs of characters, which also compare texts whose words are inflected or not set apart."""
+    plain = " ".join(text.lower().split())
+    return (plain[i : i + length] for i in range(len(plain) - length + 1))
+
+
+def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
+    """Length of the longest sequence of words that both have in this order."""
+    row = np.zeros(len(b) + 1, np.int64)
+    places = np.array(b, dtype=object)
+    for word in a:
+        extended = np.where(places == word, row[:-1] + 1, row[1:])
+        row[1:] = np.maximum.accumulate(np.maximum(extended, row[1:]))
+    return int(row[-1])
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:
+    a, b = Counter(first), Counter(second)
+    return _share(2 * (a & b).total(), a.total() + b.total())
+
+
+def _ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
+    from sklearn.linear_model import RidgeCV
+
+    model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(features, numbers)
+    return lambda other: model.predict(other)[:, None]
+
+
+def _logistic(
+    features: Matrix, classes: npt.NDArray[Any], count: int, metric: str = "accuracy"
+) -> Callable[[Matrix], Any]:
+    """Class probabilities; a class that training does not have gets none."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    folds = min(FOLDS, int(np.bincount(classes)[np.unique(classes)].min()))
+    model: Any = LogisticRegression(C=1.0, max_iter=1000)
+    if folds > 1:
+        scoring = {"matthews_correlation": "matthews_corrcoef", "f1_macro": "f1_macro"}.get(
+            metric, "accuracy"
+        )
+        model = GridSearchCV(model, {"C": STRENGTHS, "class_weight": WEIGHTS}, cv=folds, scoring=scoring)
+    model.fit(features, classes)
+
+    def probabilities(other: Matrix) -> npt.NDArray[np.float64]:
+        found = np.zeros((other.shape[0], count))
+        found[:, model.classes_] = model.predict_proba(other)
+        return found
+
+    return probabilities
+
+
+def _logistic_each(features: Matrix, several: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
+    """Each label by itself; one that all or no examples have is answered as it always was."""
+
+    def one(has: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
+        if len(np.unique(has)) < 2:
+            return lambda other: np.full(other.shape[0], float(has[0]))
+        decide = _logistic(features, has.astype(np.int64), 2)
+        return lambda other: decide(other)[:, 1]
+
+    deciders = [one(has) for has in several.T]
+    return lambda other: np.stack([decide(other) for decide in deciders], 1)
+
+
+def _tags(task: Any, train: Sequence[Example], known_words: bool) -> Predict:
+    counts: dict[str, Counter[int]] = {}
+    overall: Counter[int] = Counter()
+    for example in train:
+        for place, word in enumerate(example.texts):
+            tag = task.gold_class(example, place)
+            overall[tag] += 1
+            if known_words:
+                counts.setdefault(word, Counter())[tag] += 1
+
+    def shares(found: Counter[int]) -> npt.NDArray[np.float64]:
+        made = np.zeros(task.num_outputs)
+        made[list(found)] = np.array(list(found.values())) / found.total()
+        return made
+
+    known, unknown = {word: shares(found) for word, found in counts.items()}, shares(overall)
+    return lambda examples: [
+        np.stack([known.get(word, unknown) for word in example.texts])
+        if example.texts
+        else np.zeros((0, task.num_outputs))
+        for example in examples
+    ]

@@ -1,0 +1,122 @@
+"""What counting gets: the numbers by hand, every kind of task, and the rows of an evaluation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from electra.cli.main import main
+from electra.evaluation import floors
+from electra.finetuning.tasks import Example, load_task
+
+
+def examples(rows: list[tuple[object, ...]]) -> list[Example]:
+    return [Example(str(i), f"f:{i}", tuple(texts), gold) for i, (gold, *texts) in enumerate(rows)]  # type: ignore[arg-type]
+
+
+def test_overlap_by_hand() -> None:
+    weight = {"the": 0.0, "cat": 1.0, "sat": 1.0, "dog": 2.0}.__getitem__
+    numbers = floors.overlap("the cat sat", "The dog sat", weight)
+    words, of_first, of_second, weighted, neighbours, _, _, sequence, lengths = numbers
+    assert (words, of_first, of_second) == (2 / 4, 2 / 3, 2 / 3)
+    assert weighted == 1.0 / 4.0 and neighbours == 0.0
+    assert sequence == 2 * 2 / 6 and lengths == 0.0
+    assert floors.overlap("a b", "a b", len)[:8] == [1.0] * 8
+    assert floors.overlap("", "", len) == [0.0] * 9
+
+
+@pytest.mark.parametrize(("a", "b", "length"), [("abcbdab", "bdcaba", 4), ("abc", "", 0), ("aaa", "aa", 2)])
+def test_common_subsequence(a: str, b: str, length: int) -> None:
+    assert floors.common_subsequence(list(a), list(b)) == length
+
+
+def test_pairs_that_overlap_are_told_from_those_that_do_not() -> None:
+    rows = [("equivalent", f"word{i} is here", f"here is word{i}") for i in range(20)]
+    rows += [("not_equivalent", f"word{i} is here", f"nothing like name{i}") for i in range(20)]
+    train = examples(rows)  # type: ignore[arg-type]
+    task = load_task("mrpc").fit(train)
+    new = examples(
+        [("equivalent", "red is here", "here is red"), ("not_equivalent", "red is here", "no blue")]
+    )
+    found = {}
+    for name in floors.NAMES:
+        predict = floors.fit(name, task, train)
+        assert predict is not None
+        found[name] = task.score(predict(new), new)["accuracy"].value
+    assert found == {floors.MAJORITY: 0.5, floors.COUNTING: 1.0}
+
+
+def test_numbers_follow_the_overlap_and_the_majority_is_their_mean() -> None:
+    train = examples(
+        [(str(5 * k / 10), "a b c d e f g h i j", " ".join("abcdefghij"[:k])) for k in range(1, 11)]
+    )
+    task = load_task("stsb").fit(train)
+    predict, mean = floors.fit(floors.COUNTING, task, train), floors.fit(floors.MAJORITY, task, train)
+    assert predict is not None and mean is not None
+    assert task.score(predict(train), train)["spearmanr"].value == pytest.approx(1.0)
+    assert task.score(mean(train), train)["spearmanr"].value is None
+    assert mean(train)[0] == pytest.approx([2.75])
+
+
+def test_a_tag_is_the_one_its_word_most_often_had() -> None:
+    train = examples(
+        [(("N", "V"), "time", "flies"), (("N", "N"), "fruit", "flies"), (("V", "N"), "flies", "flies")]
+    )
+    task = load_task("pos").fit(train)
+    known = floors.fit(floors.COUNTING, task, train)
+    assert known is not None
+    [prediction] = known(examples([(None, "flies", "unseen", "time")]))
+    assert [task.label_names[i] for i in prediction.argmax(-1)] == ["N", "N", "N"]
+    assert prediction[0] == pytest.approx([2 / 4, 2 / 4]) or prediction[0].sum() == pytest.approx(1.0)
+    [constant] = floors.fit(floors.MAJORITY, task, train)(examples([(None, "time", "x")]))  # type: ignore[misc]
+    assert np.array_equal(constant[0], constant[1])
+
+
+def test_several_labels_and_one_that_no_example_has() -> None:
+    task = replace(load_task("classification"), kind="multi-label", labels=("fun", "sad", "never"))  # type: ignore[call-arg]
+    train = examples([(("fun",), "great joke")] * 8 + [(("sad",), "bad news")] * 8)
+    predict = floors.fit(floors.COUNTING, task, train)
+    assert predict is not None
+    [scores] = predict(examples([(None, "great joke")]))
+    assert scores[0] > 0.5 > scores[1] and scores[2] == 0.0
+
+
+def test_spans_have_no_floor() -> None:
+    assert floors.fit(floors.COUNTING, load_task("squad"), []) is None
+
+
+def test_an_evaluation_has_them_beside_the_models(model: Path, data: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "toys.toml"
+    suite.write_text(
+        'title = "toys"\n[[task]]\nname = "sst2"\nfolders = ["sst-2"]\n[[task]]\nname = "rte"\n'
+        '[[average]]\ntitle = "both"\ntasks = ["sst2", "rte"]\n'
+    )
+    words = [
+        "evaluate",
+        str(model),
+        "--suite",
+        str(suite),
+        "--data",
+        str(data),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    words += ["--device", "cpu", "--option", "epochs=1", "--option", "precision=fp32"]
+    assert main(words) == 0
+    record = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert [entry["name"] for entry in record["models"]] == ["toy", *floors.NAMES]
+    for row in record["rows"]:
+        assert all(score["status"] == "done" and score["n"] == 1 for score in row["scores"].values())
+    first = record["rows"][0]["scores"]
+    results = json.loads((tmp_path / "out/tasks/word-counting/sst2/all_results.json").read_text())
+    assert first[floors.COUNTING]["median"] == results["eval_accuracy"]
+    assert first[floors.COUNTING]["train_samples"] == first["toy"]["train_samples"]
+    mean = sum(row["scores"][floors.MAJORITY]["median"] for row in record["rows"]) / 2
+    assert record["averages"][0]["scores"][floors.MAJORITY] == pytest.approx(mean)
+    page = (tmp_path / "out" / "evaluation.html").read_text()
+    assert "word counting" in page and "no network" in page
+    assert main(words) == 0  # nothing is done again, and nothing is refused
