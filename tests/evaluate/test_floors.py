@@ -11,7 +11,8 @@ import pytest
 
 from electra.cli.main import main
 from electra.evaluation import floors
-from electra.finetuning.tasks import Example, load_task
+from electra.finetuning.tasks import load_task
+from electra.labelled.examples import Example
 
 
 def examples(rows: list[tuple[object, ...]]) -> list[Example]:

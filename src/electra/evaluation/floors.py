@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks import Example
+from electra.labelled.examples import Example
 
 Matrix = Any  # a numpy array or a scipy sparse matrix
 Predict = Callable[[Sequence[Example]], list[Any]]

@@ -27,7 +27,16 @@ from electra.evaluation import floors
 from electra.evaluation.data import find_data
 from electra.evaluation.steps import Asked, Job, Say, Step, Stop, Todo, in_turn, side_by_side
 from electra.evaluation.suite import Suite
-from electra.evaluation.table import RECORD, TABLE, Entrant, Layout, Measured, format_table, has_floor, make_record
+from electra.evaluation.table import (
+    RECORD,
+    TABLE,
+    Entrant,
+    Layout,
+    Measured,
+    format_table,
+    has_floor,
+    make_record,
+)
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
