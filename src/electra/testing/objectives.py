@@ -1,0 +1,204 @@
+"""What every objective promises, whoever wrote it: the tests of `electra.testing.ObjectiveContract`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from electra import objectives
+from electra.errors import ConfigError
+from electra.testing import toy
+from electra.testing.contract import Contract
+from electra.training.optimizer import own_parameters
+
+# Losses and the vocabulary's output are float32 whatever the network is. A sum of n of its terms, in whatever
+# order, is off by at most n * eps of their size; n is at most the positions of a batch of 8 rows of 16.
+FLOAT32 = 8 * 16 * float(np.finfo(np.float32).eps)
+
+
+def corrupted(
+    made: Any, size: int = 8, *, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3
+) -> Any:
+    return made.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
+
+
+def same(a: Any, b: Any) -> bool:
+    return all(
+        torch.equal(getattr(a, f.name), getattr(b, f.name))
+        for f in dataclasses.fields(a)
+        if isinstance(getattr(a, f.name), torch.Tensor)
+    )
+
+
+def options(name: str) -> set[str]:
+    return {field.name for field in dataclasses.fields(objectives.module_of(name).Config)}
+
+
+class ObjectiveContract(Contract):
+    """Subclass it in a test file, with the objective's name or path."""
+
+    subject = "objective"
+    objective: ClassVar[str | Path | Sequence[str | Path]]
+
+    def test_shapes_and_counts(self, name: str) -> None:
+        made = toy.objective(name)
+        part = corrupted(made)
+        assert part.input_ids.shape == part.masked_ids.shape == (8, 16)
+        assert part.masked_positions.shape == part.targets.shape == part.uniforms.shape
+        outcome = made.forward(toy.pair_for(made), part)
+        assert set(outcome.losses) == set(made.weights) == set(part.counts)
+        assert all(loss.shape == () and torch.isfinite(loss) for loss in outcome.losses.values())
+        assert made.source and dataclasses.is_dataclass(made.config)
+
+    def test_special_tokens_are_never_masked_and_the_rate_is_exact(self, name: str) -> None:
+        made = toy.objective(name, **({"mask_fraction": 0.3} if "mask_fraction" in options(name) else {}))
+        batch = toy.batches().batch(0, 64)
+        part = made.corrupt(batch, 3, 0.0)
+        chosen: Any = np.zeros(batch.special.size, dtype=bool)
+        chosen[part.masked_positions.numpy()] = True
+        chosen = chosen.reshape(batch.special.shape)
+        assert not (chosen & batch.special).any()
+        if "mask_fraction" in options(name):
+            assert chosen.sum(1).tolist() == [
+                max(1, round(0.3 * candidates)) for candidates in (~batch.special).sum(1)
+            ]
+        untouched = ~chosen
+        assert (part.masked_ids.numpy()[untouched] == batch.input_ids[untouched]).all()
+        assert (part.targets.numpy() == batch.input_ids[chosen]).all()
+        assert len(np.unique(part.masked_positions)) == len(part.masked_positions)
+
+    def test_same_key_same_bits_and_other_keys_other_draws(self, name: str) -> None:
+        made = toy.objective(name)
+        assert same(corrupted(made), corrupted(made))
+        assert not same(corrupted(made), corrupted(made, seed=4))
+        one, other = corrupted(made, step=0), corrupted(made, step=1)
+        assert not torch.equal(one.uniforms[:5], other.uniforms[:5])
+
+    def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
+        made = toy.objective(name)
+        whole = corrupted(made, 8)
+        parts = [corrupted(made, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
+        assert torch.equal(whole.masked_ids, torch.cat([part.masked_ids for part in parts]))
+        assert torch.equal(whole.uniforms, torch.cat([part.uniforms for part in parts]))
+
+    def test_losses_and_gradients_do_not_depend_on_micro_batches(self, name: str) -> None:
+        made = toy.objective(name)
+        pair = toy.pair_for(made).double()
+        losses, gradients = toy.loss_and_gradients(made, pair, [corrupted(made, 8)])
+        parts = [corrupted(made, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))]
+        split_losses, split_gradients = toy.loss_and_gradients(made, pair, parts)
+        for key, value in losses.items():
+            assert split_losses[key] == pytest.approx(value, rel=FLOAT32)
+        scale = max(float(gradient.abs().max()) for gradient in gradients.values())
+        for key, gradient in gradients.items():
+            assert float((split_gradients[key] - gradient).abs().max()) <= FLOAT32 * scale, key
+
+    def test_finite_with_nothing_masked(self, name: str) -> None:
+        made = toy.objective(name)
+        part = corrupted(made)
+        tensors = {
+            f.name: getattr(part, f.name)
+            for f in dataclasses.fields(part)
+            if isinstance(getattr(part, f.name), torch.Tensor)
+        }
+        empty = dataclasses.replace(
+            part,
+            masked_ids=part.input_ids,
+            **{
+                name: tensor[:0] for name, tensor in tensors.items() if tensor.shape[:1] == part.targets.shape
+            },
+            counts={key: 0 if count == len(part.targets) else count for key, count in part.counts.items()},
+        )
+        losses, gradients = toy.loss_and_gradients(made, toy.pair_for(made), [empty])
+        assert all(np.isfinite(value) for value in losses.values())
+        assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
+
+    @pytest.mark.parametrize("architecture", ["electra", "modern"])
+    def test_learns_one_batch_by_heart(self, name: str, architecture: str) -> None:
+        made = toy.objective(name)
+        pair = toy.pair_for(made, architecture=architecture)
+        part = corrupted(made, 4)
+        optimizer = torch.optim.AdamW(pair.parameters(), lr=5e-3)
+        first: dict[str, float] = {}
+        losses: dict[str, float] = {}
+        for _ in range(80):
+            losses, _ = toy.loss_and_gradients(made, pair, [part])
+            first = first or losses
+            optimizer.step()
+        total = sum(weight * losses[key] for key, weight in made.weights.items())
+        assert total < 0.5 * sum(weight * first[key] for key, weight in made.weights.items())
+        if made.weights.get("mlm"):  # an adversarial generator's is only watched
+            assert losses["mlm"] < 0.3 * first["mlm"]
+
+    def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(self, name: str) -> None:
+        made = toy.objective(name)
+        pair = toy.pair_for(made)
+        own = list(own_parameters(pair))
+        if not own:  # one network alone: nobody to teach, and nothing may be claimed
+            assert pair.sampler is None and None in (pair.generator, pair.discriminator) and not made.feedback
+            return
+        losses = made.forward(pair, corrupted(made)).losses
+        small = "sampler" if pair.sampler is not None else "mlm"
+        others = [loss for key, loss in losses.items() if key != small and loss.requires_grad]
+        gradients = [torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True) for loss in others]
+        taught = any(gradient is not None and gradient.any() for parts in gradients for gradient in parts)
+        assert taught == made.feedback
+        assert (
+            any(part is not None for part in torch.autograd.grad(losses[small], own, allow_unused=True))
+            or made.feedback
+        )
+
+    def test_padding_changes_nothing(self, name: str) -> None:
+        """Rows that hold padding give the losses of the same rows without it."""
+        made = toy.objective(name)
+        pair = toy.pair_for(made).double()
+        part = corrupted(made, 2, stop=1)
+        B, T = part.input_ids.shape
+        pieces = part.piece_ids if part.piece_ids is not None else torch.zeros(B, T, dtype=torch.long)
+        positions = part.position_ids if part.position_ids is not None else torch.arange(T).expand(B, T)
+        wide = dataclasses.replace(
+            part,
+            input_ids=torch.nn.functional.pad(part.input_ids, (0, 5), value=toy.SPECIALS.pad),
+            masked_ids=torch.nn.functional.pad(part.masked_ids, (0, 5), value=toy.SPECIALS.pad),
+            piece_ids=torch.nn.functional.pad(pieces, (0, 5), value=-1),
+            position_ids=torch.nn.functional.pad(positions, (0, 5)),
+        )
+        plain, padded = made.forward(pair, part).losses, made.forward(pair, wide).losses
+        for key, value in plain.items():
+            assert float(padded[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
+
+    def test_unknown_option_is_named(self, name: str) -> None:
+        with pytest.raises(ConfigError, match=r"objective\.no_such: no such key"):
+            toy.objective(name, no_such=0.2)
+
+    def test_a_weight_is_a_number_from_zero(self, name: str) -> None:
+        weights = sorted(option for option in options(name) if option.endswith("_weight"))
+        for weight, value in itertools.product(weights, (-50.0, math.nan, math.inf)):
+            with pytest.raises(
+                ConfigError, match=rf"objective\.{weight}: must be a number from 0, not {value}"
+            ):
+                toy.objective(name, **{weight: value})
+
+    def test_a_share_is_a_share(self, name: str) -> None:
+        shares = sorted(option for option in options(name) if option.endswith(("_share", "_fraction")))
+        for share in shares:
+            with pytest.raises(ConfigError, match=r"objective\.\w+: .*1\.5"):
+                toy.objective(name, **{share: 1.5})
+
+    def test_evaluation_fixes_the_mask_rate(self, name: str) -> None:
+        if not {"mask_fraction", "final_mask_fraction"} <= options(name):
+            pytest.skip("it has no mask rate that moves")
+        made = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
+        batch = toy.batches().batch(0, 64)
+        fixed = len(made.for_evaluation(0.15).corrupt(batch, 3, 0.0).targets)
+        assert fixed == len(toy.objective(name, mask_fraction=0.15).corrupt(batch, 3, 1.0).targets)
+        at_start, at_end = (len(made.corrupt(batch, 3, progress).targets) for progress in (0.0, 1.0))
+        assert at_start > 3 * at_end
