@@ -313,3 +313,15 @@ def test_missing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             load(source)
     with pytest.raises(ModelError, match="no run folder, so it has no checkpoint"):
         load(tmp_path / "runs", step=3)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_numbers_are_refused(value: float, export_pair: ExportPair) -> None:
+    _, folder = export_pair()
+    path = folder / "discriminator" / "model.safetensors"
+    tensors = load_file(path)
+    next(iter(tensors.values())).view(-1)[0] = value
+    save_file(tensors, path, metadata={"format": "pt"})
+    for network in ("discriminator", "encoder"):
+        with pytest.raises(ModelError, match="not finite"):
+            load(folder, network)  # type: ignore[arg-type]

@@ -54,9 +54,10 @@ def test_model_folder_of_others(export_pair: ExportPair) -> None:
     ]
     tensors["generator_lm_head.bias"][3] = torch.nan
     save_file(tensors, weights)
-    assert problems(folder) == [
-        "model.safetensors: tensor generator_lm_head.bias holds numbers that are not finite"
-    ]
+    assert "tensor generator_lm_head.bias holds values that are not finite" in problems(folder)[0]
+    weights.unlink()
+    tensors["generator_lm_head.bias"][3] = 0.0
+    save_file(tensors, weights)
     (folder / "generator" / "tokenizer.json").unlink()
     (folder / "generator" / "vocab.txt").unlink()
     assert "tokenizer.json" in problems(folder)[0]

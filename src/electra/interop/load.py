@@ -117,7 +117,9 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     """A model in transformers' format."""
     described = read_config(folder)
     config = described.encoder
-    tensors = names.normalise(read_tensors(folder, allow_pickle), config.architecture)
+    read = read_tensors(folder, allow_pickle)
+    refuse_broken(read, folder)
+    tensors = names.normalise(read, config.architecture)
     kind = _choose(described, set(tensors), network, folder)
     if kind == "generator":
         _refuse_untied(described, tensors, folder)
@@ -194,6 +196,17 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ModelError("not a table of tensors", where=pickle, fix="Give the file that transformers wrote")
     return dict(tensors)
+
+
+def refuse_broken(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Weights that are not numbers would make every answer of the model "not a number", silently."""
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ModelError(
+                f"tensor {name} holds values that are not finite (NaN or infinity)",
+                where=folder,
+                fix="The weights are damaged or their training diverged: get or export them again",
+            )
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:

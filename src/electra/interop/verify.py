@@ -89,23 +89,18 @@ def _store(path: Path) -> Finding:
 
 
 def _model(folder: Path) -> Finding:
-    """Loads it whole: configuration, every tensor by name and shape, tokenizer; then the digest of the
-    weights and their values.
+    """The digest of the weights, then the whole of it as it is loaded for use: configuration, every tensor by
+    name, shape and values, tokenizer.
     """
     from safetensors import safe_open
 
     try:
-        kind = load_folder(folder, "encoder").kind
         tensors = read_safetensors(folder / WEIGHTS)
+        with safe_open(folder / WEIGHTS, "pt") as file:
+            recorded = (file.metadata() or {}).get(DIGEST)
+        if recorded is not None and recorded != digest(tensors):
+            return Finding(folder, "model folder", f"{WEIGHTS} is damaged (its SHA-256 differs)")
+        kind = load_folder(folder, "encoder").kind
     except ElectraError as error:
         return Finding(folder, "model folder", str(error))
-    with safe_open(folder / WEIGHTS, "pt") as file:
-        recorded = (file.metadata() or {}).get(DIGEST)
-    if recorded is not None and recorded != digest(tensors):
-        return Finding(folder, "model folder", f"{WEIGHTS} is damaged (its SHA-256 differs)")
-    broken = next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
-    if broken is not None:
-        return Finding(
-            folder, "model folder", f"{WEIGHTS}: tensor {broken} holds numbers that are not finite"
-        )
     return Finding(folder, f"model folder ({kind}{'' if recorded else ', without a recorded digest'})")
