@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_probe_contract import write_data
 
 from electra.analysis.contract import named_models
 from electra.analysis.contract import origin as origins
@@ -30,6 +29,7 @@ from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.report import charts, probes, svg
 from electra.testing import small, toy
+from electra.testing.probes import write_data
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from electra import analysis
 from electra.analysis.contract import (
     Estimate,
     Input,
-    Model,
-    Probe,
     Report,
     Table,
     as_json,
@@ -26,128 +21,17 @@ from electra.analysis.contract import (
 )
 from electra.analysis.representations.encoders import encoders_of
 from electra.errors import ConfigError, ModelError
-from electra.interop.load import Loaded
-from electra.testing import small
-
-WRONG = "wrong"
-REPLACES = (
-    "swap",
-    "any token",
-    "frequent",
-    "agreement",
-    "BLiMP",
-)  # kinds of wrong that a detector of one word cannot know
+from electra.testing import ProbeContract, small
+from electra.testing.probes import Oracle, ask, scorer, write_data
 
 
-@dataclass(frozen=True)
-class Constant(Loaded):
-    """A discriminator that says the same of everything."""
-
-    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
-        return torch.zeros(input_ids.shape)
+class TestEveryProbe(ProbeContract):
+    probe = analysis.names()
 
 
-@dataclass(frozen=True)
-class Oracle(Loaded):
-    """A discriminator that knows the one word that is always wrong in these tests."""
-
-    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
-        return torch.where(input_ids == self.tokenizer.token_to_id(WRONG), 8.0, -8.0)
-
-
-def scorer(folder: Path, kind: type[Loaded]) -> Model:
-    """A model whose generator always puts the wrong word, judged by a scorer of this kind."""
-    model = small.model(folder, kind.__name__, extra=WRONG)
-    generator = model.generator
-    wrong = generator.tokenizer.token_to_id(WRONG)
-    with torch.no_grad():
-        assert generator.head is not None and wrong is not None
-        generator.head.get_parameter("bias")[wrong] = 1000.0
-    fields = {field.name: getattr(model.discriminator, field.name) for field in dataclasses.fields(Loaded)}
-    model._loaded["discriminator"] = kind(**fields)
-    return model
-
-
-def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
-    """Learners whose every error is the wrong word, a treebank, running text, an agreement paradigm."""
-    draw = np.random.default_rng(1)
-    for name in ("ged/fce-toy", "ud-toy", "blimp"):
-        (folder / name).mkdir(parents=True)
-    words = [
-        cell.split("/")[0]
-        for row in range(sentences)
-        for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]
-    ]
-    spoilt = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
-    labels = ["i" if word == WRONG else "c" for word in spoilt if word != "\n"]
-    if permute:
-        labels = [labels[i] for i in draw.permutation(len(labels))]
-    rest = iter(labels)
-    learners = "".join("\n" if word == "\n" else f"{word}\t{next(rest)}\n" for word in spoilt)
-    (folder / "ged/fce-toy/dev.tsv").write_text(learners)
-    small.write_treebank(folder / "ud-toy/test.conllu", repeats=4)
-    text = " ".join(" ".join(word for word in words if word != "\n").split())
-    (folder / "heldout.txt").write_text(
-        "\n".join(text[start : start + 200] for start in range(0, len(text), 200))
-    )
-    pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
-    (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_data(tmp_path_factory.mktemp("data"))
-
-
-def ask(name: str, model: Model, data: Path) -> Report:
-    options = {
-        key: value
-        for key, value in {"resamples": 40, "length": 20}.items()
-        if key in analysis.module_of(name).Config.__annotations__
-    }
-    probe = analysis.create(name, options)
-    return probe.run([model], probe.find([data]), lambda *_: None)
-
-
-def scaled() -> list[str]:
-    return [name for name in analysis.names() if analysis.module_of(name).Probe.scales]
-
-
-@pytest.mark.parametrize("name", analysis.names())
-def test_a_probe_says_what_it_is(name: str) -> None:
-    probe = analysis.create(name)
-    assert isinstance(probe, Probe)
-    for text in (probe.title, probe.question, probe.source):
-        assert isinstance(text, str) and text
-    assert probe.question.rstrip().endswith("?") and probe.version >= 1
-    assert dataclasses.fields(probe.config) is not None and type(probe.config).__dataclass_params__.frozen
-    assert all(isinstance(wanted, Input) and wanted.what and wanted.patterns for wanted in probe.inputs())
-    told = analysis.describe_options(name)
-    assert [option for option, _, _ in told] == [field.name for field in dataclasses.fields(probe.config)]
-    assert all(text for _, _, text in told), "each option has a string under it"
-
-
-@pytest.mark.parametrize("name", scaled())
-def test_a_scorer_that_says_always_the_same_gets_chance(name: str, tmp_path: Path, data: Path) -> None:
-    report = ask(name, scorer(tmp_path, Constant), data)
-    for key, (chance, _) in analysis.module_of(name).Probe.scales.items():
-        if key in report.headline:
-            assert report.headline[key].value == pytest.approx(chance, abs=1e-9), key
-    json.dumps(report.to_json(), allow_nan=False)
-
-
-@pytest.mark.parametrize("name", scaled())
-def test_a_perfect_scorer_gets_the_maximum(name: str, tmp_path: Path, data: Path) -> None:
-    report = ask(name, scorer(tmp_path, Oracle), data)
-    compared = {
-        key: best
-        for key, (_, best) in analysis.module_of(name).Probe.scales.items()
-        if key in report.headline and not any(word in key for word in REPLACES)
-    }
-    assert compared
-    for key, best in compared.items():
-        assert report.headline[key].value == pytest.approx(best, abs=1e-9), key
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_data(tmp_path / "data")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,155 @@
+"""What every probe promises, whoever wrote it: the tests of `electra.testing.ProbeContract`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from electra import analysis
+from electra.analysis.contract import Input, Model, Probe, ProbeDataError
+from electra.interop.load import Loaded
+from electra.testing import small
+from electra.testing.contract import Contract
+
+WRONG = "wrong"
+# Kinds of wrong that a detector of one word cannot know: their headline numbers are not compared.
+REPLACES = ("swap", "any token", "frequent", "agreement", "BLiMP")
+QUICK = {"resamples": 40, "length": 20}
+
+
+@dataclass(frozen=True)
+class Constant(Loaded):
+    """A discriminator that says the same of everything."""
+
+    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
+        return torch.zeros(input_ids.shape)
+
+
+@dataclass(frozen=True)
+class Oracle(Loaded):
+    """A discriminator that knows the one word that is always wrong in these tests."""
+
+    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
+        wrong = self.tokenizer.token_to_id(WRONG)
+        assert wrong is not None
+        return torch.where(torch.eq(input_ids, wrong), torch.tensor(8.0), torch.tensor(-8.0))
+
+
+def scorer(folder: Path, kind: type[Loaded]) -> Model:
+    """A model whose generator always puts the wrong word, judged by a scorer of this kind."""
+    model = small.model(folder, kind.__name__, extra=WRONG)
+    generator = model.generator
+    wrong = generator.tokenizer.token_to_id(WRONG)
+    with torch.no_grad():
+        assert generator.head is not None and wrong is not None
+        generator.head.get_parameter("bias")[wrong] = 1000.0
+    fields = {field.name: getattr(model.discriminator, field.name) for field in dataclasses.fields(Loaded)}
+    model._loaded["discriminator"] = kind(**fields)
+    return model
+
+
+def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
+    """Learners whose every error is the wrong word, a treebank, running text, an agreement paradigm."""
+    draw = np.random.default_rng(1)
+    for name in ("ged/fce-toy", "ud-toy", "blimp"):
+        (folder / name).mkdir(parents=True)
+    words = [
+        cell.split("/")[0]
+        for row in range(sentences)
+        for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]
+    ]
+    spoilt = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
+    labels = ["i" if word == WRONG else "c" for word in spoilt if word != "\n"]
+    if permute:
+        labels = [labels[i] for i in draw.permutation(len(labels))]
+    rest = iter(labels)
+    learners = "".join("\n" if word == "\n" else f"{word}\t{next(rest)}\n" for word in spoilt)
+    (folder / "ged/fce-toy/dev.tsv").write_text(learners)
+    small.write_treebank(folder / "ud-toy/test.conllu", repeats=4)
+    text = " ".join(" ".join(word for word in words if word != "\n").split())
+    (folder / "heldout.txt").write_text(
+        "\n".join(text[start : start + 200] for start in range(0, len(text), 200))
+    )
+    pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
+    (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
+    return folder
+
+
+def ask(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
+    """What the probe finds out about the model, with those of the options that it has."""
+    known = {field.name for field in dataclasses.fields(analysis.module_of(name).Config)}
+    probe = analysis.create(name, {key: value for key, value in options.items() if key in known})
+    return probe.run([model], probe.find([data]), lambda *_: None)
+
+
+class ProbeContract(Contract):
+    """Subclass it in a test file, with the probe's name or path.
+
+    A probe with data of its own overrides `write_data`; what its data know as wrong is the word `WRONG`.
+    """
+
+    subject = "probe"
+    probe: ClassVar[str | Path | Sequence[str | Path]]
+    options: ClassVar[Mapping[str, Any]] = QUICK
+    """Options that make it quick; those that a probe lacks are left out."""
+
+    def write_data(self, folder: Path) -> Path:
+        return write_data(folder)
+
+    @pytest.fixture
+    def data(self, tmp_path: Path) -> Path:
+        return self.write_data(tmp_path / "data")
+
+    def scales(self, name: str) -> Mapping[str, tuple[float, float]]:
+        scales: Mapping[str, tuple[float, float]] = analysis.module_of(name).Probe.scales
+        return scales or pytest.skip("its headline has no scale")
+
+    def test_it_says_what_it_is(self, name: str) -> None:
+        probe = analysis.create(name)
+        assert isinstance(probe, Probe)
+        for text in (probe.title, probe.question, probe.source):
+            assert isinstance(text, str) and text
+        assert probe.question.rstrip().endswith("?") and probe.version >= 1
+        assert all(isinstance(wanted, Input) and wanted.what and wanted.patterns for wanted in probe.inputs())
+        told = analysis.describe_options(name)
+        assert [option for option, _, _ in told] == [field.name for field in dataclasses.fields(probe.config)]
+        assert all(text for _, _, text in told), "each option has a string under it"
+
+    def test_data_it_needs_are_asked_for(self, name: str, tmp_path: Path) -> None:
+        probe = analysis.create(name)
+        if any(wanted.required for wanted in probe.inputs()):
+            with pytest.raises(ProbeDataError, match="Give"):
+                probe.find([tmp_path])
+
+    def test_a_scorer_that_says_always_the_same_gets_chance(
+        self, name: str, tmp_path: Path, data: Path
+    ) -> None:
+        scales = self.scales(name)
+        found = ask(name, scorer(tmp_path, Constant), data, self.options)
+        for key, (chance, _) in scales.items():
+            if key in found.headline:
+                assert found.headline[key].value == pytest.approx(chance, abs=1e-9), key
+        json.dumps(found.to_json(), allow_nan=False)
+
+    def test_a_perfect_scorer_gets_the_maximum_and_the_same_again(
+        self, name: str, tmp_path: Path, data: Path
+    ) -> None:
+        scales = self.scales(name)
+        found = ask(name, scorer(tmp_path, Oracle), data, self.options)
+        compared = {
+            key: best
+            for key, (_, best) in scales.items()
+            if key in found.headline and not any(word in key for word in REPLACES)
+        }
+        assert compared
+        for key, best in compared.items():
+            assert found.headline[key].value == pytest.approx(best, abs=1e-9), key
+        assert ask(name, scorer(tmp_path, Oracle), data, self.options).to_json() == found.to_json()
