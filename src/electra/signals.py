@@ -10,8 +10,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 
+Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
 _open: list[StopRequest] = []
 

@@ -5,26 +5,27 @@ that never stopped.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import runpy
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from fake_study import STUDY
 
-from electra.ablation import plan, runner, worker
+from electra import jobs
+from electra.ablation import plan, worker
 from electra.cli.main import main
 from electra.data.store import TokenStore
-from electra.signals import StopRequest
+from electra.errors import Interrupted, RunFailed
+from electra.signals import Stop, StopRequest
 from electra.testing import toy
 from electra.testing.driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from electra.training.distributed import World
@@ -96,23 +97,24 @@ def score(folder: Path) -> Any:
     }
 
 
-class Inline:
-    """A worker process that is none: the job is done here, when it is started."""
-
-    def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
-        out, arm, share, seed, _ = arguments
-        with StopRequest() as stop:
-            self.code = worker.run_job(Path(out), plan.Job(arm, float(share), int(seed)), threads, stop)
-        self.stdin = io.BytesIO()
-
-    def poll(self) -> int:
-        return self.code
+def in_this_process(
+    todo: Iterable[jobs.Job],
+    at_once: int,
+    *,
+    threads: int,
+    say: jobs.Say,
+    stop: Stop,
+    look: Callable[[], None],
+) -> Iterator[jobs.Job]:
+    for job in jobs.in_turn(todo, say=say, stop=stop):
+        look()
+        yield job
 
 
 def test_a_whole_study(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("electra.ablation.runner.open_worker", Inline)
+    monkeypatch.setattr(jobs, "side_by_side", in_this_process)
     assert main([*command, "--budget", "12steps"]) == 0
     out, said = tmp_path / "out", capfd.readouterr().out
     results = json.loads((out / "results.json").read_text())
@@ -171,42 +173,37 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
     TokenStore.open(plan.read_plan(out)["store"]).tokenizer.save(calm / "tokenizer")
     with StopRequest() as stop:
         for job in JOBS:
-            assert worker.run_job(calm, job, 1, stop) == 0
+            worker.run_job(calm, job, 1, say=print, stop=stop)
             assert fingerprint(job.folder(out)) == fingerprint(job.folder(calm))
             assert score(job.folder(out)) == score(job.folder(calm))
 
 
 class Scorer:
-    """A worker that only leaves a score behind, or fails, so that a test asks the command alone."""
+    """In the place of a worker: only leaves a score behind, or fails, so that a test is about the command."""
 
-    started: ClassVar[list[str]]
-    unlucky: ClassVar[set[str]]
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.unlucky: set[str] = set()
+        self.real = worker.run_job
 
-    def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
-        self.stdin, self.code = io.BytesIO(), 0
-        out, arm, _, seed, _ = arguments
-        self.started.append(f"{arm}{seed}")
-        if f"{arm}{seed}" in self.unlucky:
-            self.code = 2
-            said.write_text("error: no luck\n")
-            return
-        folder = plan.Job(arm, 1.0, int(seed)).folder(Path(out))
-        folder.mkdir(exist_ok=True)
-        chosen = plan.read_plan(Path(out))["panel"]
-        scores = {task: {"value": 0.5 + int(seed) / 10} for task in chosen["tasks"]}
+    def run_job(self, out: Path, job: plan.Job, threads: int, *, say: jobs.Say, stop: Stop) -> None:
+        name = f"{job.arm}{job.seed}"
+        self.started.append(name)
+        if name in self.unlucky:
+            raise RunFailed("no luck")
+        folder, chosen = job.folder(out), plan.read_plan(out)["panel"]
+        folder.mkdir(parents=True, exist_ok=True)
+        scores = {task: {"value": 0.5 + job.seed / 10} for task in chosen["tasks"]}
         (folder / "score.json").write_text(json.dumps({"panel": chosen["identity"], "scores": scores}))
-
-    def poll(self) -> int:
-        return self.code
 
 
 @pytest.fixture
-def scorer(monkeypatch: pytest.MonkeyPatch) -> type[Scorer]:
-    monkeypatch.setattr("electra.ablation.runner.open_worker", Scorer)
-    monkeypatch.setattr("electra.ablation.runner.POLL_SECONDS", 0.0)
+def scorer(monkeypatch: pytest.MonkeyPatch) -> Scorer:
+    found = Scorer()
+    monkeypatch.setattr(worker, "run_job", found.run_job)
+    monkeypatch.setattr(jobs, "side_by_side", in_this_process)
     monkeypatch.setattr("electra.report.svg.available", lambda: False)
-    Scorer.started, Scorer.unlucky = [], set()
-    return Scorer
+    return found
 
 
 def results_of(out: Path) -> Any:
@@ -214,7 +211,7 @@ def results_of(out: Path) -> Any:
 
 
 def test_a_finished_study_is_not_done_again_and_another_is_refused(
-    command: list[str], capsys: pytest.CaptureFixture[str], scorer: type[Scorer]
+    command: list[str], capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
     scorer.unlucky = {"rtd2"}
     assert main(command) == 1
@@ -229,65 +226,8 @@ def test_a_finished_study_is_not_done_again_and_another_is_refused(
     assert "holds another study: flops was" in capsys.readouterr().err
 
 
-def test_no_more_runs_at_a_time_than_asked_and_none_after_a_stop(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
-) -> None:
-    running: list[int] = []
-
-    class Slow(Scorer):
-        """Ends when it is asked the third time; the first to be told to stop stops."""
-
-        asked, stopped = 0, False
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            running.append(sum(one.poll() is None for one in alive) + 1)
-            alive.append(self)
-
-        def poll(self) -> int | None:  # type: ignore[override]
-            self.asked += 1
-            return 143 if self.stopped else None if self.asked < 3 else self.code
-
-        def terminate(self) -> None:
-            self.stopped = True
-            (plan.Job("rtd", 1.0, 2).folder(tmp_path / "out") / "score.json").unlink(missing_ok=True)
-
-    alive: list[Slow] = []
-    monkeypatch.setattr("electra.ablation.runner.open_worker", Slow)
-    assert main([*command, "--jobs", "2", "--seeds", "1"]) == 0
-    assert max(running) == 2 and all(one.stdin.closed for one in alive)
-    progress = [
-        runner.stand(tmp_path / "out", plan.Job("rtd", 1.0, seed), plan.read_plan(tmp_path / "out"))
-        for seed in (2, 3)
-    ]
-    runner.carry_out(
-        runner.Crew(tmp_path / "out", 1, 1),
-        progress,
-        stopping=lambda: len(alive) > 2,
-        look=lambda: None,
-        finished=lambda one: None,
-    )
-    assert [one.state for one in progress] == ["stopped", "waiting"]
-
-
-def test_a_worker_that_leaves_no_score_has_failed(
-    command: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    scorer: type[Scorer],
-) -> None:
-    class Forgetful(Scorer):
-        def __init__(self, arguments: list[str], threads: int, said: Path) -> None:
-            self.stdin, self.code = io.BytesIO(), 0
-            said.write_text("")
-
-    monkeypatch.setattr("electra.ablation.runner.open_worker", Forgetful)
-    assert main([*command, "--seeds", "1"]) == 1
-    assert "rtd, seed 1 failed: the worker ended with code 0" in capsys.readouterr().out
-
-
 def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: type[Scorer]
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: Scorer
 ) -> None:
     assert main([*command, "--seeds", "1"]) == 0
     job = plan.Job("rtd", 1.0, 5)
@@ -299,8 +239,9 @@ def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
     monkeypatch.setattr(worker, "train", lambda run, stop: True)
     monkeypatch.setattr(worker, "score", lambda *_: None)
     with StopRequest() as stop:
-        stop.received = signal.SIGTERM
-        assert worker.run_job(tmp_path / "out", job, 1, stop) == 143
+        stop.ask()
+        with pytest.raises(Interrupted):
+            scorer.real(tmp_path / "out", job, 1, say=print, stop=stop)
     assert not (job.folder(tmp_path / "out") / "score.json").exists()
 
 
@@ -334,7 +275,7 @@ def test_the_panel_is_asked_about_the_full_size_network(
 
 
 def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: type[Scorer]
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
     out, page = tmp_path / "out", tmp_path / "out" / "report.html"
     assert main([*command, "--arm", "rtd"]) == 0
@@ -358,7 +299,7 @@ def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
 
 
 def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(
-    command: list[str], tmp_path: Path, scorer: type[Scorer]
+    command: list[str], tmp_path: Path, scorer: Scorer
 ) -> None:
     assert main([*command, "--seeds", "1"]) == 0
     for arm in ("mlm", "rtd"):
@@ -382,7 +323,7 @@ def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(
 
 
 def test_a_study_keeps_its_panel_when_a_later_command_names_none(
-    command: list[str], tmp_path: Path, scorer: type[Scorer]
+    command: list[str], tmp_path: Path, scorer: Scorer
 ) -> None:
     assert main(command) == 0
     bare = command[: command.index("--panel-data")]
@@ -402,7 +343,7 @@ def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    scorer: type[Scorer],
+    scorer: Scorer,
 ) -> None:
     monkeypatch.setattr("electra.training.rehearsal.seconds_per_step", lambda run: 36.0)
     assert main([*command, "--dry-run", "--jobs", "2"]) == 0

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra import analysis, durable
+from electra import analysis, durable, machine
 from electra.analysis.contract import ProbeDataError, named_models
 from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import build, differences
-from electra.errors import ConfigError, DataError, RunFolderError
+from electra.errors import ConfigError, DataError, DiskError, RunFolderError
 from electra.evaluation import floors
 from electra.evaluation.data import find_data
-from electra.evaluation.steps import Asked, Job, Say, Step, Stop, Todo, in_turn, side_by_side
+from electra.evaluation.steps import Asked, ReadyTask, Step, Todo
 from electra.evaluation.suite import Suite
 from electra.evaluation.table import (
     RECORD,
@@ -41,6 +41,8 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import load
+from electra.jobs import Job, Say, in_turn, side_by_side
+from electra.signals import Stop
 
 PARTS = ("models", "tasks", "probes")  # of a plan
 OWN = {
@@ -122,26 +124,33 @@ def evaluate(
             for entrant in models
             if (
                 entrant.init == "pretrained"  # a probe asks what pre-training has taught
-                if not isinstance(todo, Job)
+                if not isinstance(todo, ReadyTask)
                 else entrant.init != "floor" or has_floor(suite, todo.entry.name)
             )
         ]
-        stopped = False
+        at_once, running = options.jobs, [Job(step.title, step.run) for step in steps]
         outcomes = (
-            in_turn(steps, say, stop) if options.jobs == 1 else side_by_side(steps, options.jobs, say, stop)
+            in_turn(running, say=say, stop=stop)
+            if at_once == 1
+            else side_by_side(
+                running, at_once, threads=max(1, machine.cores() // at_once), say=say, stop=stop
+            )
         )
-        for step, outcome in outcomes:
-            if outcome.problem:
-                measured.failures[step.name, step.entrant.name] = outcome.problem
+        step_of = dict(zip(running, steps, strict=True))
+        for job in outcomes:
+            if isinstance(job.error, DiskError):
+                raise job.error  # a task that fails leaves the others alone; a full disk ends it all
+            if job.error is not None:
+                say(f"{job.name}: failed, {job.error}")
+                measured.failures[step_of[job].name, step_of[job].entrant.name] = str(job.error)
             write(measured)
-            stopped |= outcome.stopped
-        if stopped:
+        if any(job.state in ("waiting", "stopped") for job in running):
             say("stopped; the same command continues from here")
             return None
         return write(measured)
 
 
-def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job]:
+def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
     """The tasks with data. Everything that can be wrong about names and settings is found here, before any
     work.
     """
@@ -177,7 +186,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Job
             )
         found = find_data(entry, task, roots)
         if found is not None:
-            jobs.append(Job(entry, found, task.version, settings))
+            jobs.append(ReadyTask(entry, found, task.version, settings))
     return jobs
 
 
@@ -207,7 +216,7 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
 
 
 def make_plan(
-    title: str, models: Sequence[Entrant], jobs: Sequence[Job], probes: Sequence[Asked]
+    title: str, models: Sequence[Entrant], jobs: Sequence[ReadyTask], probes: Sequence[Asked]
 ) -> dict[str, Any]:
     """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is
     told at once.

@@ -12,14 +12,14 @@ import torch
 from electra.errors import RunFailed
 from electra.model.precision import autocast
 from electra.seeds import key
-from electra.signals import StopRequest
+from electra.signals import Stop
 from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
 from electra.training.run import Run
 from electra.training.schedule import multiplier
 
 
-def train(run: Run, stop: StopRequest) -> bool:
+def train(run: Run, stop: Stop) -> bool:
     """Train to the last step. False when asked to stop before it: a checkpoint of the finished updates is
     then on disk.
 
@@ -29,7 +29,7 @@ def train(run: Run, stop: StopRequest) -> bool:
     while True:
         if run.evaluation_due():
             evaluate(run, stop)
-        [num_stops] = run.world.sum([float(stop.received is not None)])
+        [num_stops] = run.world.sum([float(stop())])
         if run.checkpoint_due() or num_stops:
             save(run)
         if run.step == run.total_steps:
@@ -111,7 +111,7 @@ def log(run: Run, sums: dict[str, float], counts: dict[str, float], rate: float,
     run.telemetry.training(row)
 
 
-def evaluate(run: Run, stop: StopRequest) -> None:
+def evaluate(run: Run, stop: Stop) -> None:
     """Score the held-out rows on the leading process, and raise the alarm when the discriminator has learned
     nothing.
     """
@@ -143,7 +143,7 @@ def evaluate(run: Run, stop: StopRequest) -> None:
             )
 
 
-def heldout_metrics(run: Run, stop: StopRequest, rows: int | None = None) -> dict[str, float | None]:
+def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, float | None]:
     return evaluation.evaluate(
         run.pair,
         run.objective,
@@ -153,7 +153,7 @@ def heldout_metrics(run: Run, stop: StopRequest, rows: int | None = None) -> dic
         batch_size=run.micro_batch_size,
         device=run.device,
         precision=run.precision,
-        stopping=lambda: stop.received is not None,
+        stopping=stop,
     )
 
 

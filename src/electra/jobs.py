@@ -1,0 +1,199 @@
+"""Jobs in processes of their own, some at a time: started, listened to, stopped.
+
+    for job in side_by_side(jobs, 2, threads=4, say=say, stop=stop):
+        job.state, job.result, job.error      # each as it ends
+
+The work of a job is a function of a module, called as `work(*arguments, say=say, stop=stop)`. It saves and
+raises `Interrupted` when `stop()` becomes true. A job that fails, or whose process is killed, does not affect
+the others.
+
+Each process talks to this one over a socket. When the socket closes, however this process ended, the job is
+asked to stop. Ctrl-C reaches this process only: the others are in process groups of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Literal
+
+from electra import durable
+from electra.errors import ElectraError, Interrupted, RunFailed
+from electra.signals import Stop, StopRequest
+
+Say = Callable[[str], None]
+State = Literal["waiting", "running", "done", "failed", "stopped"]
+POLL_SECONDS = 0.2
+
+
+@dataclass(eq=False)
+class Job:
+    """A piece of work, and how it went."""
+
+    name: str
+    work: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    log: Path | None = None  # receives what the process prints; None: it prints where this one does
+    state: State = "waiting"
+    result: Any = None  # of the work, once it is done
+    error: ElectraError | None = None  # why it failed
+
+
+def in_turn(jobs: Iterable[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
+    """Each job once it has ended, one after the other in this process, until asked to stop."""
+    for job in jobs:
+        if stop():
+            return
+        job.state = "running"
+        job.state, job.result, job.error = _perform(job.work, job.arguments, say, stop)
+        yield job
+
+
+def side_by_side(
+    jobs: Iterable[Job],
+    at_once: int,
+    *,
+    threads: int,
+    say: Say,
+    stop: Stop,
+    look: Callable[[], None] = lambda: None,
+) -> Iterator[Job]:
+    """Each job as it ends, `at_once` of them at a time with `threads` threads each.
+
+    `look` is called several times a second. When asked to stop, those under way save and end, and the others
+    stay waiting.
+    """
+    waiting = deque(jobs)
+    running: list[_Worker] = []
+    asked = False
+    try:
+        while running or (waiting and not asked):
+            if not asked and stop():
+                asked = True
+                for worker in running:
+                    worker.process.terminate()
+            while waiting and len(running) < at_once and not asked:
+                running.append(_start(waiting.popleft(), threads))
+            wait([worker.connection for worker in running], POLL_SECONDS)
+            for worker in list(running):
+                if worker.listen(say, asked):
+                    running.remove(worker)
+                    yield worker.job
+            look()
+    finally:  # nobody waits for their results any more
+        for worker in running:
+            worker.process.terminate()
+        for worker in running:
+            worker.process.wait()
+            worker.connection.close()
+
+
+@dataclass(frozen=True)
+class _Worker:
+    job: Job
+    process: subprocess.Popen[bytes]
+    connection: Connection
+
+    def listen(self, say: Say, asked: bool) -> bool:
+        """Pass on what was said; True once the process has ended and its job knows how."""
+        try:
+            while self.connection.poll():
+                kind, told = self.connection.recv()
+                if kind == "say":
+                    say(told)
+                else:
+                    self.job.state, self.job.result, self.job.error = told
+        except (EOFError, ConnectionResetError):
+            self._bury(asked)
+            return True
+        return False
+
+    def _bury(self, asked: bool) -> None:
+        code = self.process.wait()
+        self.connection.close()
+        if self.job.state != "running":
+            return
+        if asked:  # before it could catch the signal
+            self.job.state = "stopped"
+            return
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        fix = "If memory ran out, run fewer at a time (--jobs)" if code == -signal.SIGKILL else ""
+        self.job.state = "failed"
+        self.job.error = RunFailed(f"its process {how}", where=self.job.log or "", fix=fix)
+
+
+def _start(job: Job, threads: int) -> _Worker:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, durable.explain_disk_errors(job.log or Path.cwd()):
+        if job.log is not None:
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+        file = None if job.log is None else open(job.log, "wb")  # noqa: SIM115
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "electra.jobs", str(theirs.fileno())],
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=None if file is None else subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                process_group=0,
+            )
+        finally:
+            if file is not None:
+                file.close()
+        connection = Connection(ours.detach())
+    with suppress(OSError):  # it has died already, as its exit code will tell
+        connection.send((job.work, job.arguments))
+    job.state = "running"
+    return _Worker(job, process, connection)
+
+
+def _perform(
+    work: Callable[..., Any], arguments: tuple[Any, ...], say: Say, stop: Stop
+) -> tuple[State, Any, ElectraError | None]:
+    try:
+        return "done", work(*arguments, say=say, stop=stop), None
+    except Interrupted:
+        return "stopped", None, None
+    except ElectraError as error:
+        return "failed", None, error
+
+
+def main(descriptor: int) -> None:
+    """What a process does: receive its job, perform it, tell how it went."""
+    os.set_inheritable(descriptor, False)
+    connection = Connection(descriptor)
+
+    def send(kind: str, told: Any) -> None:
+        with suppress(OSError):  # nobody is left to be told, but there may be something to save
+            connection.send((kind, told))
+
+    with StopRequest() as stop:
+        try:
+            work, arguments = connection.recv()
+            threading.Thread(target=_stop_with_parent, args=(connection, stop), daemon=True).start()
+            send("ended", _perform(work, arguments, lambda line: send("say", line), stop))
+        except Exception as error:
+            traceback.print_exc()
+            send("ended", ("failed", None, RunFailed(f"{type(error).__name__}: {error}")))
+
+
+def _stop_with_parent(connection: Connection, stop: StopRequest) -> None:
+    with suppress(OSError):
+        connection.poll(None)  # nothing more is sent, so it becomes readable when it is closed
+    stop.ask(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
