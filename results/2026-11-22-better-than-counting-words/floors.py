@@ -1,0 +1,196 @@
+"""Scores without any network, on the training subsets and scored examples of our suites; records/floors.json.
+
+    python results/2026-11-22-better-than-counting-words/floors.py ../shared/data
+
+majority   the most frequent training label; for numbers, their mean
+words      tf-idf of words and word pairs with logistic regression; a pair is the two texts' vectors side by side
+overlap    pairs only: nine numbers (FEATURES) with logistic or ridge regression
+usual tag  tagging only: a word's most frequent tag in training; for other words the most frequent tag of all
+
+Nothing is chosen on scored examples: regularisation is chosen by five-fold cross-validation on the training subset.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.metrics import make_scorer, matthews_corrcoef
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from electra.config import build
+from electra.evaluate.data import find_data
+from electra.evaluate.suite import Suite, load_suite
+from electra.finetune.dataset import read_dataset
+from electra.finetune.settings import Settings
+from electra.finetune.tasks import Example, Task, load_task
+
+HERE = Path(__file__).parent
+SUITE = HERE.parent / "2026-11-22-better-than-mlm-on-tasks"
+# our suites, the options their commands gave, and where below DATA they looked
+SUITES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "glue": (str(SUITE / "glue-capped.toml"), {}, ("glue",)),
+    "stsb-whole": (str(SUITE / "glue-whole.toml"), {}, ("glue",)),
+    "german": (str(SUITE / "german.toml"), {}, (".", "ged", "ner")),
+    "korean": (str(SUITE / "korean.toml"), {}, ("tasks-ko",)),
+    "tagging": ("tagging", {"limit_train": 3000}, (".",)),
+    "sentences": ("sentences", {"limit_train": 1000}, (".", "classification", "intents")),
+    "english": (str(SUITE / "english.toml"), {"limit_train": 1000, "limit_eval": 2000}, (".",)),
+}
+FEATURES = (
+    "words in common / words in either",
+    "share of the first's words in the second",
+    "share of the second's words in the first",
+    "word pairs in common / in either",
+    "character bigrams in common / in either",
+    "character trigrams in common / in either",
+    "cosine of tf-idf vectors",
+    "log of the ratio of lengths",
+    "log of the sum of lengths",
+)
+
+
+def grams(units: Any, n: int) -> set[Any]:
+    return {tuple(units[i : i + n]) for i in range(len(units) - n + 1)}
+
+
+def jaccard(a: set[Any], b: set[Any]) -> float:
+    return len(a & b) / max(1, len(a | b))
+
+
+def overlap(pairs: list[tuple[str, str]], vectors: TfidfVectorizer) -> np.ndarray:
+    """FEATURES of each pair of texts, float64 [N, 9]."""
+    cosines = vectors.transform([a for a, _ in pairs]).multiply(vectors.transform([b for _, b in pairs])).sum(1)
+    rows = []
+    for (a, b), cosine in zip(pairs, np.asarray(cosines)[:, 0], strict=True):
+        a, b = a.lower(), b.lower()
+        first, second = re.findall(r"\w+", a), re.findall(r"\w+", b)
+        common = len(set(first) & set(second))
+        rows.append(
+            (
+                jaccard(set(first), set(second)),
+                common / max(1, len(set(first))),
+                common / max(1, len(set(second))),
+                jaccard(grams(first, 2), grams(second, 2)),
+                jaccard(grams(a, 2), grams(b, 2)),
+                jaccard(grams(a, 3), grams(b, 3)),
+                cosine,
+                math.log((len(first) + 1) / (len(second) + 1)),
+                math.log(len(first) + len(second) + 2),
+            )
+        )
+    return np.array(rows)
+
+
+def answers(task: Task, examples: tuple[Example, ...]) -> np.ndarray:
+    gold = task.gold_number if task.kind == "regression" else task.gold_class
+    return np.array([gold(example) for example in examples])
+
+
+def fitted(task: Task, x: Any, y: np.ndarray) -> Any:
+    if task.kind == "regression":
+        return RidgeCV(alphas=np.logspace(-2, 4, 13)).fit(x, y)
+    scoring = make_scorer(matthews_corrcoef) if task.metrics[0] == "matthews_correlation" else "accuracy"
+    model = LogisticRegressionCV(
+        Cs=np.logspace(-3, 3, 7), cv=5, scoring=scoring, max_iter=5000, l1_ratios=(0,), use_legacy_attributes=False
+    )
+    return model.fit(x, y)
+
+
+def predicted(task: Task, model: Any, x: Any) -> np.ndarray:
+    """As the task's `score` wants it: the number, or one at the label."""
+    found = model.predict(x)
+    return found[:, None] if task.kind == "regression" else np.eye(len(task.labels))[found.astype(int)]
+
+
+def of_texts(task: Task, train: tuple[Example, ...], scored: tuple[Example, ...]) -> dict[str, Any]:
+    y = answers(task, train)
+    usual = np.array([y.mean()]) if task.kind == "regression" else np.eye(len(task.labels))[np.bincount(y).argmax()]
+    found = {"majority": np.tile(usual, (len(scored), 1))}
+    vectors = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
+    vectors.fit([text for example in train for text in example.texts])
+
+    def counts(examples: tuple[Example, ...]) -> Any:
+        sides = zip(*(example.texts for example in examples), strict=True)
+        return sparse.hstack([vectors.transform(side) for side in sides]).tocsr()
+
+    found["words"] = predicted(task, fitted(task, counts(train), y), counts(scored))
+    if len(train[0].texts) == 2:
+        scale = StandardScaler()
+        model = fitted(task, scale.fit_transform(overlap([e.texts for e in train], vectors)), y)
+        found["overlap"] = predicted(task, model, scale.transform(overlap([e.texts for e in scored], vectors)))
+    return found
+
+
+def of_words(task: Task, train: tuple[Example, ...], scored: tuple[Example, ...]) -> dict[str, Any]:
+    tags: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for example in train:
+        for word, tag in zip(example.texts, example.gold, strict=True):
+            tags[word][tag] += 1
+    total = sum(tags.values(), Counter())
+    usual = {word: counts.most_common(1)[0][0] for word, counts in tags.items()}
+    common, eye = total.most_common(1)[0][0], np.eye(len(task.labels))
+    rows = [[task.labels.index(usual.get(word, common)) for word in example.texts] for example in scored]
+    plain = [[task.labels.index(common)] * len(example.texts) for example in scored]
+    return {"majority": [eye[row] for row in plain], "usual tag": [eye[row] for row in rows]}
+
+
+def floors(suite: Suite, options: dict[str, Any], roots: list[Path], scratch: Path) -> dict[str, Any]:
+    found = {}
+    for entry in suite.task:
+        task = load_task(entry.task)
+        data = find_data(entry, task, roots)
+        if data is None:
+            continue
+        settings = {**entry.settings, **options}
+        for name in ("text_column", "columns"):
+            if isinstance(settings.get(name), str):
+                settings[name] = [settings[name]]
+        files = {"data": data.train[0], "dev": data.dev, "test": data.test, "out": scratch}
+        given = build(Settings, {**settings, **files, "task": entry.task}, where=entry.name)
+        dataset = read_dataset(given, task.configured(given.__dict__))
+        scored = dataset.dev if entry.split == "eval" else dataset.others[entry.split]
+        method = of_words if dataset.task.head == "tagger" else of_texts
+        scores = {
+            name: {metric: score.value for metric, score in dataset.task.score(predictions, scored).items()}
+            for name, predictions in method(dataset.task, dataset.train, scored).items()
+        }
+        first = {example.texts[0] for example in dataset.train}
+        shared = sum(example.texts[0] in first for example in scored)
+        found[entry.name] = {
+            "title": entry.title,
+            "metric": (entry.metrics or dataset.task.metrics)[0],
+            "split": "dev" if entry.split == "eval" else entry.split,
+            "trained": len(dataset.train),
+            "scored": len(scored),
+            "scored_whose_first_text_is_in_training": shared,
+            "floors": scores,
+        }
+        best = {name: each[found[entry.name]["metric"]] for name, each in scores.items()}
+        sys.stdout.write(f"{entry.name} {best}\n")
+        sys.stdout.flush()
+    return found
+
+
+def main(data: Path) -> None:
+    records = HERE / "records"
+    records.mkdir(exist_ok=True)
+    table = {
+        name: floors(load_suite(suite), options, [data / root for root in roots], records)
+        for name, (suite, options, roots) in SUITES.items()
+    }
+    (records / "floors.json").write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
