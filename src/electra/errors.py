@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from electra.visible import one_line
+
 
 class ElectraError(Exception):
     """A problem the user can mend. The command line prints it as one line and exits with `exit_code`.
@@ -20,7 +22,7 @@ class ElectraError(Exception):
     def __str__(self) -> str:
         line = f"{self.where}: {self.what}" if self.where else self.what
         line = f"{line}. {self.fix}" if self.fix else line
-        return " ".join(line.split())
+        return one_line(line)
 
 
 class ConfigError(ElectraError):

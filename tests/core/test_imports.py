@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "electra"
-LEAVES = {"errors", "seeds", "machine", "durable", "signals", "jobs", "config", "extensions"}
+LEAVES = {"errors", "seeds", "machine", "durable", "signals", "jobs", "config", "extensions", "visible"}
 ROOMS: dict[str, set[str]] = {  # room -> the rooms it may import, besides leaves and artifacts
     "artifacts": set(),
     "data": set(),

@@ -133,3 +133,18 @@ def test_wrong_input_is_one_line(
     export_network(tmp_path / "cased", pair.generator, cased, Card("x", "generator"))
     with pytest.raises(ModelError, match="different tokenizers"):
         example_rows(discriminator, load(tmp_path / "cased", "generator"))
+
+
+def test_a_hostile_vocabulary_does_not_steer_the_terminal() -> None:
+
+    row = {
+        "original": "a\x1b[31mb",
+        "masked": "[MASK]",
+        "generated": "\u202ec",
+        "label": "replaced",
+        "p_replaced": 0.9,
+    }
+    console = Console(record=True, width=100)
+    console.print(table_of([row]))  # type: ignore[list-item]
+    shown = console.export_text(styles=False)
+    assert "\x1b" not in shown and "\u202e" not in shown and "a\ufffd[31mb" in shown

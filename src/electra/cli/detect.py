@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from electra.cli.arguments import Positional
 from electra.errors import ConfigError, CorpusError
+from electra.visible import one_line, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from electra.interop.detection import Detection, Span
-
-
-# A text may not steer the terminal.
-CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def run(arguments: Arguments) -> int:
         words += detection.words
     marked = sum(word.p_replaced >= arguments.threshold for word in words)
     worst = max(words, key=lambda word: word.p_replaced, default=None)
-    highest = f"; highest {worst.p_replaced:.3f}, {worst.text}" if worst is not None else ""
+    highest = f"; highest {worst.p_replaced:.3f}, {one_line(worst.text)}" if worst is not None else ""
     console.print(
         f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}",
         style="dim",
@@ -88,7 +85,7 @@ def painted(detection: Detection, threshold: float) -> Text:
     from rich.text import Text
 
     line, position = Text(), 0
-    text = detection.text.translate(CONTROLS)
+    text = visible(detection.text)
     for word in detection.words:
         line.append(text[position : word.start])
         if word.p_replaced >= threshold:

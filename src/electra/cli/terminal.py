@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from electra.visible import visible
+
 
 def say(line: str) -> None:
     """One line, at once: whoever watches a pipe sees it too."""
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(visible(line) + "\n")
     sys.stdout.flush()

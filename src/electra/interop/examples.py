@@ -16,6 +16,7 @@ from electra import seeds
 from electra.errors import ModelError
 from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import split
+from electra.visible import one_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,6 +125,9 @@ def table_of(rows: list[Row], threshold: float = 0.5) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    def plain(token: str | None) -> str:
+        return escape(one_line(token or ""))
+
     table = Table()
     for column in COLUMNS:
         table.add_column(column, justify="right" if column == COLUMNS[-1] else "left")
@@ -132,9 +136,9 @@ def table_of(rows: list[Row], threshold: float = 0.5) -> Table:
         replaced = row["label"] == "replaced"
         suspected = p is not None and p >= threshold
         table.add_row(
-            escape(row["original"]),
-            escape(row["masked"] or ""),
-            f"[bold]{escape(row['generated'] or '')}[/]" if replaced else escape(row["generated"] or ""),
+            plain(row["original"]),
+            plain(row["masked"]),
+            f"[bold]{plain(row['generated'])}[/]" if replaced else plain(row["generated"]),
             f"[yellow]{row['label']}[/]" if replaced else row["label"] or "",
             "" if p is None else f"[bold red]* {p:.3f}[/]" if suspected else f"{p:.3f}",
         )
