@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from electra import config, objectives
+from electra.artifacts.harmless import WHEN_RESUMED
 from electra.cli import pretrain
 from electra.cli.main import verbs
 from electra.finetuning.tasks import load_task, task_names
 from electra.model.sizes import SIZES
-from electra.training.recipe import HARMLESS, Recipe
+from electra.training.recipe import Recipe
 
 PATH = Path(__file__).with_name("cli.md")
 CODES = (
@@ -130,7 +131,7 @@ def recipe_keys() -> Iterator[str]:
         if dataclasses.is_dataclass(kind):
             rows = []
             for option in options(kind):
-                mark = " *" if f"{section}.{option.name}" in HARMLESS else ""
+                mark = " *" if f"{section}.{option.name}" in WHEN_RESUMED else ""
                 rows.append((f"`{option.name}`{mark}", option.kind, option.default, option.help))
             yield f"### [{section}]\n\n{table(('Key', 'Value', 'Default', 'Meaning'), rows)}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import fake_study
 import pytest
@@ -229,15 +228,3 @@ def test_damaged_results_are_told(content: str, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(content)
     with pytest.raises(ConfigError, match=r"results\.json"):
         write_report(tmp_path)
-
-
-def test_the_last_row_of_a_run_is_found_in_a_torn_file(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [{"kind": "train", "step": step} for step in range(2000)]
-    text = (
-        "".join(json.dumps(row) + "\n" for row in rows)
-        + json.dumps({"kind": "eval", "step": 1999})
-        + '\n{"kind": "tra'
-    )
-    (tmp_path / "metrics.jsonl").write_text(text)
-    assert runner.last_row(tmp_path) == {"kind": "train", "step": 1999}
-    assert runner.last_row(tmp_path / "absent") is None

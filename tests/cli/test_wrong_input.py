@@ -265,6 +265,6 @@ def test_no_checkpoint_is_whole(place: Place, refused: Callable[..., str]) -> No
     """
     said = (
         r"checkpoints: no checkpoint is whole \(step-00000004: model\.safetensors is damaged.*;"
-        r" step-00000002: .*\)\. Bring one back"
+        r" step-00000002: .*\)\. Restore one of them"
     )
     refused(place.pretrain(out=damaged_run(place, 2, 4)), CheckpointError, said)

@@ -543,8 +543,8 @@ MODELS = [
     ),
     Case(
         "nothing to verify",
-        ModelError,
-        r"nothing here that can be verified",
+        RunFolderError,
+        r"not a folder that electra wrote",
         lambda p: ["verify", str(Path(p.file("void/x")).parent)],
     ),
 ]

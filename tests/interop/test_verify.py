@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from electra import durable
-from electra.errors import ModelError
+from electra.errors import RunFolderError
 from electra.interop.verify import verify
 from electra.model.pair import Pair
 
@@ -93,15 +93,19 @@ def test_fine_tuning(tmp_path: Path, export_pair: ExportPair) -> None:
         durable.commit_directory(
             tmp_path / "seeds" / f"seed-{seed}", {"results.json": b"{}", "model.safetensors": b"weights"}
         )
-    assert [finding.path.name for finding in verify(tmp_path)] == ["seed-2", "seed-10", "model"] and problems(
-        tmp_path
-    ) == []
+    assert [finding.path.name for finding in verify(tmp_path)] == [
+        "finetune.json",
+        "seed-2",
+        "seed-10",
+        "model",
+    ]
+    assert problems(tmp_path) == []
     (tmp_path / "seeds" / "seed-10" / "results.json").write_text("{ }")
     assert problems(tmp_path) == ["results.json has 3 bytes instead of 2"]
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="nothing here that can be verified"):
+    with pytest.raises(RunFolderError, match="not a folder that electra wrote"):
         list(verify(tmp_path))
-    with pytest.raises(ModelError, match="no such folder"):
+    with pytest.raises(RunFolderError, match="no such folder"):
         list(verify(tmp_path / "none"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from electra.artifacts.ledger import Ledger
 from electra.errors import ConfigError
 from electra.model import flops
 from electra.signals import StopRequest
@@ -19,7 +20,6 @@ from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import Run, build_run, start
 from electra.training.schedule import multiplier
-from electra.training.telemetry import read_rows
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
 SWITCH, STEPS = 4, 8
@@ -150,7 +150,7 @@ def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> Non
             }
         rows = [
             (row["step"], row["losses"])
-            for row in read_rows(folder / "metrics.jsonl")
+            for row in Ledger.read(folder / "metrics.jsonl").rows
             if row["kind"] == "train"
         ]
         return state, rows

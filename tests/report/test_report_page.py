@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from fake_run import AUDIT, make_run
 
+from electra.artifacts.ledger import Curve
 from electra.cli.main import main
 from electra.errors import RunFolderError
 from electra.report import curves
@@ -20,7 +21,7 @@ from electra.report.compare import comparison
 from electra.report.curves import Line
 from electra.report.glossary import METRICS
 from electra.report.page import Columns, Facts, Fold, Number, Section, Table, Text, render
-from electra.report.read import Curve, read_run
+from electra.report.read import read_run
 from electra.report.run import run_page, verdict, write_report
 
 VOID = {"meta", "link", "input", "br", "img"}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from electra import objectives, seeds
+from electra.artifacts.ledger import Ledger
 from electra.config import merge
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
@@ -20,7 +21,6 @@ from electra.training import evaluation, loop
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
 from electra.training.run import Run, build_run, start
-from electra.training.telemetry import read_rows
 
 NAMES = objectives.names()
 
@@ -103,7 +103,7 @@ def defined(*inputs: Any, **settings: Any) -> dict[str, float]:
 
 def _rows(run: Path) -> list[dict[str, Any]]:
     """The record, but for its times and events."""
-    rows = [row for row in read_rows(run / "metrics.jsonl") if row["kind"] != "event"]
+    rows = [row for row in Ledger.read(run / "metrics.jsonl").rows if row["kind"] != "event"]
     return [
         {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows
     ]

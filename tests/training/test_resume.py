@@ -267,10 +267,10 @@ def test_four_processes_killed_and_continued(toy_store: Path, tmp_path: Path) ->
 
 
 def test_ledger_is_readable_after_a_torn_line(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
-    from electra.training.telemetry import read_rows
+    from electra.artifacts.ledger import Ledger
 
     path = tmp_path / "metrics.jsonl"
     path.write_bytes((unbroken / "metrics.jsonl").read_bytes() + b'{"kind": "train", "st')
-    assert read_rows(path) == [
+    assert Ledger.read(path).rows == [
         json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()
     ]

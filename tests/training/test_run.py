@@ -23,6 +23,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from electra.artifacts import checkpoints
+from electra.artifacts.ledger import Ledger
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
 from electra.signals import StopRequest
@@ -31,13 +33,12 @@ from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
 from electra.training.run import Run, WarmStart, build_run, start
-from electra.training.telemetry import read_rows
 
 
 def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:
     with start(toy.recipe(**sections), folder, toy.store(), World()) as run, StopRequest() as stop:
         assert loop.train(run, stop)
-    return read_rows(folder / "metrics.jsonl")
+    return Ledger.read(folder / "metrics.jsonl").rows
 
 
 def losses(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
@@ -67,7 +68,9 @@ def test_what_is_said_of_the_networks_to_begin_from_reaches_the_log(tmp_path: Pa
         with start(toy.recipe(), tmp_path, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
             assert loop.train(run, stop)
     assert [
-        row["message"] for row in read_rows(tmp_path / "metrics.jsonl") if row.get("event") == "warning"
+        row["message"]
+        for row in Ledger.read(tmp_path / "metrics.jsonl").rows
+        if row.get("event") == "warning"
     ] == ["two tables differ"]
 
 
@@ -146,7 +149,7 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert max(row["step"] for row in rows) == 6
     [told] = [
         row["message"]
-        for row in read_rows(tmp_path / "run" / "metrics.jsonl")
+        for row in Ledger.read(tmp_path / "run" / "metrics.jsonl").rows
         if row.get("event") == "budget"
     ]
     assert told.startswith("601s is 6 steps as measured now (an update 1e+02 s")
@@ -303,9 +306,9 @@ def test_retention_keeps_the_newest_and_never_the_last_one_away(tmp_path: Path) 
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     for step in (9900, 10000, 10100):
         checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=2)
-    assert [found.step for found in checkpoint.listing(tmp_path)] == [10100, 10000]
+    assert [found.step for found in checkpoints.listing(tmp_path)] == [10100, 10000]
     checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 10200}, keep=0)
-    assert [found.step for found in checkpoint.listing(tmp_path)] == [10200]
+    assert [found.step for found in checkpoints.listing(tmp_path)] == [10200]
 
 
 def test_a_stale_higher_step_does_not_push_out_new_checkpoints(tmp_path: Path) -> None:
@@ -313,7 +316,7 @@ def test_a_stale_higher_step_does_not_push_out_new_checkpoints(tmp_path: Path) -
     checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 500}, keep=1)
     for step in (10, 20):
         checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=1)
-    assert [found.step for found in checkpoint.listing(tmp_path)] == [500, 20]
+    assert [found.step for found in checkpoints.listing(tmp_path)] == [500, 20]
 
 
 def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:

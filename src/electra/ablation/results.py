@@ -14,8 +14,8 @@ from electra import durable
 from electra.ablation.runner import Progress
 from electra.ablation.statistics import compare, crossing, holm, reliability, summarise
 from electra.ablation.worker import SCORE
+from electra.artifacts.run import RunFolder
 from electra.errors import RunFolderError
-from electra.training.telemetry import read_rows
 
 FORMAT = 2
 RESULTS = "results.json"
@@ -139,7 +139,7 @@ def _costs(done: Sequence[Progress], arm: Mapping[str, Any], index: int) -> dict
     steps = arm["steps"][index]
     rows = [row for row in (_evaluations(progress)[-1:] for progress in done) if row]
     alarms = sum(
-        any(row.get("event") == "collapse" for row in read_rows(progress.folder / "metrics.jsonl"))
+        any(event.name == "collapse" for event in RunFolder(progress.folder).ledger().events)
         for progress in done
     )
     seconds = [row[0]["seconds"] for row in rows]
@@ -232,7 +232,7 @@ def _curves(jobs: Sequence[Progress]) -> dict[str, Any]:
 
 
 def _evaluations(progress: Progress) -> list[dict[str, Any]]:
-    return [row for row in read_rows(progress.folder / "metrics.jsonl") if row.get("kind") == "eval"]
+    return RunFolder(progress.folder).ledger().of("eval")
 
 
 def write(out: Path, results: Mapping[str, Any]) -> None:

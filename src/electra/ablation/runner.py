@@ -4,7 +4,6 @@ asks to stop.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,9 @@ from electra import durable, jobs
 from electra.ablation import worker
 from electra.ablation.plan import Job
 from electra.ablation.worker import SCORE
+from electra.artifacts.ledger import newest_row
+from electra.artifacts.run import RunFolder
 from electra.errors import RunFolderError
-
-TAIL = 1 << 14  # bytes of metrics.jsonl that hold its last rows
 
 
 @dataclass
@@ -48,7 +47,7 @@ def stand(out: Path, job: Job, plan: Mapping[str, Any]) -> Progress:
     """A job as an earlier start of the study left it."""
     folder, fixed = job.folder(out), plan["fixed"]
     progress = Progress(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
-    progress.row = last_row(folder) or {}
+    progress.row = newest_row(RunFolder(folder).metrics, "train") or {}
     if scored(folder, plan["panel"]["identity"]):
         progress.state = "done"
     return progress
@@ -75,14 +74,14 @@ def carry_out(
         for job, one in begun.items():
             one.state = job.state
             if job.state == "running":
-                one.row = last_row(one.folder) or one.row
+                one.row = newest_row(RunFolder(one.folder).metrics, "train") or one.row
         look()
 
     for job in jobs.side_by_side(
         begun, crew.jobs, threads=crew.threads, say=lambda line: None, stop=stopping, look=watch
     ):
         one = begun[job]
-        one.state, one.row = job.state, last_row(one.folder) or one.row
+        one.state, one.row = job.state, newest_row(RunFolder(one.folder).metrics, "train") or one.row
         one.problem = "" if job.error is None else str(job.error)
         finished(one)
 
@@ -90,25 +89,6 @@ def carry_out(
 def said_by(progress: Progress) -> Path:
     """What the worker printed: beside its run folder, which a run wants for itself."""
     return progress.folder.with_name(f"{progress.folder.name}.out")
-
-
-def last_row(folder: Path) -> dict[str, Any] | None:
-    """The last training row of a run that may be going on."""
-    path = folder / "metrics.jsonl"
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
-            tail = file.read()
-    except OSError:
-        return None
-    for line in reversed(tail.splitlines()):
-        try:
-            row = json.loads(line)
-        except ValueError:  # torn at either end
-            continue
-        if isinstance(row, dict) and row.get("kind") == "train":
-            return row
-    return None
 
 
 def scored(folder: Path, identity: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from electra import config, durable
 from electra.artifacts import checkpoints, harmless
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.folder import Folder
+from electra.artifacts.folder import Finding, Folder
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.session import LOG
@@ -40,6 +40,9 @@ class PairFolder(Folder):
     @property
     def record(self) -> dict[str, Any]:
         return {name: self.network(name).record for name in self.finished()}
+
+    def check(self) -> Iterator[Finding]:
+        yield from ()  # nothing but its parts
 
     def parts(self) -> Iterator[Folder]:
         yield from (self.network(name) for name in NETWORKS if self.network(name).path.is_dir())
@@ -131,6 +134,9 @@ class RunFolder(PairFolder):
         training = self.record.get("training")
         steps = training.get("steps") if isinstance(training, Mapping) else None
         return steps if isinstance(steps, int) else None
+
+    def check(self) -> Iterator[Finding]:
+        yield from Folder.check(self)
 
     def parts(self) -> Iterator[Folder]:
         yield from self.saved()

@@ -1,6 +1,4 @@
-"""Write a run's report: one self-contained HTML page with its curves, data audit, held-out metrics and worked
-examples.
-"""
+"""Write the page of a run, study, evaluation or analysis: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -13,17 +11,17 @@ from electra.cli.arguments import Positional
 
 @dataclass(frozen=True)
 class Arguments:
-    run: Positional[Path]
-    """The run folder, finished or still going."""
+    folder: Positional[Path]
+    """A folder that electra pretrain (finished or in progress), ablate, evaluate or analyze wrote."""
     out: Path | None = None
-    """Where the page goes. Default: report.html in the run folder."""
+    """Where a run's page goes (default: report.html in the run folder)."""
     compare: tuple[Path, ...] = ()
-    """Other run folders, to be drawn over this one at equal tokens and FLOPs."""
+    """Other run folders, drawn over this run at equal tokens and FLOPs."""
 
 
 def run(arguments: Arguments) -> int:
-    from electra.report.run import write_report
+    from electra.report.pages import write_page
 
-    path = write_report(arguments.run, arguments.out, arguments.compare)
+    path = write_page(arguments.folder, arguments.out, arguments.compare)
     sys.stdout.write(f"{path}\n")
     return 0

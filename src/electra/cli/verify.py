@@ -1,6 +1,4 @@
-"""Check a run, a checkpoint, a token store, a fine-tuning or a model folder for damage: manifests, hashes,
-shapes.
-"""
+"""Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from electra import durable
-from electra.errors import CheckpointError, RunFailed
+from electra.artifacts import checkpoints
+from electra.errors import RunFailed
 from electra.finetuning.features import Windows, collate, epoch_order, evaluation_order
 from electra.finetuning.heads import FineTuned, build_head
 from electra.finetuning.metrics import Score
@@ -34,7 +35,6 @@ from electra.model.passes import positions_at_once
 from electra.model.precision import autocast
 from electra.model.sizes import EncoderConfig
 from electra.seeds import key
-from electra.training import checkpoint
 from electra.training.optimizer import AdamW
 from electra.training.schedule import multiplier
 
@@ -284,15 +284,15 @@ def save_checkpoint(
         for name, parameter in model.named_parameters()
         for moment, value in optimizer.state[parameter].items()
     }
-    path = folder / f"step-{progress.step:08d}"
+    made = checkpoints.at_step(folder, progress.step)
     files: dict[str, durable.Content] = {
-        "model.safetensors": save(_on_host(model.state_dict())),
-        "optimizer.safetensors": save(moments),
-        "state.json": json.dumps(asdict(progress)).encode(),
-        **({"best.safetensors": save(_on_host(best))} if best else {}),
+        made.weights.name: save(_on_host(model.state_dict())),
+        made.optimizer.name: save(moments),
+        made.state.name: json.dumps(asdict(progress)).encode(),
+        **({made.best.name: save(_on_host(best))} if best else {}),
     }
-    durable.commit_directory(path, files)
-    for old in checkpoint.listing(folder)[1:]:
+    durable.commit_directory(made.path, files)
+    for old in checkpoints.listing(folder)[1:]:
         durable.remove_directory(old.path)
 
 
@@ -309,16 +309,18 @@ def restore(
 ) -> Progress:
     """Fill model, optimizer and the weights of the best epoch from the newest checkpoint that verifies."""
     durable.sweep(folder)
-    found = checkpoint.newest(folder, say)
+    found, damaged = checkpoints.newest(folder)
+    for line in damaged:
+        say(line)
     if found is None:
         return Progress()
-    model.load_state_dict(load_file(found.path / "model.safetensors"))
-    moments = load_file(found.path / "optimizer.safetensors")
+    model.load_state_dict(load_file(found.weights))
+    moments = load_file(found.optimizer)
     for name, parameter in model.named_parameters():
         state = {moment: moments[f"{name}:{moment}"] for moment in ("step", "exp_avg", "exp_avg_sq")}
         optimizer.state[parameter] = {moment: value.to(parameter.device) for moment, value in state.items()}
-    if (found.path / "best.safetensors").exists():
-        best |= load_file(found.path / "best.safetensors")
-    values = durable.read_json(found.path / "state.json", CheckpointError)
+    if found.best.exists():
+        best |= load_file(found.best)
+    values = found.record
     say(f"continuing from step {found.step}")
     return Progress(**{**values, "losses": [tuple(entry) for entry in values["losses"]]})

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from electra.config import read_toml, write_toml
+from electra.artifacts.run import RunFolder
+from electra.config import write_toml
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
 from electra.interop.source import could_be_hub_name
@@ -93,16 +94,18 @@ class Card:
 
 def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None = None) -> Card:
     """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation)."""
-    rows = list(read_metrics(run / "metrics.jsonl"))
-    rows = [row for row in rows if step is None or row.get("step", 0) <= step]
-    last: dict[str, Any] = next((row for row in reversed(rows) if row.get("kind") in ("train", "eval")), {})
+    folder = RunFolder(run)
+    ledger = folder.ledger().until(step)
+    last = ledger.last("train", "eval") or {}
     # A card is published: where the run was started, with which paths on the command line, is nobody's
     # business.
-    record = {name: table for name, table in _record(run).items() if name != "environment"}
+    record = {
+        name: table
+        for name, table in (folder.record if folder.exists() else {}).items()
+        if name != "environment"
+    }
     started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
-    scores: dict[str, Any] = next(
-        (row.get("metrics", {}) for row in reversed(rows) if row.get("kind") == "eval"), {}
-    )
+    scores = (ledger.last("eval") or {}).get("metrics", {})
     training = {"steps": last.get("step") if step is None else step}
     training |= {
         label: last.get(key)
@@ -119,25 +122,11 @@ def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None 
         ),
         training={key: value for key, value in training.items() if value is not None},
         metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
-        audit=_read_optional_json(run / "audit.json"),
+        audit=_read_optional_json(folder.audit),
         recipe=write_toml(record),
         base_model=started_from if could_be_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
     )
-
-
-def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a line torn by a kill is passed over."""
-    if not path.is_file():
-        return
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                yield row
 
 
 def render(card: Card) -> str:
@@ -266,10 +255,6 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flatten(value, f"{prefix}{key}.")
         elif not isinstance(value, list):
             yield f"{prefix}{key}".replace("_", " "), value
-
-
-def _record(run: Path) -> dict[str, Any]:
-    return read_toml(run / "run.toml") if (run / "run.toml").is_file() else {}
 
 
 def _read_optional_json(path: Path) -> dict[str, Any]:

@@ -6,7 +6,6 @@ writes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from electra import durable
-from electra.config import read_toml
+from electra.artifacts import checkpoints
+from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, CheckpointError, ModelError, RunFolderError
 from electra.interop.configs import LOG_ODDS
@@ -25,7 +25,6 @@ from electra.model.pair import Discriminator, Generator, Pair, build_pair, fold
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
-_STEP = re.compile(r"step-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -40,28 +39,25 @@ class Opened:
     output: str  # of a discriminator: what its logits are
 
 
-def is_run(path: Path) -> bool:
-    return (path / "run.toml").is_file()
-
-
 def holds_networks(path: Path) -> bool:
     """A run folder, or a bare pair of model folders."""
-    return is_run(path) or any((path / name / "config.json").is_file() for name in NETWORKS)
+    return RunFolder.is_at(path) or PairFolder.is_at(path)
 
 
 def finished_network(path: Path, network: Kind) -> Path | None:
     """The folder of a finished network; of a bare pair, or an error."""
     wanted = NETWORKS if network == "encoder" else (network,)
-    found = [path / name for name in wanted if name in NETWORKS and (path / name / "config.json").is_file()]
+    pair = PairFolder(path)
+    found = [name for name in wanted if name in pair.finished()]
     if found:
-        return found[0]
+        return pair.network(found[0]).path
     if network not in (*NETWORKS, "encoder"):
         raise ModelError(
             f"this is a pre-trained pair, and a fine-tuned {network} is needed",
             where=path,
             fix="Run electra finetune",
         )
-    if not is_run(path):
+    if not RunFolder.is_at(path):
         raise AbsentNetwork(
             f"there is no {network} in this folder", where=path, fix=f"Give one that has a folder {network}/"
         )
@@ -70,31 +66,21 @@ def finished_network(path: Path, network: Kind) -> Path | None:
 
 def networks(path: Path) -> list[Kind]:
     """Which networks a run or pair holds: finished ones, else those of its newest checkpoint."""
-    finished = [name for name in NETWORKS if (path / name / "config.json").is_file()]
+    finished = PairFolder(path).finished()
     if finished:
-        return finished
-    with safe_open(_choose(path, None)[0] / "model.safetensors", "pt") as file:
+        return [name for name in NETWORKS if name in finished]
+    with safe_open(_choose(RunFolder(path), None)[0].weights, "pt") as file:
         return _networks_in(file.keys())
-
-
-def step_of(checkpoint: Path) -> int | None:
-    match = _STEP.fullmatch(checkpoint.name)
-    return int(match[1]) if match else None
-
-
-def checkpoints(run: Path) -> list[tuple[int, Path]]:
-    """(step, directory) of each checkpoint, newest first."""
-    found = ((step_of(path), path) for path in (run / "checkpoints").glob("step-*") if path.is_dir())
-    return sorted(((step, path) for step, path in found if step is not None), reverse=True)
 
 
 def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened:
     """A network as of `step`, or as of the newest checkpoint that verifies."""
-    chosen, notes = _choose(run, step)
-    tensors = load_file(chosen / "model.safetensors")
+    folder = RunFolder(run)
+    chosen, notes = _choose(folder, step)
+    tensors = load_file(chosen.weights)
     present = _networks_in(tensors)
     kind = present[0] if network == "encoder" and present else network
-    record = read_toml(run / "run.toml")
+    record = folder.record
     if kind not in present:
         objective = record.get("objective", {}).get("name", "unknown")
         raise AbsentNetwork(
@@ -103,19 +89,19 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
             fix=f"Give a run or folder that has a {kind}",
         )
     tokenizer = find_tokenizer(run)
-    pair = _pair(run, present)
-    _fill(pair, tensors, chosen)
+    pair = _pair(folder, present)
+    _fill(pair, tensors, chosen.path)
     opened = pair.discriminator if kind == "discriminator" else pair.generator
     assert opened is not None
     fold(opened.encoder)
     output = record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS
-    return Opened(opened.eval(), kind, tokenizer, chosen, notes, output)
+    return Opened(opened.eval(), kind, tokenizer, chosen.path, notes, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
-    for place in ("tokenizer", "store/tokenizer", *NETWORKS):
-        if (run / place).is_dir():
-            return Tokenizer.load(run / place)
+    for place in RunFolder(run).tokenizers():
+        if place.is_dir():
+            return Tokenizer.load(place)
     raise RunFolderError(
         "the run folder holds no tokenizer",
         where=run,
@@ -123,30 +109,20 @@ def find_tokenizer(run: Path) -> Tokenizer:
     )
 
 
-def _choose(run: Path, step: int | None) -> tuple[Path, tuple[str, ...]]:
-    found = checkpoints(run)
+def _choose(run: RunFolder, step: int | None) -> tuple[Checkpoint, tuple[str, ...]]:
     if step is not None:
-        path = dict(found).get(step)
-        if path is None:
-            steps = ", ".join(str(number) for number, _ in reversed(found)) or "none"
-            raise CheckpointError(f"no checkpoint of step {step}", where=run, fix=f"There are: {steps}")
-        problem = durable.verify_directory(path)
-        if problem is not None:
-            raise CheckpointError(f"damaged: {problem}", where=path, fix="Choose another --step")
-        return path, ()
-    notes: list[str] = []
-    for _, path in found:
-        problem = durable.verify_directory(path)
-        if problem is None:
-            return path, tuple(notes)
-        notes.append(f"{path} is damaged ({problem}): the one before it is used")
-    what = "none of its checkpoints is whole" if found else "this run has no checkpoint yet"
-    raise CheckpointError(what, where=run, fix="Let it run until it has saved one")
+        return checkpoints.chosen(run.checkpoints, step), ()
+    newest, notes = checkpoints.newest(run.checkpoints)
+    if newest is None:
+        raise CheckpointError(
+            "this run has no checkpoint yet", where=run, fix="Let it run until it has saved one"
+        )
+    return newest, notes
 
 
-def _pair(run: Path, present: list[Kind]) -> Pair:
+def _pair(run: RunFolder, present: list[Kind]) -> Pair:
     """The networks as run.toml describes them, with weights still to be filled in."""
-    record = read_toml(run / "run.toml")
+    record = run.record
     try:
         # the sampler is never handed out, but the generator may be made of its weights
         shapes = {
@@ -161,7 +137,7 @@ def _pair(run: Path, present: list[Kind]) -> Pair:
     except (KeyError, TypeError) as problem:
         raise RunFolderError(
             f"does not describe the networks ({problem})",
-            where=run / "run.toml",
+            where=run.path / run.RECORD,
             fix="Is it of this version?",
         ) from None
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.run import RunFolder
 from electra.errors import ModelError
 from electra.interop import run_folder
 from electra.interop.card import Card, card_of_run
@@ -19,8 +21,9 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     one.
     """
     run = Path(source).expanduser()
-    if run_folder.is_run(run):
-        card = card_of_run(run, loaded.kind, step=run_folder.step_of(loaded.folder))
+    if RunFolder.is_at(run):
+        step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
+        card = card_of_run(run, loaded.kind, step=step)
     else:
         base = str(source) if not run.exists() else ""
         card = Card(name=Path(out).resolve().name, kind=loaded.kind, base_model=base, output=loaded.output)

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from electra.artifacts.ledger import Axis, Point
 from electra.report import svg
 from electra.report.curves import Plot, held_out, views
 from electra.report.glossary import METRICS
 from electra.report.page import Block, Number, Section, Table, Text
-from electra.report.read import Axis, Point, RunRecord
+from electra.report.read import RunRecord
 
 _SCALE = (
     ("identity.data", "their text"),

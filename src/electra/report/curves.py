@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
+from electra.artifacts.ledger import Axis, Curve, Event, Point
 from electra.report import svg
 from electra.report.page import Panel, Panels
-from electra.report.read import Axis, Curve, Event, Point, RunRecord
+from electra.report.read import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -145,20 +145,6 @@ class Recipe:
         return {key: dict(value) if isinstance(value, dict) else value for key, value in asdict(self).items()}
 
 
-# Keys that change what is written or when, never what is learned: free to differ when a run is continued.
-HARMLESS = {
-    "training.checkpoint_every",
-    "training.keep",
-    "training.evaluate_every",
-    "training.log_every",
-    "training.on_collapse",
-    "training.threads",
-    "training.compile",
-    "training.micro_batch",
-    "evaluation.rows",
-}
-
-
 def read_recipe(path: Path) -> dict[str, Any]:
     """The sections of a recipe's file."""
     sections = read_toml(path)

@@ -16,9 +16,11 @@ from typing import Any
 
 import torch
 
-from electra import durable, objectives, seeds
+from electra import objectives, seeds
+from electra.artifacts import checkpoints, harmless
+from electra.artifacts.run import RunFolder
 from electra.artifacts.session import refuse_differences, refuse_strangers
-from electra.config import differences, merge, read_toml, write_toml
+from electra.config import differences, merge
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
@@ -31,7 +33,7 @@ from electra.objectives.parts.statistics import Statistics
 from electra.training import budget, checkpoint, compilation
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
-from electra.training.recipe import HARMLESS, Recipe, make_recipe
+from electra.training.recipe import Recipe, make_recipe
 from electra.training.telemetry import Telemetry
 
 
@@ -295,7 +297,8 @@ def start(
         )
     warnings: list[str] = []
     compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")), warnings)
-    newest = checkpoint.newest(folder / "checkpoints", warnings.append) if world.leads else None
+    newest, damaged = checkpoints.newest(RunFolder(folder).checkpoints) if world.leads else (None, ())
+    warnings.extend(damaged)
     chosen = world.broadcast(str(newest.path) if newest else None)
     if isinstance(chosen, str):
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
@@ -307,7 +310,7 @@ def start(
     else:
         warnings.extend(run.notes)
         if recorded is None and world.leads:
-            durable.commit_file(folder / "run.toml", write_toml(record(run, name)).encode())
+            RunFolder(folder).write_record(record(run, name))
     rows = run.telemetry.open(run.step)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)
@@ -414,19 +417,16 @@ def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
 
 def read_record(folder: Path) -> dict[str, Any] | None:
     """The run.toml of a folder, None for a new or empty one; refuses a folder that holds something else."""
-    if (folder / "run.toml").exists():
-        return read_toml(folder / "run.toml")
-    refuse_strangers(folder, "run.toml", "a run", beside=("store", "tokenizer", "log.txt"))
+    run = RunFolder(folder)
+    if run.exists():
+        return run.record
+    refuse_strangers(folder, run.RECORD, "a run", run.BESIDE)
     return None
 
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
-    old = {
-        key: dict(value)
-        for key, value in recorded.items()
-        if key not in ("environment", "generator", "discriminator", "sampler")
-    }
+    old = RunFolder.settings(recorded)
     now = {**run.recipe.to_sections(), "identity": run.identity}
     named = now["objective"].get("name", "rtd")
     if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
@@ -434,7 +434,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     changed = [
         (name, a, b)
         for name, a, b in differences(with_defaults(old), with_defaults(now))
-        if name not in HARMLESS
+        if name not in harmless.WHEN_RESUMED
     ]
     changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
     fix = ""

@@ -4,7 +4,6 @@ lines.
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,21 +11,10 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from electra import durable
+from electra.artifacts.ledger import Writer
+from electra.artifacts.run import RunFolder
 
 QUIET_SECONDS = 5.0  # between two plain lines when the output is not a terminal
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a last line torn by a kill is left out."""
-    rows = []
-    if path.exists():
-        for line in path.read_bytes().splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                continue
-    return rows
 
 
 class Telemetry:
@@ -38,7 +26,7 @@ class Telemetry:
         self.folder, self.leads, self.total_steps = folder, leads, total_steps
         self.console = console or Console(stderr=False, highlight=False, soft_wrap=True)
         self._last_line = 0.0
-        self._metrics: TextIO | None = None
+        self._ledger: Writer | None = None
         self._log: TextIO | None = None
         self._progress: Progress | None = None
         self._task: TaskID | None = None
@@ -49,16 +37,9 @@ class Telemetry:
         """
         if not self.leads:
             return []
-        path = self.folder / "metrics.jsonl"
-        rows = read_rows(path)
-        kept = [row for row in rows if row.get("step", 0) <= step]
-        cut = [row for row in rows if row.get("step", 0) > step]
-        if cut:
-            with open(self.folder / "metrics.cut.jsonl", "a", encoding="utf-8") as file:
-                file.writelines(json.dumps(row) + "\n" for row in cut)
-        durable.commit_file(path, "".join(json.dumps(row) + "\n" for row in kept).encode())
-        self._metrics = open(path, "a", encoding="utf-8")  # noqa: SIM115
-        self._log = open(self.folder / "log.txt", "a", encoding="utf-8")  # noqa: SIM115
+        folder = RunFolder(self.folder)
+        self._ledger = Writer(folder.metrics, step)
+        self._log = open(folder.log, "a", encoding="utf-8")  # noqa: SIM115
         if self.console.is_terminal:
             bar = (BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
             self._progress = Progress(
@@ -66,21 +47,19 @@ class Telemetry:
             )
             self._progress.start()
             self._task = self._progress.add_task("starting", total=self.total_steps, completed=step)
-        return kept
+        return self._ledger.rows
 
     def close(self) -> None:
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
-        for file in (self._metrics, self._log):
+        for file in (self._ledger, self._log):
             if file is not None:
                 file.close()
 
     def row(self, row: dict[str, Any]) -> None:
-        if self._metrics is not None:
-            with durable.explain_disk_errors(self.folder):
-                self._metrics.write(json.dumps(row) + "\n")
-                self._metrics.flush()
+        if self._ledger is not None:
+            self._ledger.add(row)
 
     def say(self, line: str) -> None:
         """One line for the reader and for log.txt."""

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from electra.config import differences, read_toml
-from electra.interop import run_folder
+from electra.artifacts import harmless
+from electra.artifacts.run import NETWORKS, RunFolder
+from electra.config import differences
 
 SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
     "another seed",
@@ -33,22 +34,6 @@ OF_THE_RECIPE = (
     "discriminator",
     "identity",
 )
-# What a recipe says of a run's files and machine, not of what is learned.
-HARMLESS = {
-    f"training.{name}"
-    for name in (
-        "seed",
-        "checkpoint_every",
-        "keep",
-        "evaluate_every",
-        "log_every",
-        "on_collapse",
-        "threads",
-        "compile",
-        "micro_batch",
-        "device",
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -69,10 +54,10 @@ class Origin:
 def origin_of(source: str) -> Origin | None:
     """Of a run folder, or one of the two model folders in it."""
     path = Path(source).expanduser()
-    run = next((folder for folder in (path, path.parent) if run_folder.is_run(folder)), None)
-    if run is None or (run != path and path.name not in run_folder.NETWORKS):
+    run = next((RunFolder(folder) for folder in (path, path.parent) if RunFolder.is_at(folder)), None)
+    if run is None or (run.path != path and path.name not in NETWORKS):
         return None
-    record = read_toml(run / "run.toml")
+    record = run.record
     objective, seed = record.get("objective", {}).get("name"), record.get("training", {}).get("seed")
     if not isinstance(objective, str) or not isinstance(seed, int):
         return None
@@ -90,7 +75,7 @@ def apart(first: Origin | None, other: Origin | None) -> str:
     changed = [
         name
         for name, a, b in differences(first.recipe, other.recipe)
-        if None not in (a, b) and name not in HARMLESS
+        if None not in (a, b) and name not in harmless.WHEN_COMPARED
     ]
     if changed:
         return f"{RECIPE} ({', '.join(changed[:3])}{', ...' if changed[3:] else ''})"

@@ -21,8 +21,8 @@ from electra.analysis.contract import (
     as_json,
 )
 from electra.analysis.contract.origin import apart
+from electra.artifacts.run import RunFolder
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
-from electra.interop import run_folder
 from electra.interop.source import locate
 
 FORMAT = 1  # of the JSON files
@@ -130,22 +130,21 @@ def _told_apart(models: Sequence[Model]) -> list[str]:
 
 def _checkpoints(model: Model) -> dict[str, str]:
     """step -> digest of what the checkpoint says of itself."""
-    manifests = {
-        str(step): path / durable.MANIFEST for step, path in run_folder.checkpoints(locate(model.source))
-    }
+    saved = RunFolder(locate(model.source)).saved()
+    manifests = {str(checkpoint.step): checkpoint.path / durable.MANIFEST for checkpoint in saved}
     return {step: durable.sha256(path)[:12] if path.is_file() else "" for step, path in manifests.items()}
 
 
 def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report:
     """The probe's headline numbers at each checkpoint of a run."""
     run = locate(model.source)
-    if not run_folder.is_run(run):
+    if not RunFolder.is_at(run):
         raise RunFolderError(
             "--over-training follows the checkpoints of a run, and this is none",
             where=run,
             fix="Give a run folder",
         )
-    steps = sorted(step for step, _ in run_folder.checkpoints(run))
+    steps = sorted(checkpoint.step for checkpoint in RunFolder(run).saved())
     found: list[tuple[int, Report]] = []
     notes: list[str] = []
     for number, step in enumerate(steps):

@@ -1,0 +1,47 @@
+"""The page of a folder of any kind that has one. Runs without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from electra.artifacts import (
+    AnalysisFolder,
+    EvaluationFolder,
+    Folder,
+    RunFolder,
+    StudyFolder,
+    kind_of,
+    open_folder,
+)
+from electra.artifacts.session import with_article
+from electra.errors import ConfigError
+from electra.report import probes, run, study, suite
+
+PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
+    StudyFolder: study.write_report,
+    EvaluationFolder: suite.write_page,
+    AnalysisFolder: probes.write_page,
+}
+
+
+def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
+    """Draw the page of `folder` from its records; returns the page's path.
+
+    out, compare: of a run's page alone: where it goes, and the runs to draw over it.
+    """
+    folder = Path(folder)
+    kind = kind_of(folder)
+    if kind is None or kind is RunFolder:
+        if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():
+            open_folder(folder)  # raises, saying what is there instead
+        return run.write_report(folder, out, compare)  # which reads what is left of a run as well
+    if kind not in PAGES:
+        fix = "There are pages of runs, studies, evaluations and analyses"
+        raise ConfigError(f"{with_article(kind.KIND)} has no page", where=folder, fix=fix)
+    if out is not None or compare:
+        option = "--out" if out is not None else "--compare"
+        raise ConfigError(
+            f"only a run's report takes this, not {with_article(kind.KIND)}'s", where=option, fix="Omit it"
+        )
+    return PAGES[kind](folder)
