@@ -90,3 +90,52 @@ def test_the_digest_is_of_ids_documents_and_tokenizer() -> None:
         digest([1, 2, 3], [3], "u"),
     ]
     assert len(set(different)) == 4 and digest([1, 2, 3], [3]) == different[0]
+
+
+def shuffled(content: bytes) -> bytes:
+    ids = np.frombuffer(content, "<u2")
+    return np.random.default_rng(0).permutation(ids).tobytes()
+
+
+def with_entry(position: int, value: int, kind: str) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        entries = np.frombuffer(content, kind).copy()
+        entries[position] = value
+        return entries.tobytes()
+
+    return change
+
+
+@pytest.mark.parametrize("at_once", [1 << 30, 0])
+def test_training_does_not_begin_on_a_store_whose_bytes_changed(
+    at_once: int, tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found before training, or in its first moments where the store is large."""
+    monkeypatch.setattr(store, "AT_ONCE", at_once)
+    corpus = write(tmp_path, texts(50))
+    cases: list[tuple[str, Callable[[bytes], bytes], str]] = [
+        ("train.ds", lambda content: bytes([content[0] ^ 1]) + content[1:], "not what store.json names"),
+        ("heldout.ds", lambda content: content[:-2] + bytes([content[-2] ^ 4]) + content[-1:], "not what"),
+        ("train.ds", shuffled, "not what store.json names"),
+        ("train.ds.index", with_entry(3, 1 << 40, "<u8"), "document ends that go backwards"),
+        ("train.ds", with_entry(5, 60_000, "<u2"), "token id 60000 is outside the vocabulary"),
+        (
+            "store.json",
+            lambda content: content.replace(b'"vocab_size": 80', b'"vocab_size": 1000000000'),
+            "80 entries",
+        ),
+    ]
+    for number, (file, change, message) in enumerate(cases):
+        path = build_store([corpus], tokenizer, tmp_path / f"{number}").path
+        sound = TokenStore.open(path).check()
+        if at_once == 0:
+            sound.join(60)
+        sound.refuse()
+        before = (path / file).read_bytes()
+        damaged(path, file, change)
+        assert (path / file).read_bytes() != before, file
+        with pytest.raises(StoreError, match=message) as caught:
+            check = TokenStore.open(path).check()
+            check.join(60)
+            check.refuse()
+        assert str(path) in str(caught.value)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,7 @@ FORMAT = 1  # of store.json; change it when a store written earlier could no lon
 SPLITS = ("train", "heldout")
 REBUILD = "Delete it and run electra prepare again"
 _BLOCK = 1 << 24  # ids looked at in one go when a whole file is checked
+AT_ONCE = 1 << 30  # bytes whose content is checked before training begins: about a second
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,29 @@ class TokenStore:
         audit: dict[str, Any] = durable.read_json(self.path / "audit.json", StoreError, fix=REBUILD)
         return audit
 
+    def check(self) -> ContentCheck:
+        """Refuse a store that training must not read: ids outside the vocabulary, documents out of order, or
+        content that is not what store.json names (flipped bits, exchanged files).
+
+        The content of a store larger than `AT_ONCE` is read in the background: ask the result now and then.
+        """
+        if self.tokenizer.vocab_size != self.vocab_size:
+            what = (
+                f"vocab_size is {self.vocab_size}, but the tokenizer has {self.tokenizer.vocab_size} entries"
+            )
+            raise StoreError(what, where=self.path / "store.json", fix=REBUILD)
+        for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
+            if (documents.ends[1:] < documents.ends[:-1]).any():
+                where = self.path / f"{split}.ds.index"
+                raise StoreError("document ends that go backwards", where=where, fix=REBUILD)
+        check = ContentCheck(self, self.description.get("digest"))
+        if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= AT_ONCE:
+            check.run()
+            check.refuse()
+        else:
+            check.start()
+        return check
+
     def verify(self) -> None:
         """Read everything and compare it with the recorded hashes; raise StoreError naming the first file
         that differs.
@@ -167,6 +192,39 @@ class TokenStore:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
             if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
                 raise StoreError("its content is not the one store.json names", where=self.path, fix=REBUILD)
+
+
+class ContentCheck(threading.Thread):
+    """Compares the content of a store with its recorded digest, reading every byte; hashing lets other
+    threads work.
+    """
+
+    def __init__(self, store: TokenStore, expected: str | None) -> None:
+        super().__init__(name="store-check", daemon=True)
+        self.store, self.expected, self.problem = store, expected, ""
+
+    def run(self) -> None:
+        store = self.store
+        for split, documents in zip(SPLITS, (store.train, store.heldout), strict=True):
+            largest = largest_id(documents)
+            if largest >= store.vocab_size:
+                what = f"token id {largest} is outside the vocabulary of {store.vocab_size}"
+                self.problem = f"{split}.ds: {what}"
+                return
+        if self.expected is None:  # a bare pair of files records nothing to compare with
+            return
+        if content_digest(store.train, store.heldout, store.tokenizer_digest) != self.expected:
+            self.problem = "its content is not what store.json names: damaged, or files were exchanged"
+
+    def refuse(self) -> None:
+        """Raise StoreError if damage has been found by now."""
+        if self.problem:
+            raise StoreError(self.problem, where=self.store.path, fix=REBUILD)
+
+
+def largest_id(documents: TokenDocuments) -> int:
+    blocks = range(0, documents.num_tokens, _BLOCK)
+    return max((int(documents.tokens[start : start + _BLOCK].max()) for start in blocks), default=0)
 
 
 def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_digest: str) -> str:
@@ -220,14 +278,12 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
     documents = map_documents(path, dtype)
     if (documents.ends[1:] < documents.ends[:-1]).any():
         raise StoreError("document ends that go backwards", where=f"{path}.index")
-    for start in range(0, documents.num_tokens, _BLOCK):
-        largest = int(documents.tokens[start : start + _BLOCK].max())
-        if largest >= tokenizer.vocab_size:
-            fix = (
-                f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has"
-                f" {tokenizer.vocab_size} entries)"
-            )
-            raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
+    if (largest := largest_id(documents)) >= tokenizer.vocab_size:
+        fix = (
+            f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has"
+            f" {tokenizer.vocab_size} entries)"
+        )
+        raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
     train, held = _set_aside(documents, heldout, path)
     return TokenStore(
         path,
