@@ -1,0 +1,149 @@
+"""What every fine-tuning task promises, whoever wrote it: the tests of `electra.testing.TaskContract`."""
+
+from __future__ import annotations
+
+import csv
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from electra.cli.main import main
+from electra.finetuning.features import Tokens
+from electra.finetuning.tasks import load_task
+from electra.testing import toy_task
+from electra.testing.contract import Contract
+
+LENGTH = 16
+
+
+class TaskContract(Contract):
+    """Subclass it in a test file, with the task's name or path.
+
+    A task whose files are neither tables of texts nor columns of words and tags overrides `write_data`. Its
+    words should be those of `electra.testing.toy_task`, which the model knows.
+    """
+
+    subject = "task"
+    task: ClassVar[str | Path | Sequence[str | Path]]
+
+    def write_data(self, name: str, folder: Path) -> Path:
+        """Files `train` and `dev` that one can learn something from."""
+        if load_task(name).head == "classifier":
+            return write_table(name, folder)
+        if load_task(name).head == "tagger":
+            return toy_task.write_tagging(folder, train=40, dev=20)
+        raise NotImplementedError(f"override write_data: {name} reads files that only it knows")
+
+    @pytest.fixture
+    def data(self, name: str, tmp_path: Path) -> Path:
+        return self.write_data(name, tmp_path / "data")
+
+    @pytest.fixture
+    def tokens(self, tmp_path: Path) -> Tokens:
+        return Tokens(toy_task.tokenizer(tmp_path / "vocabulary"))
+
+    def read(self, name: str, data: Path, split: str = "train") -> tuple[Any, Any]:
+        """The task as training data make it, and the examples of a split."""
+        task = load_task(name).configured({"head": "transformers"})
+        files = {split: next(path for path in data.iterdir() if path.name.startswith(split))}
+        files["train"] = next(path for path in data.iterdir() if path.name.startswith("train"))
+        return task.fit(task.read(files["train"]).examples), task.read(files[split]).examples
+
+    def test_it_says_what_it_is(self, name: str) -> None:
+        task = load_task(name)
+        assert task.name and task.version >= 1 and task.source and task.metrics and task.epochs > 0
+        assert task.head in ("classifier", "tagger", "reader") and task.max_length > 2
+        assert load_task(name) == task and hash(repr(task)) == hash(repr(load_task(name)))
+
+    def test_examples_say_where_they_stand(self, name: str, data: Path) -> None:
+        task, examples = self.read(name, data)
+        assert examples and len({example.id for example in examples}) == len(examples)
+        for example in examples:
+            assert Path(example.where.split(":")[0]).name.startswith("train")
+            assert example.texts and all(isinstance(text, str) for text in example.texts)
+            assert example.gold is not None and task.knows(example) in (True, False)
+        assert task.num_outputs >= 1 and len(task.label_names) in (0, task.num_outputs)
+        assert len(set(task.label_names)) == len(task.label_names)
+
+    def test_windows_fit_and_are_the_same_again(self, name: str, data: Path, tokens: Tokens) -> None:
+        task, examples = self.read(name, data)
+        for train in (True, False):
+            windows, again = (task.featurize(examples, tokens, LENGTH, train=train) for _ in range(2))
+            assert len(windows) >= len(examples) or task.head == "reader"
+            assert int(windows.lengths().max()) <= LENGTH
+            for one, other in zip(windows.input_ids, again.input_ids, strict=True):
+                assert np.array_equal(one, other)
+
+    def test_losses_add_up(self, name: str, data: Path, tokens: Tokens) -> None:
+        """(sum, count): two halves of a batch have the sum and the count of the whole."""
+        task, examples = self.read(name, data)
+        targets, logits = self.batch(task, task.featurize(examples, tokens, LENGTH, train=True))
+        whole, count = task.loss(logits, targets)
+        middle = len(targets) // 2
+        parts = [task.loss(logits[:middle], targets[:middle]), task.loss(logits[middle:], targets[middle:])]
+        total, off = (
+            float(whole.detach()),
+            logits.numel() * float(np.finfo(np.float32).eps),
+        )  # sums in float32
+        assert math.isclose(sum(float(part[0].detach()) for part in parts), total, rel_tol=off)
+        assert math.isclose(sum(part[1] for part in parts), count, rel_tol=off) and count > 0
+        [gradient] = torch.autograd.grad(whole, logits)
+        assert torch.isfinite(gradient).all() and gradient.any()
+
+    def batch(self, task: Any, windows: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """All targets, padded as the trainer pads them, and random outputs of a head for them."""
+        from electra.finetuning.features import collate
+
+        batch = collate(windows, np.arange(len(windows)), pad=0)
+        B, T = batch.input_ids.shape
+        draw = torch.Generator().manual_seed(1)
+        shape = (B, task.num_outputs) if task.head == "classifier" else (B, T, task.num_outputs)
+        logits = torch.randn(shape, generator=draw, dtype=torch.float64)
+        assert batch.targets is not None
+        return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
+
+    def test_a_fine_tuning_and_its_predictions(
+        self, name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """From the command line to the saved model, whose predictions are those that were scored."""
+        model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
+        words = ["finetune", str(model), "--task", name, "--data", str(data), "--out", str(out)]
+        words += ["--epochs", "1", "--precision", "fp32", "--device", "cpu", "--max-length", str(LENGTH)]
+        assert main(words) == 0, capsys.readouterr().err
+        dev = next(path for path in data.iterdir() if path.name.startswith("dev"))
+        assert main(["predict", str(out), str(dev), "--out", str(out / "again.tsv")]) == 0
+        again, scored = (read_table(path) for path in (out / "again.tsv", out / "seeds/seed-0/dev.tsv"))
+        assert len(again) == len(scored) > 1 and again[0] == scored[0]
+        if "null_odds" in again[0]:  # predict uses the threshold that was best on dev; the score does not
+            return
+        for row, other in zip(again, scored, strict=True):
+            for cell, same in zip(row, other, strict=True):
+                assert cell == same or float(cell) == pytest.approx(float(same), rel=1e-4, abs=1e-6)
+
+
+def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path:
+    """A table with the task's columns. A good word has the last label or a high number."""
+    task: Any = load_task(name)
+    labels = ("0.5", "4.5") if task.num_outputs == 1 else (getattr(task, "labels", ()) or ("0", "1"))
+    columns = task.header or (*task.texts[0], task.label[0])
+    draw = random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in (("train", train), ("dev", dev)):
+        with (folder / f"{split}.tsv").open("w", newline="") as file:
+            table = csv.DictWriter(file, columns, delimiter="\t", lineterminator="\n", restval="-")
+            if not task.header:
+                table.writeheader()
+            for i in range(size):
+                texts = {column: toy_task.sentence(draw, i % 2, 5) for column in task.texts[0]}
+                table.writerow({**texts, task.label[0]: labels[-1 if i % 2 else 0]})
+    return folder
+
+
+def read_table(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()]
