@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import matthews_corrcoef
 
 from electra import analysis
-from electra.analysis.contract import Estimate, ProbeDataError, Report
+from electra.analysis.contract import Estimate, ProbeDataError
 from electra.analysis.measures import correlation
 from electra.analysis.probes import acceptability
 from electra.analysis.scoring import across_models
@@ -93,12 +93,12 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(data: Path, folder: Path, **options: Any) -> Report:
+def ask(data: Path, folder: Path, **options: Any) -> small.Shown:
     probe = analysis.create("acceptability", {"resamples": 50, **options})
-    return probe.run([small.model(folder)], probe.find([data]), lambda *_: None)
+    return small.shown(probe.run([small.model(folder)], probe.find([data]), lambda *_: None))
 
 
-def measures(report: Report, name: str) -> dict[str, Estimate]:
+def measures(report: small.Shown, name: str) -> dict[str, Estimate]:
     row = next(row for row in report.tables[0].rows if row[0] == name)
     return dict(zip(acceptability.MEASURES, row[1:], strict=True))  # type: ignore[arg-type]
 

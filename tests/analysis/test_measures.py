@@ -37,7 +37,7 @@ def test_ranking_is_scikit_learns_with_ties_and_weights(seed: int) -> None:
     precision, recall, f, _ = metrics.precision_recall_fscore_support(
         labels, scores >= 0.5, beta=0.5, average="binary", sample_weight=weights
     )
-    assert (found["precision"], found["recall"], found["f"]) == pytest.approx((precision, recall, f))
+    assert (found["precision"], found["recall"], found["F0.5"]) == pytest.approx((precision, recall, f))
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:
@@ -45,8 +45,8 @@ def test_the_best_threshold_is_the_best_of_all() -> None:
     labels = draw.random(60) < 0.4
     ranking = Ranking(np.round(draw.normal(size=60) + labels, 1), labels)
     ones = np.ones(60)
-    best = ranking.at(ranking.best_threshold(), ones)["f"]
-    assert best == pytest.approx(max(ranking.at(t, ones)["f"] for t in ranking.scores))
+    best = ranking.at(ranking.best_threshold(), ones)["F0.5"]
+    assert best == pytest.approx(max(ranking.at(t, ones)["F0.5"] for t in ranking.scores))
     assert (ranking.scores >= ranking.matched_threshold()).sum() >= labels.sum()
 
 
@@ -69,7 +69,7 @@ def test_calibration_error_by_hand() -> None:
     assert ece(p, y, w, bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
     assert ece(p, y, np.array([1.0, 0, 0, 1]), bins) == pytest.approx(0.5 * 0.1 + 0.5 * 0.2)  # one item a bin
     parts = brier(p, y, w, bins)
-    assert parts["brier"] == pytest.approx((0.01 + 0.49 + 0.36 + 0.04) / 4)
+    assert parts["Brier"] == pytest.approx((0.01 + 0.49 + 0.36 + 0.04) / 4)
     assert parts["reliability"] == pytest.approx(0.5 * 0.09 + 0.5 * 0.04)
     assert (parts["resolution"], parts["uncertainty"]) == pytest.approx((0.0, 0.25))
 
@@ -85,10 +85,10 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
     assert np.allclose(share[weight > 0], theirs[0]) and np.allclose(mean_p[weight > 0], theirs[1])
     weights = draw.integers(0, 3, 500).astype(float)
     parts = brier(p, y, weights, bins)
-    assert parts["brier"] == pytest.approx(metrics.brier_score_loss(y, p, sample_weight=weights))
+    assert parts["Brier"] == pytest.approx(metrics.brier_score_loss(y, p, sample_weight=weights))
     assert parts["reliability"] - parts["resolution"] + parts["uncertainty"] + parts[
-        "within"
-    ] == pytest.approx(parts["brier"])
+        "within bins"
+    ] == pytest.approx(parts["Brier"])
     assert log_loss(p, y, weights) == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
 
 

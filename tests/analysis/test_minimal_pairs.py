@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small
 from scipy.stats import binomtest
 
 from electra import analysis
-from electra.analysis.contract import Estimate, Model, ProbeDataError, Report
+from electra.analysis.contract import Estimate, Model, ProbeDataError
 from electra.analysis.scoring import across_models
 from electra.analysis.scoring.scorers import SCORERS
 from electra.analysis.texts.paradigms import Accuracy, average, judge, read_paradigm
@@ -75,7 +76,7 @@ def ask(
     *networks: str,
     twin: str = "",
     **options: Any,
-) -> Report:
+) -> small.Shown:
     """The probe's report when every scorer of a network gives `score(sentence)`. `twin`: the one network of a
     second model.
     """
@@ -95,7 +96,9 @@ def ask(
     shares: list[float] = []
     model = Standing("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]
     second = [Standing("twin", "twin", _loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
-    report = probe.run([model, *second], probe.find([data]), lambda what, share: shares.append(share))
+    report = small.shown(
+        probe.run([model, *second], probe.find([data]), lambda what, share: shares.append(share))
+    )
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
     return report
 
@@ -154,7 +157,7 @@ def test_phenomena_paradigms_lengths_and_limit(data: Path, monkeypatch: pytest.M
     # always wrong
     assert by_scorer["original"][-3:] == (None, None, 1.0) and by_scorer["shorter"][-3:] == (None, None, 0.0)
     assert "15 pairs" in report.notes[0]
-    json.dumps(report.to_json(), allow_nan=False)
+    json.dumps(report.json, allow_nan=False)
 
 
 def test_benchmarks_and_phenomena_are_averaged_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

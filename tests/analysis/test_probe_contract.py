@@ -12,9 +12,8 @@ import pytest
 from electra import analysis
 from electra.analysis.contract import (
     Estimate,
+    Findings,
     Input,
-    Report,
-    Table,
     as_json,
     named_models,
     require_same_vocabulary,
@@ -117,14 +116,15 @@ def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_pat
     ]  # not just any dev.tsv below
 
 
-def test_reports_become_plain_json() -> None:
-    report = Report(
-        {"a": Estimate(float("nan"), 0.1, np.float64(0.2))},
-        [Table("t", ("x",), [[np.int64(3), Estimate(1.0), None, "s"]])],
-    )
-    found = report.to_json()
+def test_findings_become_plain_json() -> None:
+    findings = Findings({"a": Estimate(float("nan"), 0.1, np.float64(0.2))})
+    findings.add(np.int64(3), measure="n", of="y")
+    findings.add(Estimate(1.0, 0.5), measure="m", of="y")
+    found = findings.to_json()
     assert found["headline"]["a"] == {"value": None, "low": 0.1, "high": 0.2}
-    assert found["tables"][0]["rows"] == [[3, {"value": 1.0, "low": None, "high": None}, None, "s"]]
+    assert found["numbers"] == [
+        {"axes": ["measure", "of"], "rows": [["n", "y", 3], ["m", "y", 1.0, 0.5, None]]}
+    ]
     assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {
         "x": [1.0, None],
         "p": "a/b",
@@ -184,5 +184,5 @@ def test_generators_allows_other_vocabularies_only_where_texts_are_tokenised_ane
     with pytest.raises(ModelError, match=r"one and two have different vocabularies.*kinds=swaps"):
         probe.run([one, two], probe.find([data]), lambda *_: None)
     words = analysis.create("generators", {"resamples": 5, "kinds": ["swaps", "pairs", "learners"]})
-    report = words.run([one, two], words.find([data]), lambda *_: None)
+    report = small.shown(words.run([one, two], words.find([data]), lambda *_: None))
     assert {row[0] for row in report.tables[0].rows} == {"one", "two"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import small
 
-from electra.analysis.contract import Estimate
+from electra.analysis.contract import Estimate, Findings
 from electra.analysis.measures.reliability import sigmoid
 from electra.analysis.probes import bias, calibration, errors, generators
 from electra.analysis.texts.word_kinds import kind_of
@@ -16,34 +19,41 @@ def value(found: Estimate) -> float:
     return found.value
 
 
+def calibrated(judged: calibration.Judged, **options: int) -> Findings:
+    findings, config = Findings(), calibration.Config(**options)
+    calibration.calibrate(findings, judged, config, model="m", of=calibration.HUMAN)
+    return findings
+
+
+def numbers(findings: Findings, recalibrated: str = "as it is") -> dict[str, Any]:
+    return findings.of(recalibrated=recalibrated, model="m", of=calibration.HUMAN)
+
+
 def test_calibration_is_judged_on_the_half_that_nothing_was_fitted_on() -> None:
     draw = np.random.default_rng(0)
     true = draw.normal(-1.5, 1.5, 12_000)
     wrong = (draw.random(12_000) < sigmoid(true)).astype(float)
     sentence = np.repeat(np.arange(600), 20)
-    config = calibration.Config(resamples=20)
-    fair = calibration.calibrate(calibration.Judged(true, wrong, sentence), config)
-    assert fair.temperature == pytest.approx(1, abs=0.07)
-    assert value(fair.by_map["as it is"]["ece"]) < 0.025 and 0 < fair.floor < 0.02
-    sure = calibration.calibrate(calibration.Judged(3 * true, wrong, sentence), config)
-    assert sure.temperature == pytest.approx(3, rel=0.07)
-    assert value(sure.by_map["as it is"]["ece"]) > 0.05
-    assert value(sure.by_map["temperature"]["ece"]) < 0.025
-    said = calibration.headline({calibration.HUMAN: sure})
-    assert list(said.values()) == [
-        sure.by_map["as it is"]["ece"],
-        sure.by_map["temperature"]["ece"],
-        sure.by_map["as it is"]["explained"],
-    ]
-    errors_of, parts_of, _ = calibration.tables({("m", calibration.HUMAN): sure})
-    assert [row[3] for row in errors_of.rows] == [found["ece"] for found in sure.by_map.values()]
-    part = dict(zip(parts_of.columns[2:], map(value, parts_of.rows[0][2:]), strict=True))  # type: ignore[arg-type]
+    fair = calibrated(calibration.Judged(true, wrong, sentence), resamples=20)
+    assert numbers(fair, "temperature")["temperature"] == pytest.approx(1, abs=0.07)
+    assert value(numbers(fair)[calibration.WIDTH]) < 0.025 and 0 < numbers(fair)["by chance"] < 0.02
+    sure = calibrated(calibration.Judged(3 * true, wrong, sentence), resamples=20)
+    assert numbers(sure, "temperature")["temperature"] == pytest.approx(3, rel=0.07)
+    assert value(numbers(sure)[calibration.WIDTH]) > 0.05
+    assert value(numbers(sure, "temperature")[calibration.WIDTH]) < 0.025
+    calibration.show(sure, [("m", calibration.HUMAN)], "m")
+    errors_of, parts_of, _ = small.shown(sure).tables
+    assert errors_of.rows[0][3] == numbers(sure)[calibration.WIDTH] and len(errors_of.rows) == 4
+    part = dict(zip(parts_of.columns[2:], map(value, parts_of.rows[0][2:]), strict=True))
     assert part["Brier"] == pytest.approx(
         part["reliability"] - part["resolution"] + part["uncertainty"] + part["within bins"]
     )
-    mean_p, share, low, high = fair.curves["as it is"]
-    assert (
-        np.abs(mean_p - share).max() < 0.08 and (low <= share + 1e-9).all() and (share <= high + 1e-9).all()
+    at = {"recalibrated": "as it is", "model": "m", "of": calibration.HUMAN, "measure": calibration.SHARE}
+    curve = fair.of(calibration.MEAN, **at)
+    assert len(curve) == 15
+    assert all(abs(p - value(share)) < 0.08 for p, share in curve.items())
+    assert all(
+        share.low <= value(share) + 1e-9 and value(share) <= share.high + 1e-9 for share in curve.values()
     )
 
 
@@ -57,22 +67,18 @@ def test_what_was_fitted_is_not_judged_on_the_same_words() -> None:
     judged = calibration.Judged(
         np.repeat(draw.normal(size=80), 40), wrong, sentence
     )  # a sentence's words are all alike
-    found = calibration.calibrate(judged, calibration.Config(resamples=5))
-    assert value(found.by_map["isotonic"]["ece"]) > 0.05
+    assert value(numbers(calibrated(judged, resamples=5), "isotonic")[calibration.WIDTH]) > 0.05
 
 
 def test_calibration_by_class_by_hand() -> None:
     p, y = np.array([0.9, 0.7, 0.4, 0.2]), np.array([1.0, 0.0, 1.0, 0.0])
     found = calibration.by_class(p, y, np.ones(4))
-    assert found["replaced confidence"] == pytest.approx(0.8) and found["replaced right"] == 0.5
-    assert (
-        found["original confidence"] == pytest.approx(0.7)
-        and found["original right"] == 0.5
-        and found["original share"] == 0.5
-    )
-    assert found["mean P where wrong"] == pytest.approx(0.65) and found[
-        "mean P where right"
-    ] == pytest.approx(0.45)
+    assert found["called replaced\tmean confidence"] == pytest.approx(0.8)
+    assert found["called original\tmean confidence"] == pytest.approx(0.7)
+    assert found["called replaced\tright"] == found["called original\tright"] == 0.5
+    assert found["called original\tshare of all"] == 0.5
+    assert found["truly wrong\tmean confidence"] == pytest.approx(0.65)
+    assert found["truly right\tmean confidence"] == pytest.approx(0.45)
 
 
 def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
@@ -81,18 +87,16 @@ def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
     wrong = np.array([True, True, False, False] * 30 + [True, True, True, False] * 30)
     kinds = ["noun", "verb", "noun", "noun"] * 30 + ["noun", "verb", "article", "noun"] * 30
     words = errors.Words(np.repeat(np.arange(60), 4), wrong, kinds)
-    found = errors.judge(scores, words, np.arange(240) < 120, errors.Config(resamples=20))
-    assert value(found.measures["precision"]) == 1 and value(found.measures["recall"]) == pytest.approx(2 / 3)
-    assert value(found.measures["f"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
-    assert {kind: value(e) for kind, e in found.recall_by_kind.items()} == {
-        "noun": 1,
-        "verb": 1,
-        "article": 0,
-    }
-    ahead = errors.compare(
-        {"a": scores, "b": -scores}, words, np.arange(240) >= 120, "a", errors.Config(resamples=20)
-    )
-    assert [row[0] for row in ahead.rows] == ["b"] and ahead.rows[0][2] == Estimate(1.0, 1.0, 1.0)
+    findings, config = Findings(), errors.Config(resamples=20)
+    errors.judge(findings, "a", scores, words, chosen=np.arange(240) < 120, config=config)
+    found = findings.of(scorer="a")
+    assert value(found["precision"]) == 1 and value(found["recall"]) == pytest.approx(2 / 3)
+    assert value(found["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
+    recall = {kind: value(found) for kind, found in findings.of("errors", measure="a").items()}
+    assert recall == {"noun": 1, "verb": 1, "article": 0}
+    both = {"a": scores, "b": -scores}
+    errors.compare(findings, both, words, judged=np.arange(240) >= 120, first="a", config=config)
+    assert findings.of("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
 
 
 def test_words_that_cannot_be_judged_are_never_suspected() -> None:
@@ -128,15 +132,18 @@ def test_false_alarms_and_misses_by_hand() -> None:
         uncertainty,
         np.where(replaced, 0.0, np.nan),
     )
-    found = bias.analyse(
-        judged, {"part of speech": ["NOUN", "VERB"] * 80}, bias.Config(resamples=10, threshold=0.5)
-    )
-    assert found.threshold == pytest.approx(0.5)
-    assert (value(found.overall["false alarms"]), value(found.overall["misses"])) == (0.5, 0.5)
-    raw = {group: {kind: value(e) for kind, e in rate.items()} for (_, group), rate in found.raw.items()}
-    assert raw == {"NOUN": {"false alarms": 0, "misses": 0}, "VERB": {"false alarms": 1, "misses": 1}}
-    assert found.counts["part of speech", "NOUN"] == (40, 40)
-    assert value(found.adjusted["VERB"]["misses"]) > 0.95 and value(found.remaining["misses"]) > 0.9
+    findings, config = Findings(), bias.Config(resamples=10, threshold=0.5)
+    by_word = {bias.SPEECH: ["NOUN", "VERB"] * 80}
+    names, threshold = bias.analyse(findings, "m", judged, by_word, config)
+    assert threshold == pytest.approx(0.5) and names == {bias.SPEECH: ["NOUN", "VERB"]}
+    overall = findings.of(model="m")
+    assert (value(overall["false alarms"]), value(overall["misses"])) == (0.5, 0.5)
+    nouns, verbs = (findings.of(model="m", **{bias.SPEECH: group}) for group in ("NOUN", "VERB"))
+    assert (value(nouns["false alarms"]), value(nouns["misses"])) == (0, 0)
+    assert (value(verbs["false alarms"]), value(verbs["misses"])) == (1, 1)
+    assert (nouns["original"], nouns["replaced"]) == (40, 40)
+    remaining = overall["of what parts of speech explain of misses, left beside uncertainty"]
+    assert value(verbs["misses, adjusted"]) > 0.95 and value(remaining) > 0.9
 
 
 def test_bins_of_counts() -> None:
@@ -164,21 +171,21 @@ def test_bins_of_counts() -> None:
 
 
 def test_rise_and_plausibility_by_hand() -> None:
-    labels = np.array([True, True, True, False, False, False] * 10)
-    odds = np.array([2.0, 1.0, -1.0, 0.5, -2.0, -3.0] * 10)
-    rise = np.array([1.0, -1.0, 0.0, 9.0, 9.0, 9.0] * 10)  # of the wrong ones: up, down, equal
-    advantage = np.array(
-        [-9.0, -0.5, 0.2, np.nan, 3.0, np.nan] * 10
-    )  # the last of these was drawn and came out the same
-    found = generators.analyse(
-        odds, labels, np.repeat(np.arange(10), 6), advantage, rise, generators.Config(resamples=10)
-    )
-    assert value(found.measures["rise"]) == 0.5 and value(found.measures["base"]) == 0.5
-    assert value(found.measures["auc"]) == pytest.approx(8 / 9)
-    assert value(found.plausible) == pytest.approx(1 / 3)
-    assert list(found.counts) == [10, 0, 0, 0, 0, 0, 10, 10]
-    assert [found.detected[b].value for b in (0, 6, 7)] == [
-        1,
-        1,
-        0,
-    ]  # three alarms a sentence: 2.0, 1.0 and 0.5
+    labels = np.array([True, True, True, False, False, False] * 20)
+    odds = np.array([2.0, 1.0, -1.0, 0.5, -2.0, -3.0] * 20)
+    rise = np.array([1.0, -1.0, 0.0, 9.0, 9.0, 9.0] * 20)  # of the wrong ones: up, down, equal
+    # The last but one was drawn and came out the same.
+    advantage = np.array([-9.0, -0.5, 0.2, np.nan, 3.0, np.nan] * 20)
+    judged = generators.Judged(odds, labels, np.repeat(np.arange(20), 6), advantage, rise)
+    findings = Findings()
+    generators.analyse(findings, judged, generators.Config(resamples=10), "m", "swaps")
+    at = {"model": "m", "wrong by": "swaps"}
+    found = findings.of(**at)
+    assert value(found["rise"]) == 0.5 and value(found["base rate"]) == 0.5
+    assert value(found["AUC"]) == pytest.approx(8 / 9)
+    assert value(found[generators.PLAUSIBLE]) == pytest.approx(1 / 3)
+    counts = findings.of(generators.ADVANTAGE, measure="replacements", **at)
+    assert list(counts.values()) == [20, 20, 20] and list(counts) == [-9.0, -0.5, 1.0]
+    shares = findings.of(generators.ADVANTAGE, measure="found", **at)
+    # three alarms a sentence: 2.0, 1.0 and 0.5
+    assert [value(share) for share in shares.values()] == [1, 1, 0]

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from electra import analysis
-from electra.analysis.contract import Model, ProbeDataError, Report
+from electra.analysis.contract import Findings, Model, ProbeDataError
 from electra.analysis.measures import linear
 from electra.analysis.measures.cka import Features, cka
 from electra.analysis.measures.half_samples import half_samples
@@ -299,9 +299,9 @@ NAMES = (
 )
 
 
-def ask(name: str, models: list[Model], data: Path) -> Report:
+def ask(name: str, models: list[Model], data: Path) -> small.Shown:
     probe = analysis.create(name, {"resamples": 5})
-    return probe.run(models, probe.find([data]), quiet)
+    return small.shown(probe.run(models, probe.find([data]), quiet))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -310,7 +310,7 @@ def test_probes_answer_alone_and_against_others(tmp_path: Path, data: Path, name
     alone, both = ask(name, [one], data), ask(name, [one, two], data)
     assert alone.headline.keys() <= both.headline.keys()
     assert both.tables and both.figures and both.notes
-    assert both.to_json() == ask(name, [one, two], data).to_json()  # the same every time
+    assert both.json == ask(name, [one, two], data).json  # the same every time
     for label, estimate in alone.headline.items():
         assert estimate.value is not None and np.isfinite(estimate.value)
         assert both.headline[label] == estimate or name in ("layer_similarity",)
@@ -333,7 +333,7 @@ def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> No
 
     rtd, mlm, other = trained("rtd", "rtd", 1, 1), trained("mlm", "mlm", 1, 7), trained("other", "rtd", 2, 3)
     probe = analysis.create("layer_similarity", {"resamples": 20})
-    report = probe.run([rtd, mlm, other], probe.find([data]), quiet)
+    report = small.shown(probe.run([rtd, mlm, other], probe.find([data]), quiet))
     pairs = {
         frozenset((a.name, b.name)): probe.run([a, b], probe.find([data]), quiet)
         .headline[f"CKA with {b.name}, last depth"]
@@ -357,10 +357,10 @@ def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> No
     assert "Seeds: rtd and other. Objectives: rtd and mlm; mlm and other." in table.note and list(
         table.rows[-1][1:]
     ) == list(last.values())
-    drawn = {figure.name: [one.label for one in figure.series] for figure in report.figures}
+    drawn = {figure["name"]: [one["label"] for one in figure["series"]] for figure in report.figures}
     assert drawn["across"] == ["across seeds", "across objectives"]
     assert set(drawn["same-depth"]) == {"mlm (another objective)", "other (another seed)", "untrained"}
-    without = probe.run([rtd, mlm], probe.find([data]), quiet)
+    without = small.shown(probe.run([rtd, mlm], probe.find([data]), quiet))
     assert not any("across" in name for name in without.headline) and any(
         "yardstick" in note for note in without.notes
     )
@@ -380,8 +380,8 @@ def test_encoders_of_other_depths_are_compared_at_their_last_ones_too(tmp_path: 
     assert table.rows[-1][2] == pytest.approx(
         cka(Features(mine[-1]), Features(theirs[-1]), debiased=False), abs=1e-6
     )
-    matrix = next(figure for figure in report.figures if figure.name == "cka-1")
-    assert matrix.series[2].y[1] == pytest.approx(
+    matrix = next(figure for figure in report.figures if figure["name"] == "cka-1")
+    assert matrix["series"][2]["y"][1] == pytest.approx(
         cka(Features(mine[2]), Features(theirs[1])), abs=1e-6
     )  # rows: depths of "one"
 
@@ -412,9 +412,11 @@ def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path:
     for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, hidden.nothing):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
-    table = attention_heads.table({"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
+    findings = Findings()
+    attention_heads.show(findings, {"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
+    (table,) = small.shown(findings).tables
     assert table.columns == ("layer.head", "wide", "deep")
-    assert table.rows == [["1.1", 1, 3], ["1.2", 2, None], ["2.1", None, 4], ["2.2", None, None]]
+    assert table.rows == [("1.1", 1, 3), ("1.2", 2, None), ("2.1", None, 4), ("2.2", None, None)]
 
 
 def test_sentence_similarity_of_known_vectors(tmp_path: Path, data: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra import analysis
-from electra.analysis.contract import Model, ProbeDataError, Report
+from electra.analysis.contract import Model, ProbeDataError
 from electra.analysis.measures import nbest
 from electra.analysis.measures.bootstrap import halves
 from electra.analysis.measures.word_errors import word_errors
@@ -146,12 +146,12 @@ def lists(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(models: Sequence[Model], data: Path, **options: Any) -> Report:
+def ask(models: Sequence[Model], data: Path, **options: Any) -> small.Shown:
     probe = analysis.create("reranking", {"resamples": 20, **options})
-    return probe.run(models, probe.find([data]), lambda *_: None)
+    return small.shown(probe.run(models, probe.find([data]), lambda *_: None))
 
 
-def row(report: Report, name: str) -> list[Any]:
+def row(report: small.Shown, name: str) -> list[Any]:
     return next(list(row) for row in report.tables[0].rows if row[0] == name)
 
 
@@ -169,9 +169,7 @@ def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path
     names = {str(row[0]) for row in report.tables[0].rows}
     assert {"one: original", "one: pll", "masked: pll"} <= names
     assert "masked: original" not in names
-    assert (
-        report.to_json() == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).to_json()
-    )
+    assert report.json == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).json
     with pytest.raises(
         ConfigError, match=r"masked has generator only, and none of these scorers reads that.*pll"
     ):

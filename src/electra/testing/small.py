@@ -4,14 +4,17 @@ representations and sentences.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from electra.analysis.contract import Model
+from electra.analysis.contract import Estimate, Findings, Model
 from electra.data.tokenizer import Tokenizer
 from electra.interop.load import Loaded
 from electra.model.pair import build_pair
+from electra.report import probes
 from electra.testing import toy
 
 PIECES = [
@@ -90,6 +93,43 @@ def model(
         for kind in ("discriminator", "generator")
     }
     return Model(name, name, _loaded={**kinds, "encoder": kinds["discriminator"]})
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Findings as the page shows them; cells with intervals are `Estimate`s."""
+
+    headline: dict[str, Estimate]
+    tables: list[ShownTable]
+    figures: list[dict[str, Any]]
+    notes: list[str]
+    json: dict[str, Any]
+
+
+def shown(findings: Findings) -> Shown:
+    def cell(value: Any) -> Any:
+        return Estimate(**value) if isinstance(value, dict) else value
+
+    plain = findings.to_json()
+    made = probes.filled(plain)
+    tables = [
+        ShownTable(
+            table["title"],
+            table["note"],
+            tuple(table["columns"]),
+            [tuple(map(cell, row)) for row in table["rows"]],
+        )
+        for table in made["tables"]
+    ]
+    return Shown(findings.headline, tables, made["figures"], findings.notes, plain)
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:

@@ -1,8 +1,7 @@
 """The contract between a probe and whatever runs it.
 
-A probe asks models one question about data and answers in a `Report`: tables, figures and headline numbers,
-all plain data. The report is written as JSON, and the page is drawn from the JSON alone
-(`electra.report.probes`, which runs without torch), so every number on the page can be found in the file.
+A probe asks models one question about data and answers in `Findings`: plain numbers, and
+which of them make a table, a figure or the headline.
 
     class Probe(contract.Probe):
         title, question, version = "Calibration", "Is P(replaced) a probability?", 1
@@ -10,7 +9,7 @@ all plain data. The report is written as JSON, and the page is drawn from the JS
         needs = ("discriminator", "generator")
 
         def inputs(self) -> tuple[Input, ...]: ...
-        def run(self, models, data, progress) -> Report: ...
+        def run(self, models, data, progress) -> Findings: ...
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from electra.analysis.contract.findings import Findings
 from electra.analysis.contract.inputs import Data, Input, ProbeDataError
 from electra.analysis.contract.models import Model, Network
-from electra.analysis.contract.result import Report
 
 Progress = Callable[[str, float], None]
 """Told what is being done and which share of it is done, from 0 to 1."""
@@ -59,7 +58,7 @@ class Probe(ABC):
         """The data it looks for."""
 
     @abstractmethod
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         """Ask. `models[0]` is the model that is asked about, the others are what it is compared with."""
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.analysis.contract import (
-    Data,
-    Estimate,
-    Figure,
-    Model,
-    Probe,
-    Progress,
-    Report,
-    Series,
-    Table,
-    as_json,
-)
+from electra.analysis.contract.findings import Estimate, Figure, Findings, Table, as_json
+from electra.analysis.contract.inputs import Data
+from electra.analysis.contract.models import Model
 from electra.analysis.contract.origin import apart
+from electra.analysis.contract.probe import Probe, Progress
 from electra.artifacts.run import RunFolder
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.interop.source import locate
 
-FORMAT = 1  # of the JSON files
+FORMAT = 2  # of the JSON files; 1 held tables and figures ready-made
 ENDING = ".probe.json"
 
 
@@ -55,7 +47,6 @@ def run_probe(
     path = out / f"{stem}{ENDING}"
     models, left_out = (models, []) if over_training else able(probe, models)
     asked = {
-        "format": FORMAT,
         "probe": name,
         "version": probe.version,
         "title": f"{probe.title}, over training" if over_training else probe.title,
@@ -67,9 +58,10 @@ def run_probe(
     }
     if _is_answer(path, asked, models):
         return Answered(path, kept=True, left_out=left_out)
-    report = follow(probe, models[0], data, progress) if over_training else probe.run(models, data, progress)
-    report = replace(report, notes=[*report.notes, *_read_together(data), *_told_apart(models), *left_out])
-    durable.commit_json(path, {**asked, "models": [model.describe() for model in models], **report.to_json()})
+    found = follow(probe, models[0], data, progress) if over_training else probe.run(models, data, progress)
+    found.notes.extend([*_read_together(data), *_told_apart(models), *left_out])
+    described = [model.describe() for model in models]
+    durable.commit_json(path, {"format": FORMAT, **asked, "models": described, **found.to_json()})
     return Answered(path, kept=False, left_out=left_out)
 
 
@@ -135,7 +127,7 @@ def _checkpoints(model: Model) -> dict[str, str]:
     return {step: durable.sha256(path)[:12] if path.is_file() else "" for step, path in manifests.items()}
 
 
-def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report:
+def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findings:
     """The probe's headline numbers at each checkpoint of a run."""
     run = locate(model.source)
     if not RunFolder.is_at(run):
@@ -145,8 +137,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report
             fix="Give a run folder",
         )
     steps = sorted(checkpoint.step for checkpoint in RunFolder(run).saved())
-    found: list[tuple[int, Report]] = []
-    notes: list[str] = []
+    findings, at_each = Findings(), dict[int, Findings]()
     for number, step in enumerate(steps):
         progress(f"step {step}", number / len(steps))
         at_step = model.at(step)
@@ -154,22 +145,25 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Report
             for network in probe.needs:
                 at_step.network(network)
         except CheckpointError as problem:
-            notes.append(f"Step {step} is left out: {problem}")
+            findings.notes.append(f"Step {step} is left out: {problem}")
             continue
-        found.append((step, probe.run([at_step], data, _part(progress, number, len(steps), f"step {step}"))))
-    if not found:
-        raise RunFolderError(
-            "there is no checkpoint to follow", where=run, fix="Keep some while training: --training.keep 10"
-        )
-    last = f"{len(found)} checkpoints; the numbers above are those of the last, step {found[-1][0]}."
-    notes.append(f"{last} A run keeps its newest ones only: --training.keep says how many.")
-    measures = list(found[0][1].headline)
-    table = Table(
-        "Headline numbers",
-        ("step", *measures),
-        [(step, *(report.headline.get(key) for key in measures)) for step, report in found],
+        at_each[step] = probe.run([at_step], data, _part(progress, number, len(steps), f"step {step}"))
+    if not at_each:
+        fix = "Keep some while training: --training.keep 10"
+        raise RunFolderError("there is no checkpoint to follow", where=run, fix=fix)
+    last, found = list(at_each.items())[-1]
+    findings.headline.update(found.headline)
+    findings.notes.append(
+        f"{len(at_each)} checkpoints; the numbers above are those of the last, step {last}. A run keeps its"
+        " newest ones only: --training.keep says how many."
     )
-    return Report(found[-1][1].headline, [table], [_over_steps(key, found) for key in measures], notes)
+    findings.tables.append(Table("Headline numbers", ("step",)))
+    measures = list(next(iter(at_each.values())).headline)
+    for step, found in at_each.items():
+        for measure in measures:
+            findings.add(found.headline.get(measure, Estimate(None)), step=step, measure=measure)
+    findings.figures.extend(_over_steps(measure) for measure in measures)
+    return findings
 
 
 def _part(progress: Progress, number: int, of: int, name: str) -> Progress:
@@ -177,11 +171,10 @@ def _part(progress: Progress, number: int, of: int, name: str) -> Progress:
     return lambda _, share: progress(name, (number + share) / of)
 
 
-def _over_steps(measure: str, found: Sequence[tuple[int, Report]]) -> Figure:
-    points = [report.headline.get(measure, Estimate(None)) for _, report in found]
-    series = Series.of(measure, [step for step, _ in found], points)
+def _over_steps(measure: str) -> Figure:
     plain = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
-    return Figure(plain, measure, "The band is the 95 % interval.", "steps", "", [series])
+    note = "The band is the 95 % interval."
+    return Figure(plain, measure, "step", "measure", {"measure": measure}, note)
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Ranking:
         return {
             "precision": true / (true + false) if true + false else float("nan"),
             "recall": true / (true + missed) if true + missed else float("nan"),
-            "f": float(f_score(true, false, missed, beta)),
+            f"F{beta:g}": float(f_score(true, false, missed, beta)),
         }
 
 

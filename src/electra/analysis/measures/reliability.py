@@ -67,17 +67,19 @@ def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
     """The score and its parts, which add up to it exactly."""
     total = w.sum()
     if total <= 0:
-        return dict.fromkeys(("brier", "reliability", "resolution", "uncertainty", "within"), float("nan"))
+        return dict.fromkeys(
+            ("Brier", "reliability", "resolution", "uncertainty", "within bins"), float("nan")
+        )
     weight, mean_p, mean_y = bins.sums(p, y, w)
     base = float((w * y).sum() / total)
     index = bins.of(p)
     inner_p, inner_y = p - mean_p[index], y - mean_y[index]
     return {
-        "brier": float((w * (p - y) ** 2).sum() / total),
+        "Brier": float((w * (p - y) ** 2).sum() / total),
         "reliability": float((weight * (mean_p - mean_y) ** 2).sum() / total),
         "resolution": float((weight * (mean_y - base) ** 2).sum() / total),
         "uncertainty": base * (1 - base),
-        "within": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total),
+        "within bins": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total),
     }
 
 

@@ -8,7 +8,7 @@ on others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,14 @@ import numpy.typing as npt
 
 from electra.analysis import contract
 from electra.analysis.contract import (
-    Cell,
     Data,
     Estimate,
     Figure,
+    Findings,
     Input,
     Model,
     ProbeDataError,
     Progress,
-    Report,
-    Series,
     Table,
 )
 from electra.analysis.measures import correlation
@@ -83,7 +81,7 @@ class Probe(contract.Probe):
             ),
         )
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         limits = {"judged": self.config.sentences, "train": self.config.train_sentences}
         judged, train = (
             sample([row for path in data[key] for row in read_cola(path)], limits[key]) for key in limits
@@ -99,24 +97,42 @@ class Probe(contract.Probe):
             for (model, name), values in scores_of(models, self.config.scorers, texts, progress).items()
         }
         scores[LENGTH] = (-lengths[models[0].name], lengths[models[0].name])
-        found = {
-            name: self._measure(values, length, labels, len(judged))
-            for name, (values, length) in scores.items()
-        }
-        ours = [name for name in found if name.startswith(f"{models[0].name}: ")]
-        headline = {f"AUC, {name}": found[name]["AUC"] for name in ours}
-        notes = [
-            (
-                f"{len(judged)} sentences, {int(labels[: len(judged)].sum())} of them acceptable. "
-                f"Thresholds are from {len(train)} training sentences."
-            ),
-            (
-                "AUC: how often an acceptable sentence scores above an unacceptable one; 0.5 is chance."
-                " Partial: the point-biserial correlation with length in tokens taken out. With length:"
-                " Spearman correlation of the score and the length."
-            ),
+        findings = Findings()
+        for name, (values, length) in scores.items():
+            found = self._measure(values, length, labels, len(judged))
+            findings.add_all(found, score=name)
+            if name.startswith(f"{models[0].name}: "):
+                findings.headline[f"AUC, {name}"] = found["AUC"]
+        findings.tables.append(Table("Scores against judgements", ("score",)))
+        note = "Intervals are 95 %, over sentences."
+        keep = {"measure": "AUC"}
+        auc = Figure(
+            "auc", "Acceptable above unacceptable", "score", "measure", keep, note, "AUC", "categories"
+        )
+        note = "Correlation of score and judgement, as it is and with length partialled out of both."
+        two = {"measure": ("point-biserial", "partial"), "score": [name for name in scores if name != LENGTH]}
+        without = Figure(
+            "partial",
+            "What is left without length",
+            "score",
+            "measure",
+            two,
+            note,
+            "correlation",
+            "categories",
+        )
+        findings.figures += [
+            replace(auc, references={"chance": 0.5}),
+            replace(without, references={"none": 0.0}),
         ]
-        return Report(headline, [_table(found)], [_auc(found), _partial(found)], notes)
+        findings.notes += [
+            f"{len(judged)} sentences, {int(labels[: len(judged)].sum())} of them acceptable. Thresholds"
+            f" are from {len(train)} training sentences.",
+            "AUC: how often an acceptable sentence scores above an unacceptable one; chance is 0.5."
+            " Partial: the point-biserial correlation with length in tokens partialled out. With length:"
+            " Spearman correlation of the score and the length.",
+        ]
+        return findings
 
     def _measure(
         self, values: Floats, length: Floats, labels: npt.NDArray[np.int64], judged: int
@@ -166,40 +182,5 @@ def read_cola(path: Path) -> list[tuple[str, int]]:
             )
         found.append((row[3], int(row[1])))
     if len({label for _, label in found}) < 2:
-        raise ProbeDataError("both labels are needed, and this file has not got them", where=path)
+        raise ProbeDataError("both labels are needed, and this file has only one", where=path)
     return found
-
-
-def _table(found: dict[str, dict[str, Estimate]]) -> Table:
-    rows: list[list[Cell]] = [[name, *measures.values()] for name, measures in found.items()]
-    return Table("Scores against judgements", ("score", *MEASURES), rows)
-
-
-def _auc(found: dict[str, dict[str, Estimate]]) -> Figure:
-    names, values = list(found), [measures["AUC"] for measures in found.values()]
-    series = [
-        Series.of("AUC", names, values, "points"),
-        Series("chance", names, [0.5] * len(names), style="reference"),
-    ]
-    return Figure(
-        "auc",
-        "Acceptable above unacceptable",
-        "Intervals are 95 %, over sentences.",
-        "AUC",
-        "",
-        series,
-        kind="categories",
-    )
-
-
-def _partial(found: dict[str, dict[str, Estimate]]) -> Figure:
-    names = [name for name in found if name != LENGTH]
-    series = [
-        Series.of(title, names, [found[name][key] for name in names], "points")
-        for key, title in (("point-biserial", "as it is"), ("partial", "length taken out"))
-    ]
-    series.append(Series("none", names, [0.0] * len(names), style="reference"))
-    note = "Correlation of score and judgement, and what is left when length is taken out of both."
-    return Figure(
-        "partial", "What is left without length", note, "correlation", "", series, kind="categories"
-    )

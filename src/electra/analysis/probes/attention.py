@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.contract import Progress, Report
+from electra.analysis.contract import Findings, Progress
 from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoders import UNTRAINED, Named, rows_of_words, within
 from electra.analysis.representations.treebank import TreebankConfig, TreebankProbe
@@ -19,17 +19,13 @@ from electra.model import hidden
 
 Floats = npt.NDArray[np.float64]
 
-MEASURES = {
+MEASURES = {  # measure -> its title, unit and meaning
     "entropy": (
         "Entropy of attention",
         "share of the highest possible",
-        "1: a token attends to all alike. 0: to one.",
+        "1: uniform. 0: one token.",
     ),
-    "distance": (
-        "Distance of attention",
-        "tokens",
-        "How far away the ordinary tokens lie that a token attends to.",
-    ),
+    "distance": ("Distance of attention", "tokens", "Mean distance to the ordinary tokens attended to."),
     "specials": (
         "Attention to [CLS] and [SEP]",
         "share",
@@ -49,50 +45,50 @@ class Config(TreebankConfig):
 class Probe(TreebankProbe):
     title = "Where attention goes"
     question = "Do the heads of the two objectives look at different places?"
-    source = "Asked by a reader's review of the paper. Method: Clark et al. 2019, What does BERT look at?"
+    source = "Method: Clark et al. 2019, What does BERT look at?"
     version = 1
     config: Config
 
-    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         looked = {
             encoder.name: look(encoder, sentences, within(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
-        tables, figures, headline = [], [], {}
-        first = encoders[0].name
-        tokens = looked[first].tokens
-        for key, (title, unit, note) in MEASURES.items():
-            # Each layer's mean over its heads; layers are counted from 1, so depth 0 stays empty.
-            points = {name: list(found.sums[key].mean(2).T) for name, found in looked.items()}
-            found = {
-                name: by_depth.ratios(
-                    {name: rows}, looked[name].tokens, np.arange(len(sentences)), self.config.resamples
-                )[name]
-                for name, rows in points.items()
-            }
-            tables.append(by_depth.table(f"{title}, mean of the heads", found, f"In {unit}. {note}", first=1))
-            figures.append(by_depth.figure(key, title, note=note, y=unit, found=found, first=1))
-            headline[f"{title}, last layer"] = found[first][-1]
+        findings, first, groups = Findings(), encoders[0].name, np.arange(len(sentences))
+        for key, (title, unit, about) in MEASURES.items():
+            found: by_depth.Found = {}
+            for name, seen in looked.items():  # each layer's mean over its heads
+                points = {name: list(seen.sums[key].mean(2).T)}
+                found |= by_depth.ratios(points, seen.tokens, groups, self.config.resamples)
+            note, shown = (
+                f"In {unit}. {about}",
+                {"figure": key, "about": about, "unit": unit},
+            )
+            by_depth.show(
+                findings,
+                f"{title}, mean of the heads",
+                found,
+                note=note,
+                references={},
+                axis="layer",
+                **shown,
+            )
+            findings.headline[f"{title}, last layer"] = found[first][-1]
+        trained = {name: seen for name, seen in looked.items() if name != UNTRAINED}
         means = {
             f"{name}: {key}": values.sum(0) / max(1, seen.tokens.sum())
-            for name, seen in looked.items()
-            if name != UNTRAINED
+            for name, seen in trained.items()
             for key, values in seen.sums.items()
         }
-        tables.append(attention_heads.table(means))
+        attention_heads.show(findings, means)
+        tokens = looked[first].tokens
         uniform = float(sum(_uniform_distance(n) * n for n in tokens) / max(1, tokens.sum()))
-        notes = [
+        findings.notes += [
             f"{int(tokens.sum())} tokens of {len(sentences)} sentences, by {first}'s tokenizer.",
-            (
-                f"Attention that is the same everywhere has a mean distance of {uniform:.2f} tokens in these"
-                " sentences."
-            ),
-            (
-                "Weights are made again from the layers' queries and keys; a test holds them against what the"
-                " layers computed."
-            ),
+            f"Uniform attention has a mean distance of {uniform:.2f} tokens in these sentences.",
+            "Attention weights are recomputed from the layers' queries and keys.",
         ]
-        return Report(headline, tables, figures, notes)
+        return findings
 
 
 @dataclass(frozen=True)
@@ -105,9 +101,8 @@ class Looked:
 
 def look(encoder: Named, sentences: Sequence[Sentence], progress: hidden.Progress) -> Looked:
     loaded = encoder.loaded
-    rows = rows_of_words(
-        loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
-    )
+    words = [sentence.words for sentence in sentences]
+    rows = rows_of_words(loaded.tokenizer, words, loaded.config.max_positions)
     shape = (len(rows), loaded.config.num_layers, loaded.config.num_heads)
     sums = {key: np.zeros(shape) for key in MEASURES}
     for i, layer, weights_HTT in attention_heads.weights(loaded.encoder, rows, progress):
@@ -127,13 +122,10 @@ def measure(weights_HTT: Floats) -> dict[str, Floats]:
     shares = ordinary / np.maximum(ordinary.sum(-1, keepdims=True), 1e-30)
     places = np.arange(size - 2)
     distance = (shares * np.abs(places[:, None] - places)).sum(-1)
-    return {
-        "entropy": entropy.sum(-1),
-        "distance": distance.sum(-1),
-        "specials": 1.0 * (1 - ordinary.sum(-1)).sum(-1),
-    }
+    specials = 1.0 * (1 - ordinary.sum(-1)).sum(-1)
+    return {"entropy": entropy.sum(-1), "distance": distance.sum(-1), "specials": specials}
 
 
 def _uniform_distance(size: int) -> float:
-    """The mean distance between two places of `size`, drawn alike."""
+    """The mean distance between two places of `size`, drawn uniformly."""
     return (size**2 - 1) / (3 * size) if size else 0.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,12 +22,11 @@ from electra.analysis.contract import (
     Data,
     Estimate,
     Figure,
+    Findings,
     Input,
     Model,
     ProbeDataError,
     Progress,
-    Report,
-    Series,
     Table,
 )
 from electra.analysis.measures import adjusted, bootstrap
@@ -41,6 +40,7 @@ from electra.interop.detection import split
 
 FEWEST = 20  # tokens of a group, to say anything about it
 KINDS = ("false alarms", "misses")
+SPEECH = "part of speech"
 
 
 @dataclass(frozen=True)
@@ -99,74 +99,68 @@ class Probe(contract.Probe):
             ),
         )
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         sentences = sample(universal_dependencies(data["tagged"][0]), self.config.sentences, self.config.seed)
         counted = universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for one in counted for word in one.words)
-        answers: dict[str, Answer] = {}
-        notes = [
+        findings, groups = Findings(), dict[str, list[str]]()
+        findings.notes.append(
             "Left beside uncertainty: a share of the deviance. 1: uncertainty explains none of it; above 1:"
             " it had hidden some."
-        ]
+        )
         for number, model in enumerate(models):
             progress(f"{model.name}: corrupting and judging", (number + 0.1) / len(models))
             kept, rows = tokenised(sentences, model)
             judged = self.judge(model, rows)
             progress(f"{model.name}: adjusting", (number + 0.6) / len(models))
-            answers[model.name] = answer = analyse(judged, factors(kept, rows, frequency, model), self.config)
-            notes.append(
-                f"{model.name}: {len(judged.replaced):,} tokens of {len(kept):,} sentences judged, of which"
-                f" {100 * judged.replaced.mean():.1f} % replaced; called replaced from P ="
-                f" {answer.threshold:.3f} up."
-            )
-            if len(kept) < len(sentences):
-                notes.append(
-                    f"{model.name}: {len(sentences) - len(kept)} sentences left out, longer than the model"
-                    " reads."
-                )
-            if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
-                notes.append(
-                    f"{model.name} does not see capitals: its tokenizer lower-cases. Differences there come"
-                    " from what the words are."
-                )
+            by_word = factors(kept, rows, frequency, model)
+            named, threshold = analyse(findings, model.name, judged, by_word, self.config)
+            groups = groups or named
+            findings.notes += self.notes(model, judged, threshold, len(kept), len(sentences))
         if "frequency" not in data:
-            notes.append(
+            findings.notes.append(
                 "No training file was given to count words in: frequencies are those of the judged sentences."
             )
-        return Report(headline(answers[models[0].name]), tables(answers), figures(answers), notes)
+        overall = findings.of(model=models[0].name)
+        findings.headline.update({kind: overall[kind] for kind in KINDS})
+        findings.headline.update({name: one for name, one in overall.items() if name.startswith("of what")})
+        show(findings, [model.name for model in models], groups)
+        return findings
+
+    def notes(self, model: Model, judged: Tokens, threshold: float, kept: int, given: int) -> list[str]:
+        said = [
+            f"{model.name}: {len(judged.replaced):,} tokens of {kept:,} sentences judged, of which"
+            f" {100 * judged.replaced.mean():.1f} % replaced; called replaced from P = {threshold:.3f} up."
+        ]
+        if kept < given:
+            said.append(f"{model.name}: {given - kept} sentences left out, longer than the model reads.")
+        if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
+            said.append(
+                f"{model.name} does not see capitals: its tokenizer lower-cases. Differences there come from"
+                " what the words are."
+            )
+        return said
 
     def judge(self, model: Model, rows: Sequence[Row]) -> Tokens:
         config, ids = self.config, [row.ids for row in rows]
         log_p, entropy = token_rows.uncertainty(
             model.generator, ids, fraction=config.fraction, seed=config.seed
         )
-        owner, parts = np.concatenate([row.words for row in rows]), []
-        sentence = np.repeat(np.arange(len(rows)), [len(row.ids) for row in rows])
+        drawn = []
         for draw in range(config.draws):
-            made = corruption.by_generator(
-                model.generator, ids, fraction=config.fraction, seed=config.seed + draw
-            )
-            parts.append(
-                [
-                    np.concatenate(part)
-                    for part in (
-                        token_rows.log_odds(model.discriminator, made.rows),
-                        made.replaced,
-                        made.advantage,
-                    )
-                ]
-            )
-        odds, replaced, advantage = (np.concatenate(column) for column in zip(*parts, strict=True))
-        uncertainty = np.stack([np.concatenate(log_p), np.concatenate(entropy)], axis=1)
-        again = config.draws
-        return Tokens(
-            odds,
-            replaced,
-            np.tile(sentence, again),
-            np.tile(owner, again),
-            np.tile(uncertainty, (again, 1)),
-            advantage,
+            seed = config.seed + draw
+            made = corruption.by_generator(model.generator, ids, fraction=config.fraction, seed=seed)
+            drawn.append((token_rows.log_odds(model.discriminator, made.rows), made.replaced, made.advantage))
+        odds, replaced, advantage = (
+            np.concatenate([np.concatenate(row) for row in rows]) for rows in zip(*drawn, strict=True)
         )
+        sentence = np.repeat(np.arange(len(rows)), [len(row.ids) for row in rows])
+        owner = np.concatenate([row.words for row in rows])
+        uncertainty = np.tile(
+            np.stack([np.concatenate(log_p), np.concatenate(entropy)], axis=1), (config.draws, 1)
+        )
+        sentence, owner = np.tile(sentence, config.draws), np.tile(owner, config.draws)
+        return Tokens(odds, replaced, sentence, owner, uncertainty, advantage)
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ def factors(
     """Factor -> the group of each word, over all sentences."""
     pieces = np.bincount(np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences)))
     per_word: dict[str, Callable[[int, str, Sentence], str]] = {
-        "part of speech": lambda i, _, s: s.columns[0][i],
+        SPEECH: lambda i, _, s: s.columns[0][i],
         "frequency": lambda _, word, __: binned(
             frequency.get(word.lower(), 0), (0, 1, 10, 100, 1000), "times"
         ),
@@ -230,26 +224,16 @@ def capitals(word: str) -> str:
     return "Capitalised" if word[0].isupper() else "lower case"
 
 
-@dataclass(frozen=True)
-class Answer:
-    threshold: float
-    overall: Mapping[str, Estimate]
-    groups: Mapping[str, list[str]]  # factor -> its groups
-    counts: Mapping[
-        tuple[str, str], tuple[int, int]
-    ]  # (factor, group) -> how many original, how many replaced tokens
-    raw: Mapping[tuple[str, str], Mapping[str, Estimate]]  # (factor, group) -> kind -> rate
-    adjusted: Mapping[str, Mapping[str, Estimate]]  # part of speech -> kind -> rate
-    remaining: Mapping[str, Estimate]  # kind -> share of what parts of speech explain that is left
-
-
-def analyse(judged: Tokens, by_word: Mapping[str, list[str]], config: Config) -> Answer:
+def analyse(
+    findings: Findings, name: str, judged: Tokens, by_word: Mapping[str, list[str]], config: Config
+) -> tuple[dict[str, list[str]], float]:
+    """Every rate of a model, overall and by factor. Returns each factor's groups, in order, and the
+    P(replaced) from which a token is called replaced.
+    """
     ranking = Ranking(judged.log_odds, judged.replaced)
-    threshold = (
-        ranking.matched_threshold()
-        if config.threshold == 0
-        else float(np.log(config.threshold / (1 - config.threshold)))
-    )
+    threshold = ranking.matched_threshold()
+    if config.threshold:
+        threshold = float(np.log(config.threshold / (1 - config.threshold)))
     called = judged.log_odds >= threshold
     names = {factor: list(dict.fromkeys(sorted(values, key=_natural))) for factor, values in by_word.items()}
     index = {
@@ -261,159 +245,102 @@ def analyse(judged: Tokens, by_word: Mapping[str, list[str]], config: Config) ->
     def measure(w: Floats) -> dict[str, float]:
         found: dict[str, float] = {}
         for kind, (among, event) in members.items():
-            found[kind] = _mean(event[among], w[among])
+            happened, weights = event[among].astype(np.float64), w[among]
+            found[kind] = float(np.average(happened, weights=weights)) if weights.sum() > 0 else float("nan")
             for factor, groups in names.items():
-                values = adjusted.rates(
-                    event[among].astype(np.float64), index[factor][among], len(groups), w[among]
-                )
-                found |= {
-                    f"{kind}\t{factor}\t{group}": value
-                    for group, value in zip(groups, values.tolist(), strict=True)
-                }
+                values = adjusted.rates(happened, index[factor][among], len(groups), weights).tolist()
+                found |= {f"{kind}\t{factor}\t{g}": v for g, v in zip(groups, values, strict=True)}
         return found
 
     found = bootstrap.estimates(measure, judged.sentence, resamples=config.resamples, seed=config.seed)
-    counts = {
-        (factor, group): (
-            int(((index[factor] == n) & ~judged.replaced).sum()),
-            int(((index[factor] == n) & judged.replaced).sum()),
-        )
-        for factor, groups in names.items()
-        for n, group in enumerate(groups)
-    }
-    raw = {
-        (factor, group): {kind: found[f"{kind}\t{factor}\t{group}"] for kind in KINDS}
-        for factor, group in counts
-    }
-    even, remaining = adjust(judged, members, index["part of speech"], names["part of speech"], config)
-    probability = float(1 / (1 + np.exp(-threshold)))
-    return Answer(probability, {kind: found[kind] for kind in KINDS}, names, counts, raw, even, remaining)
+    findings.add_all({kind: found[kind] for kind in KINDS}, model=name)
+    even = adjust(
+        findings, name, judged, members=members, group=index[SPEECH], names=names[SPEECH], config=config
+    )
+    for factor, groups in names.items():
+        for number, group in enumerate(groups):
+            for kind, among in zip(KINDS, ("original", "replaced"), strict=True):
+                count = int(((index[factor] == number) & members[kind][0]).sum())
+                rates: dict[str, Cell] = {among: count, kind: found[f"{kind}\t{factor}\t{group}"]}
+                if factor == SPEECH and (kind, group) in even:
+                    rates[f"{kind}, adjusted"] = even[kind, group]
+                few = count < FEWEST
+                shown = {
+                    measured: None if few and measured != among else rate for measured, rate in rates.items()
+                }
+                findings.add_all(shown, model=name, **{factor: group})
+    return names, float(1 / (1 + np.exp(-threshold)))
 
 
 def adjust(
+    findings: Findings,
+    name: str,
     judged: Tokens,
+    *,
     members: Mapping[str, tuple[Bools, Bools]],
     group: Ints,
     names: Sequence[str],
     config: Config,
-) -> tuple[dict[str, dict[str, Estimate]], dict[str, Estimate]]:
+) -> dict[tuple[str, str], Estimate]:
     """Each part of speech's rates with the generator's uncertainty held equal, and what parts of speech still
     explain.
     """
-    even: dict[str, dict[str, Estimate]] = {name: {} for name in names}
-    remaining: dict[str, Estimate] = {}
+    even: dict[tuple[str, str], Estimate] = {}
     for kind, (among, event) in members.items():
         if not among.any():
             continue
         columns = judged.uncertainty[among]
         if kind == "misses":  # a replacement that fits better than the truth is harder to see
             columns = np.concatenate([columns, judged.advantage[among, None]], axis=1)
-        model = adjusted.Model(
-            event[among].astype(np.float64), group[among], len(names), adjusted.standardise(columns)
-        )
+        happened = event[among].astype(np.float64)
+        model = adjusted.Model(happened, group[among], len(names), adjusted.standardise(columns))
 
         def measure(w: Floats, model: adjusted.Model = model) -> dict[str, float]:
-            return {
-                **dict(zip(names, model.adjusted(w).tolist(), strict=True)),
-                "\tremaining": model.remaining(w),
-            }
+            rates = dict(zip(names, model.adjusted(w).tolist(), strict=True))
+            return {**rates, "\tremaining": model.remaining(w)}
 
-        found = bootstrap.estimates(
-            measure, judged.sentence[among], resamples=config.resamples // 2, seed=config.seed
-        )
-        remaining[kind] = found["\tremaining"]
-        for name in names:
-            even[name][kind] = found[name]
-    return even, remaining
+        resampled = {"resamples": config.resamples // 2, "seed": config.seed}
+        found = bootstrap.estimates(measure, judged.sentence[among], **resampled)
+        remaining = f"of what parts of speech explain of {kind}, left beside uncertainty"
+        findings.add(found.pop("\tremaining"), model=name, measure=remaining)
+        even |= {(kind, group): rate for group, rate in found.items()}
+    return even
 
 
-def headline(answer: Answer) -> dict[str, Estimate]:
-    found = {kind: answer.overall[kind] for kind in KINDS}
-    for kind, left in answer.remaining.items():
-        found[f"of what parts of speech explain of {kind}, left beside uncertainty"] = left
-    return found
-
-
-def tables(answers: Mapping[str, Answer]) -> list[Table]:
-    found = []
-    for factor in next(iter(answers.values())).groups:
-        speech = factor == "part of speech"
-        rows: list[list[Cell]] = []
-        for model, answer in answers.items():
-            for group in answer.groups[factor]:
-                counts, raw = answer.counts[factor, group], answer.raw[factor, group]
-                shown = [
-                    raw[kind] if count >= FEWEST else None for kind, count in zip(KINDS, counts, strict=True)
-                ]
-                even = (
-                    [
-                        answer.adjusted[group].get(kind) if count >= FEWEST else None
-                        for kind, count in zip(KINDS, counts, strict=True)
-                    ]
-                    if speech
-                    else []
-                )
-                cells = [counts[0], shown[0], *even[:1], counts[1], shown[1], *even[1:]]
-                rows.append([model, group, *cells])
-        columns = (
-            "model",
-            factor,
-            "original",
-            "false alarms",
-            *(["adjusted"] if speech else []),
-            "replaced",
-            "misses",
-            *(["adjusted"] if speech else []),
-        )
+def show(findings: Findings, models: Sequence[str], groups: Mapping[str, list[str]]) -> None:
+    """`groups`: factor -> its groups among the first model's words."""
+    for factor, of_it in groups.items():
         note = f"Rates, of groups with {FEWEST} tokens or more."
-        if speech:
+        if factor == SPEECH:
             note += (
                 " Adjusted: if the generator were as uncertain of every part of speech as it is on average."
             )
-        found.append(Table(f"By {factor}", columns, rows, note))
-    return found
-
-
-def figures(answers: Mapping[str, Answer]) -> list[Figure]:
-    first = next(iter(answers.values()))
-    drawn = []
-    for factor, groups in first.groups.items():
-        for place, kind in enumerate(KINDS):
-            kept = [group for group in groups if first.counts[factor, group][place] >= FEWEST]
+        findings.tables.append(Table(f"By {factor}", ("model", factor), note=note))
+        for kind in KINDS:
+            rates = findings.of(factor, model=models[0], measure=kind)
+            kept = [group for group in of_it if rates[group] is not None]
             if not kept:
                 continue
-            if factor == "part of speech" and len(answers) == 1:
-                sides = {
-                    "as it is": first.raw,
-                    "uncertainty held equal": {(factor, g): first.adjusted[g] for g in kept},
-                }
-            else:
-                sides = {model: answer.raw for model, answer in answers.items()}
-            series = [
-                Series.of(
-                    label, kept, [rate.get((factor, g), {}).get(kind, Estimate(None)) for g in kept], "points"
+            keep: dict[str, Any] = {"measure": kind, factor: kept}
+            series = "model"
+            if factor == SPEECH and len(models) == 1:
+                keep, series = (
+                    {"model": models[0], "measure": [kind, f"{kind}, adjusted"], factor: kept},
+                    "measure",
                 )
-                for label, rate in sides.items()
-            ]
-            mean = first.overall[kind].value
-            series.append(Series("all tokens", kept[:1], [mean], style="reference"))
-            slug = f"{kind}-by-{factor}".replace(" ", "-")
-            drawn.append(
+            findings.figures.append(
                 Figure(
-                    slug,
+                    f"{kind}-by-{factor}".replace(" ", "-"),
                     f"{kind.capitalize()} by {factor}",
+                    factor,
+                    series,
+                    keep,
                     "Rates with 95 % intervals.",
                     "rate",
-                    "",
-                    series,
-                    kind="categories",
+                    "categories",
+                    references={"all tokens": findings.of(model=models[0])[kind].value},
                 )
             )
-    return drawn
-
-
-def _mean(event: Bools, weights: Floats) -> float:
-    return float(np.average(event, weights=weights)) if weights.sum() > 0 else float("nan")
 
 
 def _natural(name: str) -> tuple[int, str]:

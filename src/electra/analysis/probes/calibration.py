@@ -10,25 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from electra import seeds
 from electra.analysis import contract
 from electra.analysis.contract import (
-    Cell,
     Data,
-    Estimate,
     Figure,
+    Findings,
     Input,
     Model,
     ProbeDataError,
     Progress,
-    Report,
-    Series,
     Table,
 )
+from electra.analysis.contract.findings import Kept
 from electra.analysis.measures import bootstrap
 from electra.analysis.measures.reliability import (
     Bins,
@@ -47,6 +45,14 @@ from electra.analysis.texts.reading import sample
 from electra.interop.detection import refuse_energies
 
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
+WIDTH, MASS = "ECE, equal width", "ECE, equal mass"
+EXPLAINED = "resolution / uncertainty"
+MEAN, SHARE = "P(replaced)", "share that is wrong"
+HEADLINE = (  # its name, how it is recalibrated, the measure
+    ("calibration error", "as it is", WIDTH),
+    ("the same after temperature scaling", "temperature", WIDTH),
+    (EXPLAINED, "as it is", EXPLAINED),
+)
 SIMULATIONS = 50
 
 
@@ -90,8 +96,8 @@ class Probe(contract.Probe):
     version = 1
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
-        f"resolution / uncertainty, {HUMAN}": (0.0, 1.0),
-        f"resolution / uncertainty, {GENERATOR}": (0.0, 1.0),
+        f"{EXPLAINED}, {HUMAN}": (0.0, 1.0),
+        f"{EXPLAINED}, {GENERATOR}": (0.0, 1.0),
     }
     config: Config
 
@@ -99,7 +105,7 @@ class Probe(contract.Probe):
         learned, _ = learners.learner_inputs(self.config.language, required=False)
         return held_out.text_input(required=False), learned
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         judged: dict[tuple[str, str], Judged] = {}
         for number, model in enumerate(models):
             for kind, found in self.judge(model, data).items():
@@ -110,11 +116,17 @@ class Probe(contract.Probe):
             raise ProbeDataError(
                 what, where="calibration", fix="Give --data with one of them, and a model with its generator"
             )
-        answers = {key: calibrate(found, self.config) for key, found in judged.items()}
-        of_first = {kind: answers[name, kind] for name, kind in answers if name == models[0].name}
-        return Report(
-            headline(of_first), tables(answers), figures(answers, models[0].name), self.notes(models, judged)
-        )
+        findings = Findings()
+        for (name, kind), found in judged.items():
+            calibrate(findings, found, self.config, model=name, of=kind)
+        first = models[0].name
+        for kind in (kind for name, kind in judged if name == first):
+            for text, recalibrated, measure in HEADLINE:
+                at = {"model": first, "of": kind, "recalibrated": recalibrated}
+                findings.headline[f"{text}, {kind}"] = findings.of(**at)[measure]
+        show(findings, list(judged), first)
+        findings.notes += self.notes(models, judged)
+        return findings
 
     def judge(self, model: Model, data: Data) -> dict[str, Judged]:
         """What the discriminator says of each kind of wrong."""
@@ -160,90 +172,62 @@ def gather(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> Judged:
     return Judged(z[kept], y[kept], sentence[kept])
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One model on one kind of wrong; everything is measured on the half of the sentences that nothing was
-    fitted on.
-    """
-
-    by_map: Mapping[str, Mapping[str, Estimate]]  # how it is recalibrated -> measure -> value
-    classes: Mapping[str, Estimate]
-    curves: Mapping[str, tuple[Floats, Floats, Floats, Floats]]  # each map: mean P, share wrong, its interval
-    temperature: float
-    floor: float  # the error that a calibrated model of these probabilities would show by chance
-
-
-def calibrate(judged: Judged, config: Config) -> Answer:
+def calibrate(findings: Findings, judged: Judged, config: Config, **at: str) -> None:
+    """Measured on the half of the sentences that nothing was fitted on."""
     fit = bootstrap.halves(judged.sentence, config.seed)
-    z, y, groups = judged.log_odds[~fit], judged.wrong[~fit], judged.sentence[~fit]
+    z, y = judged.log_odds[~fit], judged.wrong[~fit]
     if not fit.any() or fit.all():
         raise ProbeDataError("fewer than two sentences", where="calibration", fix="Give more data")
     maps = recalibrations(judged.log_odds[fit], judged.wrong[fit])
-    groups = np.unique(groups, return_inverse=True)[1]
-    by_map, curves = {}, {}
+    groups = np.unique(judged.sentence[~fit], return_inverse=True)[1]
+    resampled = {"resamples": config.resamples, "seed": config.seed}
     for name, recalibrate in maps.items():
         p = recalibrate(z)
         width, mass = Bins.make(p, config.bins, "width"), Bins.make(p, config.bins, "mass")
 
         def measure(w: Floats, p: Floats = p, width: Bins = width, mass: Bins = mass) -> dict[str, float]:
-            parts = brier(p, y, w, mass)
-            parts["explained"] = (
-                parts["resolution"] / parts["uncertainty"] if parts["uncertainty"] else float("nan")
-            )
-            return {
-                "ece": ece(p, y, w, width),
-                "ece_mass": ece(p, y, w, mass),
-                "log_loss": log_loss(p, y, w),
-                **parts,
-            }
+            found = brier(p, y, w, mass)
+            errors = {WIDTH: ece(p, y, w, width), MASS: ece(p, y, w, mass), "log loss": log_loss(p, y, w)}
+            known = found["resolution"] / found["uncertainty"] if found["uncertainty"] else float("nan")
+            return {**errors, **found, EXPLAINED: known}
 
-        by_map[name] = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
-        curves[name] = curve(p, y, groups, mass, config)
+        findings.add_all(bootstrap.estimates(measure, groups, **resampled), recalibrated=name, **at)
+
+        def shares(w: Floats, p: Floats = p, mass: Bins = mass) -> dict[str, float]:
+            weights, _, share = mass.sums(p, y, w)
+            return {str(b): one if weights[b] > 0 else np.nan for b, one in enumerate(share.tolist())}
+
+        weight, mean_p, _ = mass.sums(p, y, np.ones(len(p)))
+        curve = bootstrap.estimates(shares, groups, **resampled)
+        for b in np.flatnonzero(weight > 0):
+            findings.add(curve[str(b)], measure=SHARE, recalibrated=name, **{MEAN: float(mean_p[b])}, **at)
     p = sigmoid(z)
-    classes = bootstrap.estimates(
-        lambda w: by_class(p, y, w), groups, resamples=config.resamples, seed=config.seed
-    )
+    as_it_is = {"recalibrated": "as it is", **at}
+    findings.add(chance_error(p, config), measure="by chance", **as_it_is)
     fitted = temperature(judged.log_odds[fit], judged.wrong[fit])
-    return Answer(by_map, classes, curves, fitted, chance_error(p, config))
-
-
-def curve(
-    p: Floats, y: Floats, groups: Ints, bins: Bins, config: Config
-) -> tuple[Floats, Floats, Floats, Floats]:
-    weight, mean_p, _ = bins.sums(p, y, np.ones(len(p)))
-
-    def shares(w: Floats) -> dict[str, float]:
-        weights, _, share = bins.sums(p, y, w)
-        return {str(b): float(share[b]) if weights[b] > 0 else float("nan") for b in range(len(share))}
-
-    found = bootstrap.estimates(shares, groups, resamples=config.resamples, seed=config.seed)
-    kept = [b for b in range(len(weight)) if weight[b] > 0]
-    ends = [(found[str(b)].value, found[str(b)].low, found[str(b)].high) for b in kept]
-    share, low, high = (
-        np.array([np.nan if x is None else x for x in column], np.float64)
-        for column in zip(*ends, strict=True)
-    )
-    return mean_p[kept], share, low, high
+    findings.add(fitted, measure="temperature", **{**as_it_is, "recalibrated": "temperature"})
+    for key, found in bootstrap.estimates(lambda w: by_class(p, y, w), groups, **resampled).items():
+        group, _, measured = key.partition("\t")
+        findings.add(found, measure=measured, **{"class": group}, **at)
 
 
 def by_class(p: Floats, y: Floats, w: Floats) -> dict[str, float]:
-    """What it says, and is right in, of what it calls replaced and original; and how sure it is of what truly
-    is.
+    """How sure it is of what it calls replaced and original, and how often right; and how sure it is of what
+    truly is.
     """
+
+    def mean(of: Floats, weight: Floats) -> float:
+        return float((weight * of).sum() / weight.sum()) if weight.sum() else float("nan")
+
     found = {}
-    for name, called, right in (("replaced", p >= 0.5, y), ("original", p < 0.5, 1 - y)):
-        weight = w * called
-        confidence = p if name == "replaced" else 1 - p
-        total = weight.sum()
-        found[f"{name} share"] = float(total / w.sum())
-        found[f"{name} confidence"] = float((weight * confidence).sum() / total) if total else float("nan")
-        found[f"{name} right"] = float((weight * right).sum() / total) if total else float("nan")
-    for name, truly in (("wrong", y), ("right", 1 - y)):
-        weight = w * truly
-        found[f"mean P where {name}"] = (
-            float((weight * p).sum() / weight.sum()) if weight.sum() else float("nan")
-        )
-    return found
+    for name, called, sure, right in (("replaced", p >= 0.5, p, y), ("original", p < 0.5, 1 - p, 1 - y)):
+        found[f"called {name}\tshare of all"] = float((w * called).sum() / w.sum())
+        found[f"called {name}\tmean confidence"] = mean(sure, w * called)
+        found[f"called {name}\tright"] = mean(right, w * called)
+    return found | {
+        f"truly {name}\tmean confidence": mean(p, w * truly)
+        for name, truly in (("wrong", y), ("right", 1 - y))
+    }
 
 
 def chance_error(p: Floats, config: Config) -> float:
@@ -257,128 +241,55 @@ def chance_error(p: Floats, config: Config) -> float:
     )
 
 
-def headline(answers: Mapping[str, Answer]) -> dict[str, Estimate]:
-    found: dict[str, Estimate] = {}
-    for kind, answer in answers.items():
-        found[f"calibration error, {kind}"] = answer.by_map["as it is"]["ece"]
-        found[f"the same after temperature scaling, {kind}"] = answer.by_map["temperature"]["ece"]
-        found[f"resolution / uncertainty, {kind}"] = answer.by_map["as it is"]["explained"]
-    return found
-
-
-def tables(answers: Mapping[tuple[str, str], Answer]) -> list[Table]:
-    errors: list[list[Cell]] = []
-    parts: list[list[Cell]] = []
-    classes: list[list[Cell]] = []
-    for (model, kind), answer in answers.items():
-        for name, found in answer.by_map.items():
-            label = f"temperature {answer.temperature:.2f}" if name == "temperature" else name
-            floor = answer.floor if name == "as it is" else None
-            errors.append(
-                [
-                    model,
-                    kind,
-                    label,
-                    found["ece"],
-                    floor,
-                    found["ece_mass"],
-                    found["brier"],
-                    found["log_loss"],
-                ]
-            )
-        found = answer.by_map["as it is"]
-        parts.append(
-            [
-                model,
-                kind,
-                *(found[key] for key in ("brier", "reliability", "resolution", "uncertainty", "within")),
-            ]
-        )
-        for name in ("replaced", "original"):
-            classes.append(
-                [
-                    model,
-                    kind,
-                    f"called {name}",
-                    *(answer.classes[f"{name} {key}"] for key in ("share", "confidence", "right")),
-                ]
-            )
-        for name in ("wrong", "right"):
-            classes.append([model, kind, f"truly {name}", None, answer.classes[f"mean P where {name}"], None])
-    return [
+def show(findings: Findings, judged: Sequence[tuple[str, str]], first: str) -> None:
+    errors = (WIDTH, "by chance", MASS, "Brier", "log loss", "temperature")
+    parts = ("Brier", "reliability", "resolution", "uncertainty", "within bins", EXPLAINED)
+    fitted = (
+        "Fitted on one half of the sentences, judged on the other. By chance: the ECE of a calibrated model"
+        " with the same probabilities and as few words. An ECE errs upward, and in a resample more so: its"
+        " interval may lie above it. Log loss in nats."
+    )
+    added = (
+        "Brier = reliability - resolution + uncertainty + within bins. Reliability 0 is calibrated;"
+        " resolution is what the model knows; uncertainty is the data's."
+    )
+    called = (
+        "Called: P(replaced) from 0.5 up or below; confidence is in what it is called. Truly: the mean"
+        " P(replaced)."
+    )
+    as_it_is = {"measure": parts, "recalibrated": "as it is"}
+    findings.tables += [
         Table(
             "Calibration error, before and after recalibration",
-            (
-                "model",
-                "of",
-                "recalibrated",
-                "ECE, equal width",
-                "by chance",
-                "ECE, equal mass",
-                "Brier",
-                "log loss",
-            ),
-            errors,
-            "Fitted on one half of the sentences, judged on the other. By chance: the ECE of a calibrated"
-            " model with the same probabilities and as few words. An ECE errs upward, and in a resample more"
-            " so: its interval may lie above it. Log loss in nats.",
+            ("model", "of", "recalibrated"),
+            keep={"measure": errors},
+            note=fitted,
         ),
-        Table(
-            "The Brier score's parts",
-            ("model", "of", "Brier", "reliability", "resolution", "uncertainty", "within bins"),
-            parts,
-            "Brier = reliability - resolution + uncertainty + within bins. Reliability 0 is calibrated;"
-            " resolution is what the model knows; uncertainty is the data's.",
-        ),
-        Table(
-            "By class",
-            ("model", "of", "class", "share of all", "mean confidence", "right"),
-            classes,
-            "Called: P(replaced) from 0.5 up or below; confidence is in what it is called. Truly: the mean"
-            " P(replaced).",
-        ),
+        Table("The Brier score's parts", ("model", "of"), keep=as_it_is, note=added),
+        Table("By class", ("model", "of", "class"), note=called),
     ]
+    for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
+        keep = {"of": kind, "measure": SHARE}
+        models = [model for model, of in judged if of == kind]
+        if first in models:
+            series, kept = "recalibrated", {**keep, "model": first}
+            _diagram(findings, f"reliability-{slug}", f"Reliability, {kind}", series, kept)
+        if len(models) > 1:
+            title, kept = f"Reliability of each model, {kind}", {**keep, "recalibrated": "as it is"}
+            _diagram(findings, f"reliability-{slug}-models", title, "model", kept)
 
 
-def figures(answers: Mapping[tuple[str, str], Answer], first: str) -> list[Figure]:
-    drawn = []
+def _diagram(findings: Findings, name: str, title: str, series: str, keep: Kept) -> None:
+    shares = findings.of(MEAN, series, **keep)
+    highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
+    end = float(np.ceil(10 * highest) / 10)  # no more than is in use
     note = (
         "Bins of equal mass, with 95 % intervals. On the diagonal a probability is a probability; below it"
-        " the model sees too much."
+        " the model suspects too much."
     )
-    models = list(dict.fromkeys(model for model, _ in answers))
-    for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
-        if (first, kind) in answers:
-            curves = {name: answers[first, kind].curves[name] for name in answers[first, kind].curves}
-            drawn.append(_diagram(f"reliability-{slug}", f"Reliability, {kind}", note, curves))
-        compared = {
-            model: answers[model, kind].curves["as it is"] for model in models if (model, kind) in answers
-        }
-        if len(compared) > 1:
-            drawn.append(
-                _diagram(f"reliability-{slug}-models", f"Reliability of each model, {kind}", note, compared)
-            )
-    return drawn
-
-
-def _diagram(
-    name: str, title: str, note: str, curves: Mapping[str, tuple[Floats, Floats, Floats, Floats]]
-) -> Figure:
-    series = [
-        Series(label, p.tolist(), share.tolist(), low.tolist(), high.tolist())
-        for label, (p, share, low, high) in curves.items()
-    ]
-    end = float(
-        np.ceil(10 * max(max(p.max(), share.max()) for p, share, *_ in curves.values())) / 10
-    )  # no more than is in use
-    diagonal = Series("calibrated", [0.0, end], [0.0, end], style="reference")
-    return Figure(
-        name,
-        title,
-        note,
-        "P(replaced)",
-        "share that is wrong",
-        [*series, diagonal],
-        x_range=(0.0, end),
-        y_range=(0.0, end),
-    )
+    diagonal: Mapping[str, Any] = {
+        "references": {"calibrated": "diagonal"},
+        "x_range": (0.0, end),
+        "y_range": (0.0, end),
+    }
+    findings.figures.append(Figure(name, title, MEAN, series, keep, note, SHARE, **diagonal))

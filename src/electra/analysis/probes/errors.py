@@ -9,6 +9,7 @@ detector when one is given.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +19,14 @@ import numpy as np
 
 from electra.analysis import contract
 from electra.analysis.contract import (
-    Cell,
     Data,
-    Estimate,
     Figure,
+    Findings,
     Input,
     Model,
     Network,
     ProbeDataError,
     Progress,
-    Report,
-    Series,
     Table,
 )
 from electra.analysis.measures import bootstrap
@@ -44,6 +42,8 @@ from electra.interop.huggingface import WEIGHTS
 UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
 CURVE_POINTS = 60
 FEWEST = 20  # errors of a type, to say anything about it
+TOKENS = "number of tokens in the word"
+MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")
 
 
 @dataclass(frozen=True)
@@ -102,62 +102,44 @@ class Probe(contract.Probe):
             {"detector": [weights]} if self.config.detector and weights.is_file() else {}
         )
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config = self.config
-        dev = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
-        test = (
-            sample(learners.read_learners(data["learners_test"][0]), config.sentences, config.seed)
-            if "learners_test" in data
-            else []
+        dev, test = (
+            sample(learners.read_learners(data[key][0]), config.sentences, config.seed) if key in data else []
+            for key in ("learners", "learners_test")
         )
         everything = [*dev, *test]
         words = describe(everything, models[0], config.language)
         if not words.wrong.any() or words.wrong.all():
-            raise ProbeDataError(
-                "no errors among its words, or nothing else",
-                where=data["learners"][0],
-                fix="Labels are c and i",
-            )
+            what = "no errors among its words, or nothing else"
+            raise ProbeDataError(what, where=data["learners"][0], fix="Labels are c and i")
         chosen = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
         if not words.wrong[chosen].any() or not words.wrong[~chosen].any():
             what = (
                 "no errors among the words that choose the threshold, or among those judged: are the labels"
                 " withheld?"
             )
-            raise ProbeDataError(
-                what,
-                where=", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data),
-            )
-        scores = self.scores(models, everything, progress)
-        answers = {name: judge(score, words, chosen, config) for name, score in scores.items()}
+            where = ", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data)
+            raise ProbeDataError(what, where=where)
+        scores, findings = self.scores(models, everything, progress), Findings()
+        for name, score in scores.items():
+            judge(findings, name, score, words, chosen=chosen, config=config)
         first = f"discriminator of {models[0].name}"
-        share = words.wrong[~chosen].mean()
-        judged_on = (
-            f"{'test' if test else 'the other half of dev'}: {int((~chosen).sum()):,} words,"
-            f" {100 * share:.1f} % wrong"
-        )
-        notes = [
-            (
-                f"Thresholds chosen on {'dev' if test else 'one half of dev'} ({int(chosen.sum()):,} words),"
-                f" judged on {judged_on}."
-            ),
-            (
-                "The file does not say which type an error is of, so errors are told apart by the word they"
-                " stand on."
-                if not has_types(everything)
-                else "Error types as the file names them."
-            ),
+        compare(findings, scores, words, judged=~chosen, first=first, config=config)
+        show(findings, list(scores), words, chosen)
+        found, chance = (findings.of(scorer=name) for name in (first, "chance"))
+        findings.headline.update({name: found[name] for name in MEASURES})
+        findings.headline["chance: average precision"] = chance["average precision"]
+        share, judged = 100 * words.wrong[~chosen].mean(), int((~chosen).sum())
+        judged_on = f"{'test' if test else 'the other half of dev'}: {judged:,} words, {share:.1f} % wrong"
+        chosen_on = f"{'dev' if test else 'one half of dev'} ({int(chosen.sum()):,} words)"
+        findings.notes += [
+            f"Thresholds chosen on {chosen_on}, judged on {judged_on}.",
+            "Error types as the file names them."
+            if has_types(everything)
+            else "The file names no error types, so errors are grouped by the word they stand on.",
         ]
-        found = answers[first].measures
-        headline = {
-            "average precision": found["ap"],
-            "AUC": found["auc"],
-            "F0.5": found["f"],
-            "precision": found["precision"],
-        }
-        headline |= {"recall": found["recall"], "chance: average precision": answers["chance"].measures["ap"]}
-        ahead = compare(scores, words, ~chosen, first, config)
-        return Report(headline, [*tables(answers, words, chosen), ahead], figures(answers, first), notes)
+        return findings
 
     def scores(
         self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress
@@ -184,13 +166,13 @@ class Probe(contract.Probe):
         if config.detector:
             found["fine-tuned detector"] = flat(detector_values(config.detector, given))
         tokenizer = models[0].discriminator.tokenizer
-        found["number of tokens in the word"] = flat(
+        found[TOKENS] = flat(
             [
                 np.bincount(owners(tokenizer, words), minlength=len(words)).astype(np.float64)
                 for words in given
             ]
         )
-        found["chance"] = np.zeros(len(found["number of tokens in the word"]))
+        found["chance"] = np.zeros(len(found[TOKENS]))
         return found
 
 
@@ -214,54 +196,59 @@ def flat(values: Sequence[Floats]) -> Floats:
     return np.where(np.isfinite(found), found, found[np.isfinite(found)].min(initial=0.0) - 1.0)
 
 
-@dataclass(frozen=True)
-class Answer:
-    measures: Mapping[str, Estimate]
-    recall_by_kind: Mapping[str, Estimate]
-    curve: tuple[list[float], list[float]]  # recall, precision
-
-
-def judge(scores: Floats, words: Words, chosen: Bools, config: Config) -> Answer:
+def judge(
+    findings: Findings, name: str, scores: Floats, words: Words, *, chosen: Bools, config: Config
+) -> None:
     """Choose the threshold on the `chosen` words; measure on the others."""
     threshold = Ranking(scores[chosen], words.wrong[chosen]).best_threshold(beta=0.5)
     ranking = Ranking(scores[~chosen], words.wrong[~chosen])
     groups = np.unique(words.sentence[~chosen], return_inverse=True)[1]
     kinds = np.array(words.kinds)[~chosen]
     called = ranking.scores >= threshold
-    counted = [kind for kind in sorted(set(kinds)) if (ranking.positive & (kinds == kind)).sum() >= FEWEST]
-    members = {kind: ranking.positive & (kinds == kind) for kind in counted}
+    members = {kind: ranking.positive & (kinds == kind) for kind in sorted(set(kinds))}
+    members = {kind: errors for kind, errors in members.items() if errors.sum() >= FEWEST}
 
     def measure(w: Floats) -> dict[str, float]:
-        return {"ap": ranking.average_precision(w), "auc": ranking.auc(w), **ranking.at(threshold, w)}
+        found = {"average precision": ranking.average_precision(w), "AUC": ranking.auc(w)}
+        return found | ranking.at(threshold, w)
 
     def recall(w: Floats) -> dict[str, float]:
         return {kind: _share(w * errors, called) for kind, errors in members.items()}
 
-    return Answer(
-        bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed),
-        bootstrap.estimates(recall, groups, resamples=config.resamples, seed=config.seed),
-        precision_recall(ranking),
-    )
+    resampled = {"resamples": config.resamples, "seed": config.seed}
+    findings.add_all(bootstrap.estimates(measure, groups, **resampled), scorer=name)
+    for kind, found in bootstrap.estimates(recall, groups, **resampled).items():
+        findings.add(found, errors=kind, measure=name)
+        if name == "chance":
+            findings.add(int(members[kind].sum()), errors=kind, measure="how many")
+    places, precision = precision_recall(ranking)
+    if name != "chance":
+        for place, share in zip(places, precision, strict=True):
+            findings.add(share, measure="precision", scorer=name, recall=place)
 
 
-def compare(scores: Mapping[str, Floats], words: Words, judged: Bools, first: str, config: Config) -> Table:
+def compare(
+    findings: Findings,
+    scores: Mapping[str, Floats],
+    words: Words,
+    *,
+    judged: Bools,
+    first: str,
+    config: Config,
+) -> None:
     """How far the first scorer is ahead of each other one, on the same resamples of the same sentences."""
     rankings = {name: Ranking(score[judged], words.wrong[judged]) for name, score in scores.items()}
     groups = np.unique(words.sentence[judged], return_inverse=True)[1]
 
     def measure(w: Floats) -> dict[str, float]:
-        own = rankings[first].average_precision(w), rankings[first].auc(w)
-        others = {
-            name: (ranking.average_precision(w), ranking.auc(w))
-            for name, ranking in rankings.items()
-            if name != first
-        }
-        return {f"{name}\t{i}": own[i] - other[i] for name, other in others.items() for i in (0, 1)}
+        both = {name: (ranking.average_precision(w), ranking.auc(w)) for name, ranking in rankings.items()}
+        own = both.pop(first)
+        return {f"{name}\t{i}": own[i] - other[i] for name, other in both.items() for i in (0, 1)}
 
     found = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
-    rows = [(name, found[f"{name}\t0"], found[f"{name}\t1"]) for name in scores if name != first]
-    note = "Paired: an interval without 0 is a difference that other sentences would show too."
-    return Table(f"How far the {first} is ahead", ("of", "average precision", "AUC"), rows, note)
+    for key, ahead in found.items():
+        name, _, place = key.partition("\t")
+        findings.add(ahead, of=name, measure=("average precision", "AUC")[int(place)])
 
 
 def _share(weight: Floats, called: Bools) -> float:
@@ -279,67 +266,37 @@ def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
     return recall[places].tolist(), precision[places].tolist()
 
 
-def tables(answers: Mapping[str, Answer], words: Words, chosen: Bools) -> list[Table]:
-    keys = ("precision", "recall", "f", "ap", "auc")
-    rows: list[list[Cell]] = [
-        [name, *(answer.measures[key] for key in keys)] for name, answer in answers.items()
+def show(findings: Findings, scorers: Sequence[str], words: Words, chosen: Bools) -> None:
+    first, kinds = scorers[0], np.array(words.kinds)[~chosen][words.wrong[~chosen]]
+    frequent = [kind for kind, count in Counter(sorted(kinds)).most_common() if count >= FEWEST]
+    shown = [name for name in scorers if name != "chance"]
+    found = {"errors": frequent, "measure": ["how many", *shown]}
+    best = "At the threshold of the best F0.5 on the words it was chosen on. Chance calls everything wrong."
+    recall = f"Recall at each scorer's own threshold. Kinds with fewer than {FEWEST} errors are left out."
+    paired = "Paired: an interval without 0 is a difference that other sentences would show too."
+    measures = ("precision", "recall", "F0.5", "average precision", "AUC")
+    findings.tables += [
+        Table("Who finds the errors", ("scorer",), keep={"measure": measures}, note=best),
+        Table("Which errors are found", ("errors",), keep=found, note=recall),
+        Table(f"How far the {first} is ahead", ("of",), note=paired),
     ]
-    kinds, wrong = np.array(words.kinds)[~chosen], words.wrong[~chosen]
-    named = sorted(
-        next(iter(answers.values())).recall_by_kind, key=lambda kind: -int((wrong & (kinds == kind)).sum())
+    chance = findings.of(scorer="chance")["average precision"].value
+    few = [name for name in shown if len(findings.of("recall", scorer=name, measure="precision")) < 12]
+    curve = Figure(
+        "precision-recall",
+        "Precision and recall",
+        "recall",
+        "scorer",
+        {"measure": "precision"},
+        "Precision and recall at every threshold. A good detector's curve runs along the top.",
+        "precision",
+        references={"chance": chance},
+        dots=few,
+        x_range=(0.0, 1.0),
     )
-    shown = [name for name in answers if name != "chance"]
-    by_kind: list[list[Cell]] = [
-        [kind, int((wrong & (kinds == kind)).sum()), *(answers[name].recall_by_kind[kind] for name in shown)]
-        for kind in named
-    ]
-    return [
-        Table(
-            "Who finds the errors",
-            ("scorer", "precision", "recall", "F0.5", "average precision", "AUC"),
-            rows,
-            "At the threshold of the best F0.5 on the words it was chosen on. Chance calls everything wrong.",
-        ),
-        Table(
-            "Which errors are found",
-            ("errors", "how many", *shown),
-            by_kind,
-            f"Recall at each scorer's own threshold. Kinds with fewer than {FEWEST} errors are left out.",
-        ),
-    ]
-
-
-def figures(answers: Mapping[str, Answer], first: str) -> list[Figure]:
-    curves = [
-        Series(name, *answer.curve, style="points" if len(answer.curve[0]) < 12 else "line")
-        for name, answer in answers.items()
-    ]
-    chance = answers["chance"].measures["ap"].value
-    curves[-1] = Series("chance", [0.0, 1.0], [chance, chance], style="reference")
-    note = "Precision and recall at every threshold. A good detector's curve runs along the top."
-    kinds = list(answers[first].recall_by_kind)
-    found = [
-        Series.of(name, kinds, [answers[name].recall_by_kind[kind] for kind in kinds], "points")
-        for name in answers
-        if name not in ("chance", "number of tokens in the word")
-    ]
-    return [
-        Figure(
-            "precision-recall",
-            "Precision and recall",
-            note,
-            "recall",
-            "precision",
-            curves,
-            x_range=(0.0, 1.0),
-        ),
-        Figure(
-            "by-kind",
-            "Which errors are found",
-            "Recall at the chosen threshold, 95 % intervals.",
-            "recall",
-            "",
-            found,
-            kind="categories",
-        ),
-    ]
+    keep = {"errors": sorted(frequent), "measure": [name for name in shown if name != TOKENS]}
+    note = "Recall at the chosen threshold, 95 % intervals."
+    kinds_found = Figure(
+        "by-kind", "Which errors are found", "errors", "measure", keep, note, "recall", "categories"
+    )
+    findings.figures += [curve, kinds_found]

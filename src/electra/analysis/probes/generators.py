@@ -25,13 +25,12 @@ from electra.analysis import contract
 from electra.analysis.contract import (
     Cell,
     Data,
-    Estimate,
     Figure,
+    Findings,
     Input,
     Model,
+    Network,
     Progress,
-    Report,
-    Series,
     Table,
     require_same_vocabulary,
 )
@@ -57,9 +56,12 @@ TITLES = {
     "pairs": "BLiMP agreement",
     "learners": "learners' errors",
 }
-EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # of advantage
+EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # of the bins of advantage
+CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
+ADVANTAGE, PLAUSIBLE = "advantage, nats", "at least as plausible as the truth"
+PLAUSIBILITY = "How plausible the replacement was"
 FEWEST = 20  # replacements in a bin, to say anything about it
-PAIR: tuple[contract.Network, ...] = ("discriminator", "generator")
+PAIR: tuple[Network, ...] = ("discriminator", "generator")
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Probe(contract.Probe):
             wanted.append(learners.learner_inputs(self.config.language, required=False)[0])
         return tuple(wanted)
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         judges = [
             model for model in models if model is models[0] or model.optional("discriminator") is not None
         ]
@@ -147,25 +149,20 @@ class Probe(contract.Probe):
             raise ConfigError(
                 "nothing to judge: none of the kinds has its data", where="kinds", fix="Give --data with text"
             )
-        answers: dict[tuple[str, str], Answer] = {}
+        findings = Findings()
         for number, judge in enumerate(judges):
             known: dict[int, Floats] = {}
             for place, name in enumerate(made):
                 progress(f"{judge.name} judges {name}", (number + place / len(made)) / len(judges))
-                answers[judge.name, name] = self.judge(judge, made[name], known)
-        notes = [f"{name}: {_size(wrong)}." for name, wrong in made.items()]
-        notes += [
+                self.judge(findings, judge, name, made[name], known)
+        show(findings, made, judges)
+        findings.notes += [f"{name}: {_size(wrong)}." for name, wrong in made.items()]
+        findings.notes += [
             f"{model.name} has no discriminator: only its generator takes part."
             for model in models
             if model not in judges
         ]
-        first = models[0].name
-        return Report(
-            headline(answers, made, first),
-            tables(answers, made, judges),
-            figures(answers, made, judges),
-            notes,
-        )
+        return findings
 
     def make(self, models: Sequence[Model], data: Data) -> dict[str, Wrong]:
         """Column -> text made wrong, the same for every judge."""
@@ -218,21 +215,24 @@ class Probe(contract.Probe):
                 made[TITLES[kind]] = Wrong(found.rows, found.replaced, rows)
         return made
 
-    def judge(self, model: Model, wrong: Wrong, known: dict[int, Floats]) -> Answer:
+    def judge(
+        self, findings: Findings, model: Model, name: str, wrong: Wrong, known: dict[int, Floats]
+    ) -> None:
         """`known`: what this model said of right texts, by their list, as several kinds of wrong begin with
         the same.
         """
         z, labels = self.log_odds(model, wrong.texts), np.concatenate(wrong.labels)
-        before = None
+        rise = advantage = np.full(len(z), np.nan)
         if wrong.before is not None:
             if id(wrong.before) not in known:
                 known[id(wrong.before)] = self.log_odds(model, wrong.before)
-            before = known[id(wrong.before)]
+            rise = z - known[id(wrong.before)]
+        if wrong.advantage:
+            advantage = np.concatenate(wrong.advantage)
         sentence = np.repeat(np.arange(len(wrong.labels)), [len(values) for values in wrong.labels])
-        advantage = np.concatenate(wrong.advantage) if wrong.advantage else np.full(len(z), np.nan)
         kept = np.isfinite(z)  # a word without tokens cannot be judged
-        rise = np.full(len(z), np.nan) if before is None else z - before
-        return analyse(z[kept], labels[kept], sentence[kept], advantage[kept], rise[kept], self.config)
+        judged = Judged(z[kept], labels[kept], sentence[kept], advantage[kept], rise[kept])
+        analyse(findings, judged, self.config, model.name, name)
 
     def log_odds(self, model: Model, given: Sequence[Text]) -> Floats:
         if isinstance(given[0], np.ndarray):
@@ -277,211 +277,123 @@ def agreement_pairs(paths: Sequence[Path], count: int, seed: int) -> list[tuple[
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One discriminator on one kind of wrong."""
+class Judged:
+    """Tokens or words [N] of one kind of wrong, as one discriminator judges them."""
 
-    measures: Mapping[str, Estimate]  # auc, rise, ap, base, gain
-    detected: Sequence[Estimate]  # for each bin of advantage, the share of its replacements that are found
-    counts: Sequence[int]
-    plausible: Estimate  # share of the replacements with an advantage from 0 up
+    log_odds: Floats
+    wrong: Bools
+    sentence: Ints
+    advantage: Floats  # NaN where nothing was drawn
+    rise: Floats  # of the log-odds over those before the text was made wrong; NaN where that is not known
 
 
-def analyse(  # noqa: PLR0917
-    z: Floats, labels: Bools, sentence: Ints, advantage: Floats, rise: Floats, config: Config
-) -> Answer:
-    ranking, y, p = Ranking(z, labels), labels.astype(np.float64), sigmoid(z)
-    called = z >= ranking.matched_threshold()
-    drawn, paired = labels & np.isfinite(advantage), labels & np.isfinite(rise)
-    rises = (rise[paired] > 0) + 0.5 * (rise[paired] == 0)
-    bins = np.digitize(advantage[drawn], EDGES)
+def analyse(findings: Findings, judged: Judged, config: Config, model: str, kind: str) -> None:
+    ranking, y = Ranking(judged.log_odds, judged.wrong), judged.wrong.astype(np.float64)
+    p, called = sigmoid(judged.log_odds), judged.log_odds >= ranking.matched_threshold()
+    drawn, paired = (judged.wrong & np.isfinite(column) for column in (judged.advantage, judged.rise))
+    rises = (judged.rise[paired] > 0) + 0.5 * (judged.rise[paired] == 0)
+    bins, size = np.digitize(judged.advantage[drawn], EDGES), len(EDGES) + 1
 
     def measure(w: Floats) -> dict[str, float]:
         base = float((w * y).sum() / w.sum())
         entropy = -sum(q * np.log(q) for q in (base, 1 - base) if q > 0)
-        found = {
-            "auc": ranking.auc(w),
-            "ap": ranking.average_precision(w),
+        inside, hit = np.bincount(bins, w[drawn], size), np.bincount(bins, w[drawn] * called[drawn], size)
+        return {
+            "AUC": ranking.auc(w),
+            "rise": float(np.average(rises, weights=w[paired])) if w[paired].sum() > 0 else float("nan"),
+            "average precision": ranking.average_precision(w),
+            "base rate": base,
             "gain": entropy - log_loss(p, y, w),
-            "base": base,
+            PLAUSIBLE: inside[-1] / inside.sum() if inside.sum() > 0 else float("nan"),
+            **{str(b): hit[b] / inside[b] if inside[b] > 0 else float("nan") for b in range(size)},
         }
-        found["rise"] = float(np.average(rises, weights=w[paired])) if w[paired].sum() > 0 else float("nan")
-        inside, hit = (
-            np.bincount(bins, w[drawn], len(EDGES) + 1),
-            np.bincount(bins, w[drawn] * called[drawn], len(EDGES) + 1),
-        )
-        found |= {
-            f"bin {b}": hit[b] / inside[b] if inside[b] > 0 else float("nan") for b in range(len(EDGES) + 1)
-        }
-        return found | {"plausible": inside[-1] / inside.sum() if inside.sum() > 0 else float("nan")}
 
-    found = bootstrap.estimates(measure, sentence, resamples=config.resamples, seed=config.seed)
-    return Answer(
-        {key: found[key] for key in ("auc", "rise", "ap", "gain", "base")},
-        [found[f"bin {b}"] for b in range(len(EDGES) + 1)],
-        np.bincount(bins, minlength=len(EDGES) + 1).tolist(),
-        found["plausible"],
-    )
+    found = bootstrap.estimates(measure, judged.sentence, resamples=config.resamples, seed=config.seed)
+    at = {"model": model, "wrong by": kind}
+    for number, count in enumerate(np.bincount(bins, minlength=size).tolist()):
+        share, place = found.pop(str(number)), CENTRES[number]
+        if count >= FEWEST:
+            cells: dict[str, Cell] = {"bin": _bin_names()[number], "replacements": count, "found": share}
+            findings.add_all(cells, "measure", **at, **{ADVANTAGE: place})
+            if kind == own(model):
+                findings.add(share, measure="found", model=model, **{ADVANTAGE: place})
+    findings.add_all(found, **at)
 
 
-def headline(
-    answers: Mapping[tuple[str, str], Answer], made: Mapping[str, Wrong], first: str
-) -> dict[str, Estimate]:
-    found = {}
+def show(findings: Findings, made: Mapping[str, Wrong], judges: Sequence[Model]) -> None:
+    measures = ("AUC", "rise", "average precision", "base rate", "gain")
+    first, makers = judges[0].name, [name for name in made if made[name].advantage]
     for name in made:
         label = "its own generator" if name == own(first) else name
-        found[f"AUC, {label}"] = answers[first, name].measures["auc"]
+        findings.headline[f"AUC, {label}"] = findings.of(**{"model": first, "wrong by": name})["AUC"]
     if own(first) in made:
-        found["replacements at least as plausible as the truth"] = answers[first, own(first)].plausible
-    return found
-
-
-def tables(
-    answers: Mapping[tuple[str, str], Answer], made: Mapping[str, Wrong], judges: Sequence[Model]
-) -> list[Table]:
-    matrix: list[list[Cell]] = [
-        [
-            judge.name,
-            name,
-            *(answers[judge.name, name].measures[key] for key in ("auc", "rise", "ap", "base", "gain")),
-        ]
-        for judge in judges
-        for name in made
-    ]
-    found = [
-        Table(
-            "Each discriminator on each kind of wrong",
-            ("model", "wrong by", "AUC", "rise", "average precision", "base rate", "gain"),
-            matrix,
-            "AUC: P(a wrong word is more suspicious than a right one), chance 0.5. Rise: P(the place is more"
-            " suspicious than before it was made wrong), chance 0.5: what kind of word stands there cancels"
-            " out. Average precision: chance is the base rate. Gain: nats per token or word better than the"
-            " base rate; below 0 the probabilities do not fit this kind.",
-        )
-    ]
-    makers = [name for name in made if made[name].advantage]
+        plausible = findings.of(**{"model": first, "wrong by": own(first)})[PLAUSIBLE]
+        findings.headline["replacements at least as plausible as the truth"] = plausible
+    note = (
+        "AUC: P(a wrong word is more suspicious than a right one), chance 0.5. Rise: P(the place is more"
+        " suspicious than before it was made wrong), chance 0.5: what kind of word stands there cancels out."
+        " Average precision: chance is the base rate. Gain: nats per token or word better than the base"
+        " rate; below 0 the probabilities do not fit this kind."
+    )
+    title, keep = "Each discriminator on each kind of wrong", {"measure": measures}
+    findings.tables.append(Table(title, ("model", "wrong by"), keep=keep, note=note))
     if makers:
-        rows: list[list[Cell]] = [
-            [
-                judge.name,
-                name,
-                label,
-                answers[judge.name, name].counts[b],
-                answers[judge.name, name].detected[b],
-            ]
-            for judge in judges
-            for name in makers
-            for b, label in enumerate(_bin_names())
-            if answers[judge.name, name].counts[b] >= FEWEST
-        ]
         note = "Found: called replaced at the threshold that raises as many alarms as there are replacements."
-        found.append(
-            Table(
-                "How plausible the replacement was",
-                ("model", "made by", "advantage (nats)", "replacements", "found"),
-                rows,
-                note,
-            )
+        findings.tables.append(Table(PLAUSIBILITY, ("model", "wrong by", ADVANTAGE), note=note))
+        of_generators(findings, made, judges, makers)
+    kinds = {"measure": "AUC", "wrong by": list(made)}
+    if len(judges) > 1:
+        note = "Rows: discriminators. Columns: what made the text wrong."
+        matrix = Figure(
+            "matrix", "AUC of each discriminator", "wrong by", "model", kinds, note, kind="matrix"
         )
-        found.append(_quality(answers, made, judges, makers))
-    return found
+        findings.figures.append(matrix)
+    note = "How well wrong words are told from right ones, 95 % intervals."
+    chance = {"chance": 0.5}
+    noticed = Figure(
+        "kinds", "What is noticed", "wrong by", "model", kinds, note, "AUC", "categories", chance
+    )
+    findings.figures.append(noticed)
+    if makers:
+        note = (
+            "Advantage: log p(replacement) - log p(truth) by its generator: from 0 on it fits at least as"
+            " well. End bins hold all beyond."
+        )
+        found, series = {"measure": "found"}, "model"
+        if len(judges) == 1:
+            found, series = {**found, "model": first}, "wrong by"
+        plausible = Figure(
+            "plausibility", PLAUSIBILITY, ADVANTAGE, series, found, note, "share found", y_range=(0.0, 1.0)
+        )
+        findings.figures.append(plausible)
 
 
-def _quality(
-    answers: Mapping[tuple[str, str], Answer],
-    made: Mapping[str, Wrong],
-    judges: Sequence[Model],
-    makers: Sequence[str],
-) -> Table:
+def of_generators(
+    findings: Findings, made: Mapping[str, Wrong], judges: Sequence[Model], makers: Sequence[str]
+) -> None:
     """Each generator, beside what its discriminator notices of other kinds of wrong."""
-    away = [name for name in made if name not in makers]
-    rows: list[list[Cell]] = []
     for judge in judges:
         name = own(judge.name)
         if name in makers:
             generator, wrong = judge.generator.config, made[name]
-            size = f"{generator.num_layers} layers of {generator.hidden_size}"
-            loss = None if wrong.log_truth is None else -wrong.log_truth
-            measured = [answers[judge.name, other].measures["auc"] for other in (name, *away)]
-            rows.append(
-                [judge.name, size, loss, wrong.correct, answers[judge.name, name].plausible, *measured]
-            )
-    columns = (
-        "model",
-        "generator",
-        "its loss",
-        "samples that are right",
-        "at least as plausible",
-        "AUC, its own",
-        *(f"AUC, {n}" for n in away),
-    )
+            found = {other: findings.of(**{"model": judge.name, "wrong by": other}) for other in made}
+            numbers: dict[str, Cell] = {
+                "generator": f"{generator.num_layers} layers of {generator.hidden_size}",
+                "its loss": None if wrong.log_truth is None else -wrong.log_truth,
+                "samples that are right": wrong.correct,
+                "at least as plausible": found[name][PLAUSIBLE],
+                "AUC, its own": found[name]["AUC"],
+            }
+            numbers |= {f"AUC, {other}": found[other]["AUC"] for other in made if other not in makers}
+            findings.add_all(numbers, model=judge.name)
+    title = "How good the generator is, and what its discriminator notices elsewhere"
     note = (
         "Loss: nats for each drawn token. At least as plausible: of its replacements, the share with an"
         " advantage from 0 up."
     )
-    return Table(
-        "How good the generator is, and what its discriminator notices elsewhere", columns, rows, note
-    )
+    findings.tables.append(Table(title, ("model",), note=note))
 
 
 def _bin_names() -> list[str]:
     low = [f"below {EDGES[0]:g}", *(f"{a:g} to {b:g}" for a, b in pairwise(EDGES))]
     return [*low, f"{EDGES[-1]:g} and more"]
-
-
-def figures(
-    answers: Mapping[tuple[str, str], Answer], made: Mapping[str, Wrong], judges: Sequence[Model]
-) -> list[Figure]:
-    names = list(made)
-    drawn = []
-    if len(judges) > 1:
-        rows = [
-            Series(judge.name, names, [answers[judge.name, name].measures["auc"].value for name in names])
-            for judge in judges
-        ]
-        drawn.append(
-            Figure(
-                "matrix",
-                "AUC of each discriminator",
-                "Rows: discriminators. Columns: what made the text wrong.",
-                "",
-                "",
-                rows,
-                kind="matrix",
-            )
-        )
-    points = [
-        Series.of(judge.name, names, [answers[judge.name, name].measures["auc"] for name in names], "points")
-        for judge in judges
-    ]
-    chance = Series("chance", names[:1], [0.5], style="reference")
-    note = "How well wrong words are told from right ones, 95 % intervals."
-    drawn.append(Figure("kinds", "What is noticed", note, "AUC", "", [*points, chance], kind="categories"))
-    centres = [EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1]
-    curves = []
-    for judge in judges:
-        for name in names:
-            if made[name].advantage and (len(judges) == 1 or name == own(judge.name)):
-                answer = answers[judge.name, name]
-                kept = [b for b, count in enumerate(answer.counts) if count >= FEWEST]
-                label = judge.name if len(judges) > 1 else name
-                curves.append(
-                    Series.of(label, [centres[b] for b in kept], [answer.detected[b] for b in kept])
-                )
-    if curves:
-        note = (
-            "Advantage: log p(replacement) - log p(truth) by its generator: from 0 on it fits at least as"
-            " well. End bins hold all beyond."
-        )
-        x = "advantage, nats"
-        drawn.append(
-            Figure(
-                "plausibility",
-                "How plausible the replacement was",
-                note,
-                x,
-                "share found",
-                curves,
-                y_range=(0.0, 1.0),
-            )
-        )
-    return drawn

@@ -9,7 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
-from electra.analysis.contract import Cell, Estimate, Figure, Progress, Report, Series, Table
+from electra.analysis.contract import Estimate, Figure, Findings, Progress, Table
+from electra.analysis.contract.findings import Kept
 from electra.analysis.contract.origin import OBJECTIVE, SEED, UNKNOWN, apart
 from electra.analysis.measures.cka import Features, cka, cka_matrix
 from electra.analysis.measures.half_samples import half_samples
@@ -23,59 +24,49 @@ Config = TreebankConfig
 Kinds = Mapping[str, Sequence[tuple[int, int]]]
 """What sets two encoders apart -> the pairs, by number, that it sets apart."""
 TITLE = "Across seeds, and across objectives"
+LIKENESS = "Likeness at the same depth"
 
 
 class Probe(TreebankProbe):
     title = "Likeness of representations, depth by depth"
     question = "How do the representations differ from BERT's, and by more than two seeds of one training do?"
     source = (
-        "Asked by a reader's review of the paper. Method: Kornblith et al. 2019; debiased by the estimate of"
-        " Song et al. 2012. Name the masked language model and other seeds beside it: the difference between"
-        " seeds is the yardstick."
+        "Method: Kornblith et al. 2019; debiased by the estimate of Song et al. 2012. Name the masked"
+        " language"
+        " model and other seeds beside it: the difference between seeds is the yardstick."
     )
     version = 1
 
-    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         words = common_words(encoders, sentences, lambda what, share: progress(what, 0.3 * share))
-        names = [encoder.name for encoder in encoders]
-        tables: list[Table] = []
-        figures: list[Figure] = []
-        headline: dict[str, Estimate] = {}
-        same_depth: by_depth.Found = {}
-        for other in range(len(names)):
-            progress(f"{names[0]} and {names[other]}", 0.3 + 0.7 * other / len(names))
-            title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
-            figures.append(_matrix(words, names, other, title))
-            if other:
-                table, found, headline[f"CKA with {names[other]}, last depth"] = self._same_depth(
-                    words, names, other
-                )
-                tables.append(table)
-                same_depth[_label(encoders[0], encoders[other])] = found
-        kinds = yardstick(encoders)
+        findings, names, kinds = Findings(), [encoder.name for encoder in encoders], yardstick(encoders)
+        labels = {other: _label(encoders[0], encoders[other]) for other in range(1, len(names))}
+        if labels:
+            note = f"Debiased CKA of {names[0]} and each other encoder. Bands are 95 % intervals."
+            keep = {"measure": LIKENESS}
+            findings.figures.append(Figure("same-depth", LIKENESS, "depth", "encoder", keep, note, "CKA"))
         if all(kinds.values()):
             across = self._across(words, kinds)
-            tables.insert(
-                0, by_depth.table(TITLE, across, f"Debiased CKA, means over pairs. {_told(kinds, names)}")
-            )
-            headline = {f"CKA {name}, last depth": row[-1] for name, row in across.items()} | headline
-            note = "Debiased CKA, means over pairs."
-            figures.insert(
-                0, by_depth.figure("across", TITLE, note=note, y="CKA", found=dict(list(across.items())[:2]))
-            )
-        if same_depth:
-            note = f"Debiased CKA of {names[0]} and each other encoder."
-            figures.insert(
-                0,
-                by_depth.figure(
-                    "same-depth", "Likeness at the same depth", note=note, y="CKA", found=same_depth
-                ),
-            )
-        return Report(headline, tables, figures, self._notes(words, len(sentences), kinds))
+            note = f"Debiased CKA, means over pairs. {_told(kinds, names)}"
+            by_depth.show(findings, TITLE, across, note=note)
+            both: Kept = {"measure": TITLE, "encoder": ("across seeds", "across objectives")}
+            about = "Debiased CKA, means over pairs. Bands are 95 % intervals."
+            findings.figures.append(Figure("across", TITLE, "depth", "encoder", both, about, "CKA"))
+            findings.headline.update({f"CKA {name}, last depth": row[-1] for name, row in across.items()})
+        for other, name in enumerate(names):
+            progress(f"{names[0]} and {name}", 0.3 + 0.7 * other / len(names))
+            _matrix(findings, words, names, other)
+            if other:
+                found, last = self._same_depth(findings, words, names, other)
+                findings.headline[f"CKA with {name}, last depth"] = last
+                for depth, estimate in enumerate(found):
+                    findings.add(estimate, measure=LIKENESS, encoder=labels[other], depth=depth)
+        findings.notes += self._notes(words, len(sentences), kinds)
+        return findings
 
     def _same_depth(
-        self, words: Words, names: list[str], other: int
-    ) -> tuple[Table, list[Estimate], Estimate]:
+        self, findings: Findings, words: Words, names: list[str], other: int
+    ) -> tuple[list[Estimate], Estimate]:
         """CKA at each depth that both have, with intervals; and that of the last depths of both."""
         mine, theirs = words.vectors[0], words.vectors[other]
         pairs = [(depth, depth) for depth in range(min(len(mine), len(theirs)))]
@@ -87,23 +78,21 @@ class Probe(TreebankProbe):
             return [cka(x, y) for x, y in both]
 
         found = half_samples(measure, words.sentence, resamples=self.config.resamples)
-        rows: list[list[Cell]] = [
-            [
-                str(a) if a == b else f"{a} and {b}",
-                one,
-                cka(Features(mine[a]), Features(theirs[b]), debiased=False),
-            ]
-            for (a, b), one in zip(pairs, found, strict=True)
-        ]
+        title = f"CKA of {names[0]} and {names[other]}"
+        for (a, b), one in zip(pairs, found, strict=True):
+            at = {"depth": str(a) if a == b else f"{a} and {b}", "between": title}
+            biased = cka(Features(mine[a]), Features(theirs[b]), debiased=False)
+            findings.add_all({"debiased": one, "biased": biased}, **at)
         note = (
-            "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is what enters the first layer."
+            "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is the input of the first"
+            " layer."
         )
-        table = Table(f"CKA of {names[0]} and {names[other]}", ("depth", "debiased", "biased"), rows, note)
-        return table, found[: min(len(mine), len(theirs))], found[-1]
+        findings.tables.append(Table(title, ("depth",), keep={"between": title}, note=note))
+        return found[: min(len(mine), len(theirs))], found[-1]
 
     def _across(self, words: Words, kinds: Kinds) -> by_depth.Found:
-        """The mean CKA of each kind of pairs, and how far seeds are more alike than objectives, at each depth
-        that all of them have.
+        """The mean CKA of each kind of pairs, and how much more alike seeds are than objectives, at each
+        depth that all of them have.
         """
         involved = {i for pairs in kinds.values() for pair in pairs for i in pair}
         depths = range(min(len(words.vectors[i]) for i in involved))
@@ -120,21 +109,17 @@ class Probe(TreebankProbe):
             return values
 
         flat = half_samples(measure, words.sentence, resamples=self.config.resamples)
-        return {
-            name: flat[place::3]
-            for place, name in enumerate(("across seeds", "across objectives", "difference"))
-        }
+        names = ("across seeds", "across objectives", "difference")
+        return {name: flat[place::3] for place, name in enumerate(names)}
 
     def _notes(self, words: Words, sentences: int, kinds: Kinds) -> list[str]:
         notes = [
-            (
-                f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its"
-                " tokens', so vocabularies may differ."
-            ),
-            (
-                "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated"
-                " word as likeness."
-            ),
+            f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its tokens',"
+            " so"
+            " vocabularies may differ.",
+            "Intervals: the spread over halves of the sentences, since a bootstrap would count a repeated"
+            " word as"
+            " likeness.",
         ]
         if not kinds[SEED]:
             yardstick = "without that yardstick a difference between two objectives cannot be judged"
@@ -163,12 +148,15 @@ def _label(first: Named, other: Named) -> str:
     return other.name if kind == UNKNOWN else f"{other.name} ({kind})"
 
 
-def _matrix(words: Words, names: list[str], other: int, title: str) -> Figure:
+def _matrix(findings: Findings, words: Words, names: Sequence[str], other: int) -> None:
+    """The CKA of each depth of the first encoder with each depth of the other."""
     mine, theirs = ([Features(depth) for depth in words.vectors[number]] for number in (0, other))
-    values = cka_matrix(mine, theirs)
-    columns = [str(depth) for depth in range(len(theirs))]
-    series = [Series(f"depth {depth}", columns, list(row)) for depth, row in enumerate(values)]
+    title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
+    axis = f"depth of {names[other]}"
+    for (row, column), value in np.ndenumerate(cka_matrix(mine, theirs)):
+        findings.add(float(value), matrix=title, row=f"depth {row}", **{axis: str(column)})
     note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
-    return Figure(
-        f"cka-{other}", title, note, f"depth of {names[other]}", "", series, kind="matrix", y_range=(0.0, 1.0)
+    shown = Figure(
+        f"cka-{other}", title, axis, "row", {"matrix": title}, note, axis, "matrix", y_range=(0.0, 1.0)
     )
+    findings.figures.append(shown)

@@ -8,7 +8,7 @@ with random weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,20 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.analysis import contract
-from electra.analysis.contract import (
-    Data,
-    Estimate,
-    Figure,
-    Input,
-    Model,
-    ProbeDataError,
-    Progress,
-    Report,
-    Table,
-)
+from electra.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress, Table
 from electra.analysis.measures import linear
 from electra.analysis.representations import by_depth
-from electra.analysis.representations.by_depth import Found
 from electra.analysis.representations.encoders import Named, Words, common_words, encoders_of
 from electra.analysis.texts.reading import Sentence, sample, sentences, universal_dependencies
 
@@ -85,10 +74,7 @@ class Corpus:
 class Probe(contract.Probe):
     title = "Linear readings of frozen representations"
     question = "What do the representations hold that a straight line can read, and at which depth?"
-    source = (
-        "Asked by a reader's review of the paper. Method: Alain and Bengio 2017. Data: Universal"
-        " Dependencies; CoNLL-2000 chunks."
-    )
+    source = "Method: Alain and Bengio 2017. Data: Universal Dependencies; CoNLL-2000 chunks."
     version = 1
     needs = ("encoder",)
     config: Config
@@ -101,44 +87,24 @@ class Probe(contract.Probe):
             Input("chunks_judged", "CoNLL-2000 test file", ("*conll2000*/test.txt*",), required=False),
         )
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
-        encoders = encoders_of(models, self.config.untrained)
-        corpora = self._corpora(data)
-        count = sum(len(corpus.properties) for corpus in corpora)
-        tables: list[Table] = []
-        figures: list[Figure] = []
-        headline: dict[str, Estimate] = {}
-        notes = [
-            (
-                "A word's vector is the mean of its tokens'. Differences are paired: all answer for the same"
-                " words."
-            ),
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+        encoders, findings = encoders_of(models, self.config.untrained), Findings()
+        findings.notes += [
+            "A word's vector is the mean of its tokens'. Differences are paired: all answer for the same"
+            " words.",
             "The best depth is chosen on the words it is judged on, which flatters it a little.",
         ]
+        corpora = self._corpora(data)
+        count = sum(len(corpus.properties) for corpus in corpora)
         for corpus in corpora:
             train, judged = (common_words(encoders, part, progress) for part in (corpus.train, corpus.judged))
             for wanted in corpus.properties:
-                progress(wanted.title, len(figures) / count)
-                found, baselines, differences = self._read_off(wanted, encoders, corpus, train, judged)
-                headline[f"{wanted.title}, best depth"] = max(
-                    found[encoders[0].name], key=lambda one: one.value or 0.0
-                )
-                tables += _tables(wanted, found, baselines, differences)
-                usual = {USUAL: baselines[USUAL].value or 0.0}
-                figures.append(
-                    by_depth.figure(
-                        wanted.key,
-                        wanted.title,
-                        note="Read by a linear model.",
-                        y=wanted.unit,
-                        found=found,
-                        references=usual,
-                    )
-                )
-                notes.append(
+                progress(wanted.title, len(findings.figures) / count)
+                self._read_off(findings, wanted, encoders, corpus, (train, judged))
+                findings.notes.append(
                     f"{wanted.title}: {len(train.kept)} words to train on, {len(judged.kept)} words judged."
                 )
-        return Report(headline, tables, figures, notes)
+        return findings
 
     def _corpora(self, data: Data) -> list[Corpus]:
         limit = self.config.sentences
@@ -156,14 +122,20 @@ class Probe(contract.Probe):
         return found
 
     def _read_off(
-        self, wanted: Property, encoders: Sequence[Named], corpus: Corpus, train: Words, judged: Words
-    ) -> tuple[Found, dict[str, Estimate], Found]:
-        """Each encoder's score at each depth, the baselines', and what the first encoder is ahead of each
+        self,
+        findings: Findings,
+        wanted: Property,
+        encoders: Sequence[Named],
+        corpus: Corpus,
+        words: tuple[Words, Words],
+    ) -> None:
+        """Each encoder's score at each depth, the baselines', and how far the first encoder is ahead of each
         other one.
         """
+        train, judged = words
         both = ((train, corpus.train), (judged, corpus.judged))
-        scored = Scored(wanted, *(words.of(wanted.answers(s) for s in part) for words, part in both))
-        forms = [[str(form).lower() for form in words.of(s.words for s in part)] for words, part in both]
+        scored = Scored(wanted, *(found.of(wanted.answers(s) for s in part) for found, part in both))
+        forms = [[str(form).lower() for form in found.of(s.words for s in part)] for found, part in both]
         points = {
             encoder.name: [
                 scored.by_vectors(x, z)
@@ -171,19 +143,23 @@ class Probe(contract.Probe):
             ]
             for number, encoder in enumerate(encoders)
         }
-        fixed = {
-            USUAL: scored.by_words(*forms),
-            COMMONEST: scored.by_words([""] * len(forms[0]), [""] * len(forms[1])),
-        }
-        fixed_points = {name: [row] for name, row in fixed.items()}
-        groups, resamples = judged.sentence, self.config.resamples
-        found = by_depth.ratios({**points, **fixed_points}, scored.scale, groups, resamples)
-        ahead = (
-            by_depth.ratios(by_depth.ahead(points), scored.scale, groups, resamples)
-            if len(points) > 1
-            else {}
-        )
-        return {name: found[name] for name in points}, {name: found[name][0] for name in fixed}, ahead
+        nowhere = [""] * len(forms[0]), [""] * len(forms[1])
+        fixed = {USUAL: [scored.by_words(*forms)], COMMONEST: [scored.by_words(*nowhere)]}
+        draws = scored.scale, judged.sentence, self.config.resamples
+        found = by_depth.ratios({**points, **fixed}, *draws)
+        baselines = {name: found.pop(name)[0] for name in fixed}
+        first, usual = encoders[0].name, {USUAL: baselines[USUAL].value or 0.0}
+        note, about = f"{wanted.unit}. Depth 0 is the input of the first layer.", "Read by a linear model."
+        shown = {"figure": wanted.key, "about": about, "unit": wanted.unit}
+        by_depth.show(findings, wanted.title, found, note=note, references=usual, **shown)
+        title = f"{wanted.title}: without an encoder"
+        for name, estimate in baselines.items():
+            findings.add(estimate, measure=wanted.unit, property=title, answer=name)
+        findings.tables.append(Table(title, ("answer",), keep={"property": title}))
+        if len(points) > 1:
+            ahead, note = by_depth.ratios(by_depth.ahead(points), *draws), "Paired over the same words."
+            by_depth.show(findings, f"{wanted.title}: how far {first} is ahead", ahead, note=note)
+        findings.headline[f"{wanted.title}, best depth"] = max(found[first], key=lambda one: one.value or 0.0)
 
 
 class Scored:
@@ -216,22 +192,3 @@ class Scored:
         if self.number:
             return np.asarray(np.nan_to_num(self.scale - (answers - self.gold) ** 2))
         return np.asarray(answers == self.gold, np.float64)
-
-
-def _tables(
-    wanted: Property, found: Found, baselines: Mapping[str, Estimate], differences: Found
-) -> list[Table]:
-    note = f"{wanted.unit}. Depth 0 is what enters the first layer."
-    made = [
-        by_depth.table(wanted.title, found, note),
-        Table(f"{wanted.title}: without an encoder", ("answer", wanted.unit), list(baselines.items())),
-    ]
-    if differences:
-        made.append(
-            by_depth.table(
-                f"{wanted.title}: how far {next(iter(found))} is ahead",
-                differences,
-                "Paired over the same words.",
-            )
-        )
-    return made

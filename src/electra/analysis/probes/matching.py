@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.contract import ProbeDataError, Progress, Report
+from electra.analysis.contract import Findings, ProbeDataError, Progress
 from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoders import Named, within
 from electra.analysis.representations.sts import Pair, PairsConfig, PairsProbe
@@ -37,61 +37,45 @@ class Config(PairsConfig):
 class Probe(PairsProbe):
     title = "Equal tokens of two sentences"
     question = "Does a token look for itself in the other sentence, before any fine-tuning on pairs?"
-    source = (
-        "Our question, after STS-B and MRPC (results/). Heads that look for the same token: Voita et al."
-        " 2019, Olsson et al. 2022."
-    )
+    source = "Heads that look for the same token: Voita et al. 2019, Olsson et al. 2022."
     version = 1
     config: Config
 
-    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Findings:
+        texts = [pair[:2] for pair in pairs]
         looked = {
-            encoder.name: look(
-                encoder, [pair[:2] for pair in pairs], within(progress, encoder.name, number, len(encoders))
-            )
+            encoder.name: look(encoder, texts, within(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
-        first = encoders[0].name
+        findings, first = Findings(), encoders[0].name
         if not looked[first].tokens.any():
-            raise ProbeDataError(
-                "no two sentences of a pair share a token",
-                where="the pairs",
-                fix="Give pairs in the models' language",
-            )
+            fix = "Give pairs in the models' language"
+            raise ProbeDataError("no two sentences of a pair share a token", where="the pairs", fix=fix)
         found: by_depth.Found = {}
-        chance: dict[str, float] = {}
         for name, seen in looked.items():
             best = seen.given.sum(0).argmax(1)  # of each layer, the head that gives most
             points = {name: [seen.given[:, layer, head] for layer, head in enumerate(best)]}
             found |= by_depth.ratios(points, seen.tokens, np.arange(len(pairs)), self.config.resamples)
-            chance[name] = float(seen.chance.sum() / seen.tokens.sum())
+        uniform = float(looked[first].chance.sum() / looked[first].tokens.sum())
         note = (
-            "Share of its attention that a token gives to the same token in the other sentence. All alike"
-            f" would be {chance[first]:.3f}."
+            "Share of its attention that a token gives to the same token in the other sentence. Uniform"
+            " attention"
+            f" would give {uniform:.3f}."
         )
-        strongest = max(found[first], key=lambda one: one.value or 0.0)
+        references = {"uniform attention": uniform}
+        title = "The strongest head of each layer"
+        shown = {"figure": "same-token", "unit": "share", "axis": "layer"}
+        by_depth.show(findings, title, found, note=note, references=references, **shown)
         shares = {name: seen.given.sum(0) / max(1.0, seen.tokens.sum()) for name, seen in looked.items()}
-        tables = [
-            by_depth.table("The strongest head of each layer", found, note, first=1),
-            attention_heads.table(shares),
-        ]
-        figure = by_depth.figure(
-            "same-token",
-            "Looking for the same token",
-            note=note,
-            y="share",
-            found=found,
-            references={"all alike": chance[first]},
-            first=1,
-        )
-        notes = [
-            (
-                f"{int(looked[first].tokens.sum())} tokens of {len(pairs)} pairs have their like in the other"
-                " sentence."
-            ),
+        attention_heads.show(findings, shares)
+        strongest = max(found[first], key=lambda one: one.value or 0.0)
+        findings.headline["Attention to the same token, strongest head"] = strongest
+        findings.notes += [
+            f"{int(looked[first].tokens.sum())} tokens of {len(pairs)} pairs also occur in the other"
+            " sentence.",
             "The strongest head is chosen on the pairs it is measured on, which flatters it a little.",
         ]
-        return Report({"Attention to the same token, strongest head": strongest}, tables, [figure], notes)
+        return findings
 
 
 @dataclass(frozen=True)
@@ -119,9 +103,8 @@ def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: in
     """
     encoding = tokenizer.encode(*pair, max_length=max_positions)
     special = np.array(encoding.special, bool)
-    return hidden.Row(
-        np.array(encoding.ids, np.int64), np.where(special, hidden.NO_WORD, special.cumsum() - 1)
-    )
+    words = np.where(special, hidden.NO_WORD, special.cumsum() - 1)
+    return hidden.Row(np.array(encoding.ids, np.int64), words)
 
 
 def equal_tokens(row: hidden.Row) -> Bools:

@@ -18,25 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.analysis import contract
-from electra.analysis.contract import (
-    Cell,
-    Data,
-    Estimate,
-    Figure,
-    Input,
-    Model,
-    Progress,
-    Report,
-    Series,
-    Table,
-)
+from electra.analysis.contract import Cell, Data, Figure, Findings, Input, Model, Progress, Table
 from electra.analysis.scoring.across_models import scores_of
 from electra.analysis.scoring.scorers import SCORERS, find_scorer
 from electra.analysis.texts.paradigms import Accuracy, Paradigm, average, judge, read_paradigm
 from electra.errors import ConfigError
 
 SHORTER = "shorter"  # the yardstick that only counts tokens
-LENGTHS = ("shorter", "equal", "longer")  # the good sentence against the bad one, in tokens
+LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence against the bad one, in tokens
 Floats = npt.NDArray[np.float64]
 
 
@@ -95,7 +84,7 @@ class Probe(contract.Probe):
             Input("own", "minimal pairs of your own", ("*minimal-pairs*/*.jsonl*",), required=False),
         )
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         if not data:
             wanted = " or ".join(pattern for found in self.inputs() for pattern in found.patterns)
             raise contract.ProbeDataError(
@@ -134,51 +123,86 @@ def columns_of(
     return columns
 
 
-def report(paradigms: Sequence[Paradigm], columns: Sequence[Column]) -> Report:
+def report(paradigms: Sequence[Paradigm], columns: Sequence[Column]) -> Findings:
     bounds = np.cumsum([0, *(len(paradigm.good) for paradigm in paradigms)])
     slices = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
-    accuracies = [[column.accuracy(pairs) for pairs in slices] for column in columns]
     benchmarks = list(dict.fromkeys(paradigm.benchmark for paradigm in paradigms))
-    overall = [
-        [
-            average(
-                [part for part, paradigm in zip(parts, paradigms, strict=True) if paradigm.benchmark == name]
+    by_benchmark = sorted(paradigms, key=lambda paradigm: benchmarks.index(paradigm.benchmark))
+    phenomena = list(dict.fromkeys(paradigm.phenomenon for paradigm in by_benchmark))
+    models = list(dict.fromkeys(column.model for column in columns))
+
+    def named(column: Column) -> str:
+        return f"{column.model}: {column.scorer}" if len(models) > 1 else column.scorer
+
+    findings = Findings()
+    accuracies = [[column.accuracy(pairs) for pairs in slices] for column in columns]
+    for column, parts in zip(columns, accuracies, strict=True):
+        at = {"model": column.model, "scorer": column.scorer, "what it is": column.title}
+        for name in benchmarks:
+            found = average(
+                [part for part, one in zip(parts, paradigms, strict=True) if one.benchmark == name]
             )
-            for name in benchmarks
-        ]
-        for parts in accuracies
-    ]
-    first = columns[0].model
-    headline = {
-        f"{benchmark}: {column.scorer}": estimate
-        for column, estimates in zip(columns, overall, strict=True)
-        if column.model == first and _is_sum(column)
-        for benchmark, estimate in zip(benchmarks, estimates, strict=True)
-    }
-    phenomena = list(
-        dict.fromkeys(
-            paradigm.phenomenon for paradigm in sorted(paradigms, key=lambda p: benchmarks.index(p.benchmark))
-        )
+            findings.add(found, measure=name, **at)
+            if column.model == models[0] and _is_sum(column):
+                findings.headline[f"{name}: {column.scorer}"] = found
+        findings.add(sum(part.ties for part in parts), measure="ties", **at)
+        for sign, word in LENGTHS.items():
+            chosen = column.length == sign
+            findings.add(
+                column.accuracy(chosen).value if chosen.any() else None, measure=f"good one {word}", **at
+            )
+        for name in phenomena:
+            found = average(
+                [part for part, one in zip(parts, paradigms, strict=True) if one.phenomenon == name]
+            )
+            findings.add(found, phenomenon=name, measure=named(column))
+    for row, paradigm in enumerate(paradigms):
+        parts = [column[row] for column in accuracies]
+        networks = (part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER)
+        numbers: dict[str, Cell] = {
+            "pairs": len(paradigm.good),
+            "equal, left out": paradigm.equal,
+            "ties of all scorers": sum(part.ties for part in networks),
+            "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
+        }
+        for column, part in zip(columns, parts, strict=True):
+            numbers[named(column)] = part.value
+        findings.add_all(numbers, paradigm=paradigm.name, phenomenon=paradigm.phenomenon)
+    counts = ", ".join(f"{int((columns[0].length == sign).sum())} {word}" for sign, word in LENGTHS.items())
+    note = (
+        "Means over paradigms; chance is 0.5. Ties count half. The last three columns are shares of all"
+        f" pairs, by the good sentence's length in tokens against the bad one's ({counts}; by the first"
+        " model's tokenizer)."
     )
-    by_phenomenon = [
-        [
-            average(
-                [part for part, paradigm in zip(parts, paradigms, strict=True) if paradigm.phenomenon == name]
+    findings.tables += [
+        Table("Accuracy", ("model", "scorer", "what it is"), note=note),
+        Table("By phenomenon", ("phenomenon",), note="Means over each phenomenon's paradigms."),
+        Table(
+            "By paradigm",
+            ("paradigm", "phenomenon"),
+            note="Half-width: of the widest 95 % interval in the row.",
+        ),
+    ]
+    for model in models:
+        sums = [named(column) for column in columns if column.model == model and _is_sum(column)]
+        letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
+        note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
+        findings.figures.append(
+            Figure(
+                f"phenomena-{letters}",
+                f"{model}: accuracy by phenomenon",
+                "phenomenon",
+                "measure",
+                {"measure": sums},
+                note,
+                "accuracy",
+                "categories",
+                references={"chance": 0.5},
+                x_range=(0, 1),
             )
-            for name in phenomena
-        ]
-        for parts in accuracies
-    ]
-    tables = [
-        _overall_table(columns, benchmarks, overall, accuracies),
-        _phenomena_table(columns, phenomena, by_phenomenon),
-        _paradigms_table(columns, paradigms, accuracies),
-    ]
-    figures = [
-        _figure(model, columns, phenomena, by_phenomenon)
-        for model in dict.fromkeys(column.model for column in columns)
-    ]
-    return Report(headline, tables, figures, _notes(paradigms, benchmarks))
+        )
+    findings.notes += _notes(paradigms, benchmarks)
+    return findings
 
 
 def _is_sum(column: Column) -> bool:
@@ -186,123 +210,15 @@ def _is_sum(column: Column) -> bool:
     return column.scorer in SCORERS and SCORERS[column.scorer].reduction == "sum"
 
 
-def _names(columns: Sequence[Column]) -> list[str]:
-    several = len({column.model for column in columns}) > 1
-    return [f"{column.model}: {column.scorer}" if several else column.scorer for column in columns]
-
-
-def _overall_table(
-    columns: Sequence[Column],
-    benchmarks: Sequence[str],
-    overall: Sequence[Sequence[Estimate]],
-    accuracies: Sequence[Sequence[Accuracy]],
-) -> Table:
-    rows: list[Sequence[Cell]] = []
-    for column, estimates, parts in zip(columns, overall, accuracies, strict=True):
-        by_length = [
-            column.accuracy(column.length == sign) if (column.length == sign).any() else None
-            for sign in (-1, 0, 1)
-        ]
-        shares: list[Cell] = [part.value if part else None for part in by_length]
-        rows.append(
-            (column.model, column.scorer, column.title, *estimates, sum(part.ties for part in parts), *shares)
-        )
-    counts = ", ".join(
-        f"{int((columns[0].length == sign).sum())} {word}"
-        for sign, word in zip((-1, 0, 1), LENGTHS, strict=True)
-    )
-    note = (
-        "Means over paradigms; chance is 0.5. Ties count half. The last three columns are shares of all"
-        f" pairs, split by the good sentence's length in tokens against the bad one's ({counts}; by the first"
-        " model's tokenizer)."
-    )
-    return Table(
-        "Accuracy",
-        ("model", "scorer", "what it is", *benchmarks, "ties", *(f"good one {word}" for word in LENGTHS)),
-        rows,
-        note,
-    )
-
-
-def _phenomena_table(
-    columns: Sequence[Column], phenomena: Sequence[str], by_phenomenon: Sequence[Sequence[Estimate]]
-) -> Table:
-    rows: list[Sequence[Cell]] = [
-        (name, *(estimates[row] for estimates in by_phenomenon)) for row, name in enumerate(phenomena)
-    ]
-    return Table(
-        "By phenomenon", ("phenomenon", *_names(columns)), rows, "Means over each phenomenon's paradigms."
-    )
-
-
-def _paradigms_table(
-    columns: Sequence[Column], paradigms: Sequence[Paradigm], accuracies: Sequence[Sequence[Accuracy]]
-) -> Table:
-    rows: list[Sequence[Cell]] = []
-    for row, paradigm in enumerate(paradigms):
-        parts = [column[row] for column in accuracies]
-        widest = max((high - low) / 2 for low, high in (part.interval() for part in parts))
-        ties = sum(part.ties for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER)
-        rows.append(
-            (
-                paradigm.name,
-                paradigm.phenomenon,
-                len(paradigm.good),
-                paradigm.equal,
-                ties,
-                widest,
-                *(part.value for part in parts),
-            )
-        )
-    names = (
-        "paradigm",
-        "phenomenon",
-        "pairs",
-        "equal, left out",
-        "ties of all scorers",
-        "half-width",
-        *_names(columns),
-    )
-    return Table("By paradigm", names, rows, "Half-width: of the widest 95 % interval in the row.")
-
-
-def _figure(
-    model: str,
-    columns: Sequence[Column],
-    phenomena: Sequence[str],
-    by_phenomenon: Sequence[Sequence[Estimate]],
-) -> Figure:
-    """One mark for each reading: its sum."""
-    series = [Series("chance", phenomena, [0.5] * len(phenomena), style="reference")]
-    for column, estimates in zip(columns, by_phenomenon, strict=True):
-        if column.model == model and _is_sum(column):
-            series.append(Series.of(column.scorer, phenomena, estimates))
-    letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
-    note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
-    return Figure(
-        f"phenomena-{letters}",
-        f"{model}: accuracy by phenomenon",
-        note,
-        "accuracy",
-        "",
-        series,
-        "categories",
-        x_range=(0, 1),
-    )
-
-
 def _notes(paradigms: Sequence[Paradigm], benchmarks: Sequence[str]) -> list[str]:
     notes = []
     for name in benchmarks:
         of_it = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
-        pairs, equal = (
-            sum(len(paradigm.good) for paradigm in of_it),
-            sum(paradigm.equal for paradigm in of_it),
-        )
+        pairs, equal = sum(len(one.good) for one in of_it), sum(one.equal for one in of_it)
         left = f"; {equal} pairs of equal sentences are left out" if equal else ""
         notes.append(f"{name}: {len(of_it)} paradigms, {pairs} pairs{left}.")
     notes.append(
-        "Intervals are for other pairs of these same paradigms. Published BLiMP numbers are means over all 67"
-        " paradigms: compare with them only when all are here."
+        "Intervals are for other pairs of these same paradigms. Published BLiMP numbers are means over all"
+        " 67 paradigms: compare with them only when all are here."
     )
     return notes

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.contract import Cell, ProbeDataError, Progress, Report, Table
+from electra.analysis.contract import Findings, ProbeDataError, Progress, Table
 from electra.analysis.representations import by_depth
-from electra.analysis.representations.encoders import UNTRAINED, Named, Words, common_words
+from electra.analysis.representations.encoders import UNTRAINED, Named, Words, common_words, within
 from electra.analysis.representations.treebank import TreebankConfig, TreebankProbe
 from electra.analysis.texts.reading import Sentence
 from electra.model.hidden import Ints
@@ -50,136 +50,99 @@ class Config(TreebankConfig):
 class Probe(TreebankProbe):
     title = "Nearest neighbours of words in context"
     question = "Does the context of a word move its vector to where its reading is?"
-    source = "Asked by a reader's review of the paper."
+    source = "Nearest neighbours by cosine, among occurrences of one form."
     version = 1
     config: Config
 
-    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         words = common_words(encoders, sentences, lambda what, share: progress(what, 0.5 * share))
         forms = np.array([str(form).lower() for form in words.of(sentence.words for sentence in sentences)])
         tags = words.of(sentence.columns[0] for sentence in sentences)
         groups = ambiguous_forms(forms, tags)
         if not groups:
-            raise ProbeDataError(
-                "no word occurs with two parts of speech", where="the treebank", fix="Give more sentences"
-            )
-        asked = np.concatenate(list(groups.values()))
-        queries = np.arange(len(forms))[
-            :: max(1, len(forms) // self.config.queries) if self.config.queries else 1
-        ]
+            what = "no word occurs with two parts of speech"
+            raise ProbeDataError(what, where="the treebank", fix="Give more sentences")
+        step = max(1, len(forms) // self.config.queries) if self.config.queries else 1
+        queries = np.arange(len(forms))[::step]
         same_reading: dict[str, list[Floats]] = {}
         same_form: dict[str, list[Floats]] = {}
         last: dict[str, Vectors] = {}  # the vectors of the last depth
         for number, encoder in enumerate(encoders):
-            same_reading[encoder.name], same_form[encoder.name] = [], []
+            told = within(progress, f"neighbours by {encoder.name}", number, len(encoders))
+            readings, alike = (
+                same_reading.setdefault(encoder.name, []),
+                same_form.setdefault(encoder.name, []),
+            )
             for depth, vectors in enumerate(words.vectors[number]):
-                progress(
-                    f"neighbours by {encoder.name}",
-                    0.5 + 0.5 * (number + depth / len(words.vectors[number])) / len(encoders),
-                )
+                told(depth / len(words.vectors[number]))
                 last[encoder.name] = unit = centred_unit(vectors)
                 same = [
                     nearest_alike(unit[items], np.arange(len(items)), tags[items], words.sentence[items])
                     for items in groups.values()
                 ]
-                same_reading[encoder.name].append(np.concatenate(same))
-                same_form[encoder.name].append(nearest_alike(unit, queries, forms, words.sentence))
+                readings.append(np.concatenate(same))
+                alike.append(nearest_alike(unit, queries, forms, words.sentence))
         chance = np.concatenate(
             [expected_at_random(tags[items], words.sentence[items]) for items in groups.values()]
         )
         comparable = np.isfinite(chance)
-        draws = words.sentence[asked], self.config.resamples
+        draws = words.sentence[np.concatenate(list(groups.values()))], self.config.resamples
         found = by_depth.ratios({**same_reading, CHANCE: [np.nan_to_num(chance)]}, comparable, *draws)
         by_chance = found.pop(CHANCE)[0]
-        ahead = by_depth.ratios(by_depth.ahead(same_reading), comparable, *draws) if len(encoders) > 1 else {}
         lexical = by_depth.ratios(same_form, 1.0, words.sentence[queries], self.config.resamples)
-        first = encoders[0].name
-        tables = [
-            by_depth.table("Readings told apart", found, f"{READINGS} Chance: {by_chance.value:.3f}."),
-            by_depth.table("Neighbours of the same form", lexical, FORMS),
-            self._examples(last, groups, sentences, words),
+        findings, first, title = Findings(), encoders[0].name, "Readings told apart"
+        note, references = f"{READINGS} Chance: {by_chance.value:.3f}.", {CHANCE: by_chance.value}
+        shown = {"about": READINGS, "unit": "share"}
+        by_depth.show(findings, title, found, note=note, figure="readings", references=references, **shown)
+        if len(encoders) > 1:
+            ahead = by_depth.ratios(by_depth.ahead(same_reading), comparable, *draws)
+            note = "Paired over the same occurrences."
+            by_depth.show(findings, f"{title}: how far {first} is ahead", ahead, note=note)
+        by_depth.show(
+            findings, "Neighbours of the same form", lexical, note=FORMS, figure="forms", unit="share"
+        )
+        self._examples(findings, last, groups, sentences, words)
+        findings.headline["same part of speech, last depth"] = found[first][-1]
+        findings.notes += [
+            f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences, in"
+            f" {len(sentences)} sentences.",
+            f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common"
+            " direction is"
+            " removed.",
         ]
-        figures = [
-            by_depth.figure(
-                "readings",
-                "Readings told apart",
-                note=READINGS,
-                y="share",
-                found=found,
-                references={CHANCE: by_chance.value or 0.0},
-            ),
-            by_depth.figure("forms", "Neighbours of the same form", note=FORMS, y="share", found=lexical),
-        ]
-        notes = [
-            (
-                f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences,"
-                f" in {len(sentences)} sentences."
-            ),
-            (
-                f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common"
-                " direction is taken out."
-            ),
-        ]
-        if ahead:
-            tables.insert(
-                1,
-                by_depth.table(
-                    f"Readings told apart: how far {first} is ahead",
-                    ahead,
-                    "Paired over the same occurrences.",
-                ),
-            )
-        return Report({"same part of speech, last depth": found[first][-1]}, tables, figures, notes)
+        return findings
 
     def _examples(
         self,
+        findings: Findings,
         last: Mapping[str, Vectors],
         groups: Mapping[str, Ints],
         sentences: Sequence[Sentence],
         words: Words,
-    ) -> Table:
+    ) -> None:
         """For words with several readings, one occurrence of each of the two commonest, and the nearest by
         each trained encoder.
         """
         flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
         tags = words.of(sentence.columns[0] for sentence in sentences)
-        missing = [word for word in self.config.words if word.lower() not in groups]
-        if missing:
-            raise ProbeDataError(
-                f"{missing[0]!r} does not occur with two parts of speech",
-                where="words",
-                fix="Name other words",
-            )
+        for word in self.config.words:
+            if word.lower() not in groups:
+                what = f"{word!r} does not occur with two parts of speech"
+                raise ProbeDataError(what, where="words", fix="Name other words")
         chosen = [word.lower() for word in self.config.words] or list(groups)[: self.config.examples]
-        names = [name for name in last if name != UNTRAINED]
-        rows: list[list[Cell]] = []
         for word in chosen:
             items = groups[word]
+
+            def shown(i: int, items: Ints = items) -> str:
+                return in_context(sentences, flat[words.kept[items[i]]], tags[items[i]]) if i >= 0 else ""
+
             for tag, _ in Counter(tags[items].tolist()).most_common(2):
                 place = int(np.flatnonzero(tags[items] == tag)[0])
-                near = [
-                    int(nearest(last[name][items], np.array([place]), words.sentence[items])[0])
-                    for name in names
-                ]
-                shown = [place, *near]
-                rows.append(
-                    [
-                        tag,
-                        *(
-                            (
-                                in_context(sentences, flat[words.kept[items[i]]], tags[items[i]])
-                                if i >= 0
-                                else ""
-                            )
-                            for i in shown
-                        ),
-                    ]
-                )
-        return Table(
-            "Examples, last depth",
-            ("reading", "word in context", *(f"nearest by {name}" for name in names)),
-            rows,
-        )
+                at = {"reading": tag, "word in context": shown(place)}
+                for name in (name for name in last if name != UNTRAINED):
+                    near = nearest(last[name][items], np.array([place]), words.sentence[items])
+                    findings.add(shown(int(near[0])), measure=f"nearest by {name}", **at)
+        findings.tables.append(Table("Examples, last depth", ("reading", "word in context")))
 
 
 def ambiguous_forms(forms: npt.NDArray[np.str_], tags: npt.NDArray[np.str_]) -> dict[str, Ints]:

@@ -19,16 +19,14 @@ import numpy.typing as npt
 
 from electra.analysis import contract
 from electra.analysis.contract import (
-    Cell,
     Data,
     Estimate,
     Figure,
+    Findings,
     Input,
     Model,
     ProbeDataError,
     Progress,
-    Report,
-    Series,
     Table,
 )
 from electra.analysis.measures import nbest
@@ -38,6 +36,8 @@ from electra.analysis.texts.reading import objects, sample
 
 Floats = npt.NDArray[np.float64]
 
+WER, GAIN, ALONE = "word error rate, %", "gain over the recogniser", "the score alone"
+TUNED = tuple(f"{what}, {half} half" for half in ("first", "second") for what in ("weight", "bonus"))
 FIRST, TOTAL, ACOUSTIC, BONUS, LM, CHANCE, ORACLE = (
     "first hypothesis of the list",
     "the list's own total score",
@@ -85,10 +85,7 @@ class Probe(contract.Probe):
         "Does an average of the discriminator's scores over a sentence make a good re-ranker for speech"
         " recognition?"
     )
-    source = (
-        "Asked by a reader's review of the paper. Method: Shin et al. 2019, Salazar et al. 2020. Electric"
-        " (Clark et al. 2020b) does so too."
-    )
+    source = "Method: Shin et al. 2019, Salazar et al. 2020; Electric (Clark et al. 2020b) does so too."
     version = 1
     needs = ()  # a discriminator, a generator, or both
     config: Config
@@ -102,7 +99,7 @@ class Probe(contract.Probe):
             ),
         )
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config = self.config
         utterances = sample(
             [one for path in data["lists"] for one in read_lists(path, config.hypotheses)], config.sentences
@@ -123,39 +120,54 @@ class Probe(contract.Probe):
             score = nbest.pad(np.split(values, np.cumsum([len(one["hyps"]) for one in utterances])[:-1]))
             errors, weights = nbest.judge_both_ways(lists, acoustic, score)
             systems[f"{model}: {scorer}"] = System(errors, weights, lists.chosen_errors(score))
+        findings = Findings()
         found = self._measure(systems, lists)
-        ours = [name for name in systems if ": " in name]
-        headline = {
-            f"WER gained, {name}": found[f"{name}/gain"]
-            for name in ours
-            if name.startswith(f"{models[0].name}: ")
-        }
-        notes = [
-            (
-                f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
-                f" {int(lists.reference_words.sum())} reference words."
-            ),
-            (
-                "Every word error rate is judged on the half of the utterances that its weights were not"
-                " tuned on. A gain is against the recogniser without language model and with a bonus for"
-                " words, over the same utterances."
-            ),
-            (
-                "The recogniser searched with its language model, so the lists hold what that model likes: no"
-                " scorer can win much."
-            ),
-            f"The recogniser's own mix: {', '.join(f'{weight:.2f} {name}' for name, weight in mix.items())}.",
-            (
-                f"The models read {'lower-cased' if config.lowercase else 'unchanged'} text; errors are"
-                " counted on the text as it is."
-            ),
+        for name, system in systems.items():
+            keys = {WER: "wer", GAIN: "gain", ALONE: "alone"}
+            findings.add_all(
+                {measure: found.get(f"{name}/{key}") for measure, key in keys.items()}, **{"chosen by": name}
+            )
+            tuned = [number for weights in system.weights for number in (weights.score, weights.word)]
+            findings.add_all(dict(zip(TUNED, tuned, strict=False)), **{"chosen by": name})
+            if name.startswith(f"{models[0].name}: "):
+                findings.headline[f"WER gained, {name}"] = found[f"{name}/gain"]
+        note = "Gains are paired differences in percentage points; above 0 is better."
+        useless = "A weight of 0: the score was no help on that half."
+        findings.tables += [
+            Table("Word error rate", ("chosen by",), keep={"measure": (WER, GAIN, ALONE)}, note=note),
+            Table("Weights tuned on each half", ("chosen by",), keep={"measure": TUNED}, note=useless),
         ]
-        return Report(
-            headline,
-            [_table(systems, found), _weights(systems)],
-            [_gains(systems, found), _rates(systems, found)],
-            notes,
+        gain = (
+            "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
+            " intervals are 95 %, over utterances."
         )
+        rate = (
+            "Intervals are 95 %, over utterances; systems share utterances, so their differences are surer"
+            " than the intervals look."
+        )
+        oracle = found[f"{ORACLE}/wer"].value
+        for name, title, measure, left, note, references in (
+            ("gain", "What re-ranking gains", GAIN, (ACOUSTIC, BONUS, ORACLE, CHANCE), gain, {"none": 0.0}),
+            ("wer", "Word error rate after re-ranking", WER, (ORACLE, CHANCE), rate, {ORACLE: oracle}),
+        ):
+            keep = {"measure": measure, "chosen by": [one for one in systems if one not in left]}
+            unit = "percentage points" if measure == GAIN else WER
+            shown = Figure(name, title, "chosen by", "measure", keep, note, unit, "categories", references)
+            findings.figures.append(shown)
+        own = ", ".join(f"{weight:.2f} {name}" for name, weight in mix.items())
+        findings.notes += [
+            f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
+            f" {int(lists.reference_words.sum())} reference words.",
+            "Every word error rate is judged on the half of the utterances that its weights were not tuned"
+            " on. A gain is against the recogniser without language model and with a bonus for words, over"
+            " the same utterances.",
+            "The recogniser searched with its language model, so the lists hold what that model likes: no"
+            " scorer can win much.",
+            f"The recogniser's own mix: {own}.",
+            f"The models read {'lower-cased' if config.lowercase else 'unchanged'} text; errors are counted"
+            " on the text as it is.",
+        ]
+        return findings
 
     def _acoustic(self, columns: dict[str, Floats], lists: nbest.Lists) -> tuple[Floats, dict[str, float]]:
         """The recogniser's score without its language model, mixed as in its own total (equal parts where the
@@ -243,60 +255,3 @@ def read_lists(path: Path, hypotheses: int) -> list[dict[str, Any]]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
-def _table(systems: dict[str, System], found: dict[str, Estimate]) -> Table:
-    rows: list[list[Cell]] = [
-        [name, found[f"{name}/wer"], found[f"{name}/gain"], found.get(f"{name}/alone")] for name in systems
-    ]
-    columns = ("chosen by", "word error rate, %", "gain over the recogniser", "the score alone")
-    return Table(
-        "Word error rate",
-        columns,
-        rows,
-        "Gains are paired differences in percentage points; above 0 is better.",
-    )
-
-
-def _weights(systems: dict[str, System]) -> Table:
-    rows: list[list[Cell]] = [
-        [name, *(number for weights in system.weights for number in (weights.score, weights.word))]
-        for name, system in systems.items()
-        if system.weights
-    ]
-    columns = (
-        "chosen by",
-        "weight, first half",
-        "bonus, first half",
-        "weight, second half",
-        "bonus, second half",
-    )
-    return Table(
-        "Weights tuned on each half", columns, rows, "A weight of 0: the score was no help on that half."
-    )
-
-
-def _gains(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
-    shown = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
-    series = [
-        Series.of("gain", shown, [found[f"{name}/gain"] for name in shown], "points"),
-        Series("none", shown, [0.0] * len(shown), style="reference"),
-    ]
-    note = (
-        "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired; intervals"
-        " are 95 %, over utterances."
-    )
-    return Figure("gain", "What re-ranking gains", note, "percentage points", "", series, kind="categories")
-
-
-def _rates(systems: dict[str, System], found: dict[str, Estimate]) -> Figure:
-    shown = [name for name in systems if name not in (ORACLE, CHANCE)]
-    oracle = Series(ORACLE, shown, [found[f"{ORACLE}/wer"].value] * len(shown), style="reference")
-    series = [Series.of("word error rate", shown, [found[f"{name}/wer"] for name in shown], "points"), oracle]
-    note = (
-        "Intervals are 95 %, over utterances; systems share utterances, so their differences are surer than"
-        " the intervals look."
-    )
-    return Figure(
-        "wer", "Word error rate after re-ranking", note, "word error rate, %", "", series, kind="categories"
-    )

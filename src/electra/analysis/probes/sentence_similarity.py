@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.contract import Estimate, Progress, Report, Table
+from electra.analysis.contract import Estimate, Findings, Progress, Table
 from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.measures.correlation import pearson, ranks
 from electra.analysis.representations import by_depth
@@ -26,13 +26,10 @@ OVERLAP = "word overlap"
 class Probe(PairsProbe):
     title = "Sentence similarity without training"
     question = "Does the cosine of two sentences' mean vectors rank pairs as people do?"
-    source = (
-        "Asked by a reader's review of the paper. Data: STS-B, Cer et al. 2017. Spearman correlation with the"
-        " human scores."
-    )
+    source = "Data: STS-B, Cer et al. 2017. Spearman correlation with human scores."
     version = 1
 
-    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Findings:
         gold = np.array([pair[2] for pair in pairs])
         texts = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
         raw: dict[str, list[Floats]] = {}
@@ -44,55 +41,26 @@ class Probe(PairsProbe):
         overlap = np.array([word_overlap(a, b) for a, b, _ in pairs])
         found, ahead, baseline = self._rank(raw, overlap, gold)
         found_centred, _, _ = self._rank(centred, overlap, gold)
-        references = {OVERLAP: baseline.value or 0.0}
-        first = encoders[0].name
-        best = max(found[first], key=lambda one: one.value or 0.0)
-        tables = [
-            by_depth.table(
-                "Spearman correlation",
-                found,
-                "Cosine of the mean token vectors. Depth 0 is what enters the first layer.",
-            ),
-            by_depth.table(
-                "Spearman correlation, common direction removed",
-                found_centred,
-                "The mean of all vectors is taken out first.",
-            ),
-            Table(
-                "Without an encoder",
-                ("measure", "Spearman"),
-                [(OVERLAP, baseline)],
-                "Shared words over all words of the two.",
-            ),
-        ]
+        findings, first, title = Findings(), encoders[0].name, "Spearman correlation"
+        references, unit = {OVERLAP: baseline.value or 0.0}, title
+        note = "Cosine of the mean token vectors. Depth 0 is the input of the first layer."
+        shown = {"figure": "spearman", "unit": unit, "about": "Cosine of mean vectors against human scores."}
+        by_depth.show(findings, title, found, note=note, references=references, **shown)
         if ahead:
-            tables.insert(
-                1,
-                by_depth.table(
-                    f"Spearman correlation: how far {first} is ahead", ahead, "Paired over the same pairs."
-                ),
-            )
-        figures = [
-            by_depth.figure(
-                name, title, note=note, y="Spearman correlation", found=shown, references=references
-            )
-            for name, title, note, shown in (
-                (
-                    "spearman",
-                    "Frozen sentence similarity",
-                    "Cosine of mean vectors against human scores.",
-                    found,
-                ),
-                (
-                    "spearman-centred",
-                    "Frozen sentence similarity, centred",
-                    "The same, the common direction removed.",
-                    found_centred,
-                ),
-            )
-        ]
-        notes = [f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."]
-        return Report({"Spearman, best depth": best}, tables, figures, notes)
+            note = "Paired over the same pairs."
+            by_depth.show(findings, f"{title}: how far {first} is ahead", ahead, note=note)
+        note = "The mean of all vectors is subtracted first."
+        shown |= {"figure": "spearman-centred", "about": note}
+        title = f"{title}, common direction removed"
+        by_depth.show(findings, title, found_centred, note=note, references=references, **shown)
+        findings.add(baseline, measure="Spearman", **{"without an encoder": OVERLAP})
+        note = "Shared words over all words of the two."
+        findings.tables.append(Table("Without an encoder", ("without an encoder",), note=note))
+        findings.headline["Spearman, best depth"] = max(found[first], key=lambda one: one.value or 0.0)
+        findings.notes.append(
+            f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."
+        )
+        return findings
 
     def _rank(
         self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats
@@ -102,7 +70,7 @@ class Probe(PairsProbe):
         """
         first, *others = similar
         depths = {name: len(rows) for name, rows in similar.items()}
-        shared = {name: min(depths[first], depths[name]) for name in others}
+        shared = {f"ahead of {name}": min(depths[first], depths[name]) for name in others}
 
         def measure(weights: Floats) -> dict[str, float]:
             of_gold = ranks(gold, weights)
@@ -110,20 +78,17 @@ class Probe(PairsProbe):
             def rank(values: Floats) -> float:
                 return pearson(ranks(values, weights), of_gold, weights)
 
-            values = {name: [rank(row) for row in rows] for name, rows in similar.items()}
-            ahead = [
-                values[first][depth] - values[name][depth] for name in others for depth in range(shared[name])
-            ]
-            everything = [*(value for rows in values.values() for value in rows), *ahead, rank(overlap)]
+            found = {name: [rank(row) for row in rows] for name, rows in similar.items()}
+            ahead = [a - b for name in others for a, b in zip(found[first], found[name], strict=False)]
+            everything = [*(value for rows in found.values() for value in rows), *ahead, rank(overlap)]
             return {str(number): value for number, value in enumerate(everything)}
 
-        flat = list(estimates(measure, np.arange(len(gold)), resamples=self.config.resamples).values())
-        found: list[by_depth.Found] = []
-        for counts in (depths, shared):
-            found.append({})
-            for name, count in counts.items():
-                found[-1][name], flat = flat[:count], flat[count:]
-        return found[0], {f"ahead of {name}": rows for name, rows in found[1].items()}, flat[0]
+        flat = iter(estimates(measure, np.arange(len(gold)), resamples=self.config.resamples).values())
+        found, ahead = (
+            {name: [next(flat) for _ in range(count)] for name, count in counts.items()}
+            for counts in (depths, shared)
+        )
+        return found, ahead, next(flat)
 
 
 def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Vectors:

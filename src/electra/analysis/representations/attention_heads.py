@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra.analysis.contract import Cell, Table
+from electra.analysis.contract import Findings, Table
 from electra.model import hidden
 from electra.model.encoder import Encoder
 from electra.model.passes import passes
 
 Floats = npt.NDArray[np.float64]
+HEAD = "layer.head"
 
 
 def weights(
@@ -36,20 +37,12 @@ def weights(
         progress(done / len(rows))
 
 
-def table(columns: Mapping[str, Floats]) -> Table:
+def show(findings: Findings, columns: Mapping[str, Floats]) -> None:
     """A row for each head, of [L, H] values. Encoders of other sizes leave cells empty."""
-    num_layers, num_heads = (
-        max(sizes) for sizes in zip(*(values.shape for values in columns.values()), strict=True)
-    )
-    rows: list[list[Cell]] = [
-        [
-            f"{layer + 1}.{head + 1}",
-            *(
-                float(values[layer, head]) if layer < len(values) and head < len(values[0]) else None
-                for values in columns.values()
-            ),
-        ]
-        for layer in range(num_layers)
-        for head in range(num_heads)
-    ]
-    return Table("Each head", ("layer.head", *columns), rows)
+    sizes = zip(*(values.shape for values in columns.values()), strict=True)
+    for layer, head in np.ndindex(*map(max, sizes)):
+        for name, values in columns.items():
+            there = layer < len(values) and head < len(values[0])
+            at = {"measure": name, HEAD: f"{layer + 1}.{head + 1}"}
+            findings.add(float(values[layer, head]) if there else None, **at)
+    findings.tables.append(Table("Each head", (HEAD,)))

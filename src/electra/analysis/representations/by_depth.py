@@ -1,4 +1,4 @@
-"""Measures at each depth of several encoders: intervals, tables, figures."""
+"""Measures at each depth of several encoders, with intervals."""
 
 from __future__ import annotations
 
@@ -7,40 +7,32 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from electra.analysis.contract import Cell, Estimate, Figure, Series, Table
+from electra.analysis.contract import Estimate, Figure, Findings, Table
 from electra.analysis.measures.bootstrap import estimates
 
 Floats = npt.NDArray[np.float64]
-Points = Mapping[str, Sequence[npt.NDArray[np.float64]]]
+Points = Mapping[str, Sequence[Floats]]
 """name -> one number for each item, at each depth."""
 Found = dict[str, list[Estimate]]
-"""name -> its estimate at each depth. Depth 0 is what enters the first layer; encoders may differ in depth.
+"""name -> its estimate at each depth. Depth 0 is what enters the first layer; encoders may
+differ in depth.
 """
 
 
 def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> Found:
-    """sum(points) / sum(scale) over the items [N], with intervals from bootstrap samples of their groups: the
-    same for all of them.
+    """sum(points) / sum(scale) over the items [N], with intervals from bootstrap samples of their groups, the
+    same samples for all.
     """
     stacked = np.stack([row for rows in points.values() for row in rows])
     below = np.broadcast_to(np.asarray(scale, np.float64), stacked.shape[1:])
 
     def measure(weights: Floats) -> dict[str, float]:
         total = float(weights @ below)
-        return {
-            str(i): float(value) / total if total > 0 else float("nan")
-            for i, value in enumerate(stacked @ weights)
-        }
+        return {str(i): value / total if total > 0 else np.nan for i, value in enumerate(stacked @ weights)}
 
-    flat = list(
-        estimates(
-            measure, np.unique(np.asarray(groups), return_inverse=True)[1], resamples=resamples
-        ).values()
-    )
-    found: Found = {}
-    for name, rows in points.items():
-        found[name], flat = flat[: len(rows)], flat[len(rows) :]
-    return found
+    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
+    found = iter(estimates(measure, numbers, resamples=resamples).values())
+    return {name: [next(found) for _ in rows] for name, rows in points.items()}
 
 
 def ahead(points: Points) -> dict[str, list[Floats]]:
@@ -52,29 +44,28 @@ def ahead(points: Points) -> dict[str, list[Floats]]:
     }
 
 
-def table(title: str, found: Found, note: str = "", first: int = 0) -> Table:
-    """`first`: the number of the first row; 1 for measures of layers, which have no depth 0."""
-    rows: list[list[Cell]] = [
-        [first + place, *(row[place] if place < len(row) else None for row in found.values())]
-        for place in range(max(map(len, found.values())))
-    ]
-    return Table(title, ("layer" if first else "depth", *found), rows, note)
-
-
-def figure(
-    name: str,
+def show(
+    findings: Findings,
     title: str,
-    *,
-    note: str,
-    y: str,
     found: Found,
-    references: Mapping[str, float] | None = None,
-    first: int = 0,
-) -> Figure:
-    series = [Series.of(label, range(first, first + len(row)), row) for label, row in found.items()]
-    last = first + max(map(len, found.values())) - 1
-    for label, value in (references or {}).items():
-        series.append(Series(label, [first, last], [value, value], style="reference"))
-    return Figure(
-        name, title, f"{note} Bands are 95 % intervals.".strip(), "layer" if first else "depth", y, series
-    )
+    *,
+    note: str = "",
+    figure: str = "",
+    about: str = "",
+    unit: str = "",
+    references: Mapping[str, float | None] | None = None,
+    axis: str = "depth",
+) -> None:
+    """Add the measure `title`: a table of the names by depth, and, where it has a name, a figure. `about`:
+    what the figure says of itself, where that is not the table's `note`. `axis`: depth, from 0, or layer,
+    from 1.
+    """
+    for name, row in found.items():
+        for place, estimate in enumerate(row, int(axis == "layer")):
+            findings.add(estimate, measure=title, encoder=name, **{axis: place})
+    keep = {"measure": title}
+    findings.tables.append(Table(title, (axis,), "encoder", keep, note))
+    if figure:
+        text = f"{about or note} Bands are 95 % intervals.".strip()
+        drawn = Figure(figure, title, axis, "encoder", keep, text, unit, references=references or {})
+        findings.figures.append(drawn)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.analysis import contract
-from electra.analysis.contract import Data, Input, Model, ProbeDataError, Progress, Report
+from electra.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
 from electra.analysis.representations.encoders import Named, encoders_of
 from electra.analysis.texts.reading import cells, sample
 
@@ -38,7 +38,7 @@ class PairsProbe(contract.Probe):
     def inputs(self) -> tuple[Input, ...]:
         return (PAIRS,)
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders = encoders_of(models, self.config.untrained)
         return self.look(
             encoders,
@@ -47,7 +47,7 @@ class PairsProbe(contract.Probe):
         )
 
     @abstractmethod
-    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Findings:
         """Ask. `encoders[0]` is MODEL's; the untrained one, where it is asked for, is the last."""
 
 

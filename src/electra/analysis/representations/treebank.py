@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.analysis import contract
-from electra.analysis.contract import Data, Input, Model, Progress, Report
+from electra.analysis.contract import Data, Findings, Input, Model, Progress
 from electra.analysis.representations.encoders import Named, encoders_of
 from electra.analysis.texts.reading import Sentence, sample, universal_dependencies
 
@@ -33,7 +33,7 @@ class TreebankProbe(contract.Probe):
     def inputs(self) -> tuple[Input, ...]:
         return (TREEBANK,)
 
-    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Report:
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         return self.look(
             encoders_of(models, self.config.untrained),
             treebank(data["treebank"], self.config.sentences),
@@ -41,7 +41,7 @@ class TreebankProbe(contract.Probe):
         )
 
     @abstractmethod
-    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Report:
+    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         """Ask. `encoders[0]` is MODEL's; the untrained one, where it is asked for, is the last."""
 
 
