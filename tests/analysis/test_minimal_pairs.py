@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small
 from scipy.stats import binomtest
 
 from electra import analysis
@@ -21,6 +20,7 @@ from electra.analysis.scoring import across_models
 from electra.analysis.scoring.scorers import SCORERS
 from electra.analysis.texts.paradigms import Accuracy, average, judge, read_paradigm
 from electra.errors import AbsentNetwork, ConfigError, ModelError
+from electra.testing import small
 
 GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
 

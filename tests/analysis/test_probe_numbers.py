@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import small
 
 from electra.analysis.contract import Estimate, Findings
 from electra.analysis.measures.reliability import sigmoid
 from electra.analysis.probes import bias, calibration, errors, generators
 from electra.analysis.texts.word_kinds import kind_of
+from electra.testing import small
 
 
 def value(found: Estimate) -> float:

@@ -31,10 +31,18 @@ FIGURE: dict[str, Any] = {
     "y_range": None,
 }
 NUMBERS = [
-    {"axes": ["measure", "model"], "rows": [["a", "one", 1], ["b", "two", 0.5, 0.25, None], ["b", "one", "s"]]},
+    {
+        "axes": ["measure", "model"],
+        "rows": [["a", "one", 1], ["b", "two", 0.5, 0.25, None], ["b", "one", "s"]],
+    },
     {
         "axes": ["depth", "measure", "model"],
-        "rows": [[2, "a", "two", 0.75], [0, "a", "one", 0.5, 0.25, 1.0], [1, "a", "one", 0.25], [9, "b", "one", 0]],
+        "rows": [
+            [2, "a", "two", 0.75],
+            [0, "a", "one", 0.5, 0.25, 1.0],
+            [1, "a", "one", 0.25],
+            [9, "b", "one", 0],
+        ],
     },
 ]
 
