@@ -36,7 +36,12 @@ def pack(folder: Path) -> None:
 def unpack(folder: Path) -> None:
     """Write the files of folder/records.tar.xz under folder/records."""
     with tarfile.open(archive(folder)) as tar:
-        tar.extractall(folder, filter="data")
+        for entry in tar:
+            file, target = tar.extractfile(entry), folder / entry.name
+            if file is None or target.parts[: len(folder.parts) + 1] != (folder / NAME).parts or ".." in target.parts:
+                sys.exit(f"{archive(folder)}: {entry.name} is not a file under {NAME}/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.read())
 
 
 def names(folder: Path) -> list[str]:

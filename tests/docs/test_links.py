@@ -64,6 +64,16 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken(page, tmp_path) == ["page.md: gone.md", "page.md: #nowhere"]
 
 
+def test_every_file_of_ours_that_a_page_names_is_there() -> None:
+    named = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|toml|md))`")
+    missing = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), RESULTS / "README.md"]:
+        for name in named.findall(page.read_text(encoding="utf-8")):
+            if not any((place / name).exists() for place in (ROOT, ROOT / "src" / "electra", RESULTS)):
+                missing.append(f"{page.name}: {name}")
+    assert [line for line in missing if "path/to/" not in line] == []
+
+
 def folders() -> list[Path]:
     return sorted(path for path in RESULTS.iterdir() if (path / "README.md").is_file())
 
