@@ -24,8 +24,8 @@ quickstart: setup
 	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
 
 check: setup
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda" tests/core tests/objectives
 

@@ -42,6 +42,13 @@ def options(name: str) -> set[str]:
     return {field.name for field in dataclasses.fields(objectives.module_of(name).Config)}
 
 
+def with_rate(name: str, mask_fraction: float) -> Any:
+    """The objective at a mask rate, where it has one."""
+    return toy.objective(
+        name, **({"mask_fraction": mask_fraction} if "mask_fraction" in options(name) else {})
+    )
+
+
 class ObjectiveContract(Contract):
     """Subclass it in a test file, with the objective's name or path."""
 
@@ -59,7 +66,7 @@ class ObjectiveContract(Contract):
         assert made.source and dataclasses.is_dataclass(made.config)
 
     def test_special_tokens_are_never_masked_and_the_rate_is_exact(self, name: str) -> None:
-        made = toy.objective(name, **({"mask_fraction": 0.3} if "mask_fraction" in options(name) else {}))
+        made = with_rate(name, 0.3)
         batch = toy.batches().batch(0, 64)
         part = made.corrupt(batch, 3, 0.0)
         chosen: Any = np.zeros(batch.special.size, dtype=bool)
@@ -83,7 +90,7 @@ class ObjectiveContract(Contract):
         assert not torch.equal(one.uniforms[:5], other.uniforms[:5])
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
-        made = toy.objective(name)
+        made = with_rate(name, 0.6)
         whole = corrupted(made, 8)
         parts = [corrupted(made, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
         assert torch.equal(whole.masked_ids, torch.cat([part.masked_ids for part in parts]))

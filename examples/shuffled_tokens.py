@@ -1,0 +1,88 @@
+"""An objective of one's own: which tokens have changed places?
+
+    electra pretrain --objective.name examples/shuffled_tokens.py --corpus texts/ --out runs/shuffled \\
+        --budget 30m
+    electra pretrain --objective.name examples/shuffled_tokens.py --help    # lists the options below
+
+In every row some tokens trade places; one network reads the row and says, at every position, whether the
+token is original. No generator is trained. What can be learned is word order alone: every wrong word comes
+from elsewhere in the same row.
+
+The file of an objective defines a frozen dataclass `Config`, whose fields are its options, and a class
+`Objective`. `tests/examples/test_example_files.py` shows how to run electra's own tests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from electra.data.batches import Batch
+from electra.errors import ConfigError
+from electra.model.pair import Pair
+from electra.objectives.parts import interface, judging, masking
+from electra.objectives.parts.interface import Corrupted, Outcome
+
+
+@dataclass(frozen=True)
+class Config:
+    mask_fraction: float = 0.15
+    """Share of each row's ordinary tokens that trade places."""
+    final_mask_fraction: float | None = None
+    """Where that share ends when it moves linearly over the training (default: constant)."""
+    reach: float | None = None
+    """About how many of the chosen places a token may move, so that local order matters (default: any)."""
+
+    def __post_init__(self) -> None:
+        if self.reach is not None and self.reach <= 0:
+            raise ConfigError(f"must be above 0, not {self.reach}", where="objective.reach")
+
+
+class Objective(interface.Objective):
+    """Binary cross-entropy over all real tokens.
+
+    Departures from the source: trained from scratch rather than to refine a masked language model, and a
+    token that lands where the same token stood counts as original.
+    """
+
+    networks: interface.Networks = "discriminator"  # one network of the full size
+    source = "Panda et al. 2021, Shuffled-token Detection for Refining Pre-trained RoBERTa"
+    config: Config
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return {"shuffled": 1.0}  # total loss = sum over names of weight * summed loss / count
+
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+        """Everything random is drawn here, on the host, from keys of the examples: so the result does not
+        depend on how a batch is divided over processes, and a resumed run draws the same.
+        """
+        fraction = masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
+        part = masking.mask_batch(
+            batch,
+            seed,
+            fraction=fraction,
+            mask_share=0.0,  # choose the positions, show no [MASK]
+            random_share=0.0,
+            mask_id=self.specials["mask"],
+            vocab_size=self.vocab_size,
+            special_ids=list(self.specials.values()),
+            counted={"shuffled": False},  # one term for every real token
+        )
+        shuffled = part.input_ids.flatten().clone()
+        shuffled[part.masked_positions] = part.targets[self._order(part, batch.input_ids.shape[1])]
+        return replace(part, masked_ids=shuffled.view_as(part.input_ids))
+
+    def _order(self, part: Corrupted, length: int) -> torch.Tensor:
+        """For each chosen place [M], the number of the place its new token comes from, in the same row."""
+        rows, places = part.masked_positions.numpy() // length, np.arange(len(part.targets))
+        draws, reach = part.uniforms.numpy(), self.config.reach
+        return torch.from_numpy(np.lexsort((draws if reach is None else places + reach * draws, rows)))
+
+    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+        """Losses are sums; the counts that divide them come with the batch."""
+        assert pair.discriminator is not None
+        judged = judging.judge(pair.discriminator, corrupted, corrupted.masked_ids)
+        return Outcome({"shuffled": judged.loss()}, judged.observed())

@@ -1,0 +1,1 @@
+from electra.testing.driven import toy_store  # noqa: F401
