@@ -12,7 +12,7 @@ suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad-whole" --see
 suite --suite squad --data "$OUT/squad-1.1" --out "$OUT/suite-squad-128" --seeds 1 --option max_length=128 --option stride=64 # rtd and mlm were run
 suite --suite squad --data "$OUT/squad-2.0" --out "$OUT/suite-squad2" --option limit_train=3000 # links to train-v1.1-sample and dev-v2.0-articles-a, -b
 suite --suite superglue-mini --data "$OUT/boolq-alone" --out "$OUT/suite-superglue" # a link to glue/boolq
-suite --suite sentences --data "$DATA" --data "$DATA/classification" --data "$DATA/intents" --out "$OUT/suite-sentences" --option limit_train=1000
+suite --suite sentences --data "$DATA" --data "$DATA/classification" --data "$DATA/intents" --out "$OUT/suite-sentences" --option limit_train=1000  # its record was not kept
 suite --suite babylm --data "$OUT/pairs-alone" --out "$OUT/suite-babylm" --probe-option limit=200 # links to blimp and babylm-supplement
 .venv/bin/electra prompt "$OUT/fourth-light/rtd" --task sst2 --data "$DATA/glue/sst-2" --shots 16 --seeds 3 --limit 500 --out "$OUT/prompt-sst2"
 # Another learning rate for the MLM on STS-B; another pre-training, at a fifth of the compute (../2026-11-22-how-wide-a-generator)
