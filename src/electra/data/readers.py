@@ -35,6 +35,10 @@ DAMAGE = (
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
 LONGEST_RECORD = 1 << 26  # bytes of one JSON line
+# Against bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB at a time make at most 64 MiB.
+ZSTD_AT_ONCE = 1 << 11
+ZSTD_WINDOW = 1 << 27  # what the zstd program itself accepts
+PARQUET_AT_ONCE, PARQUET_RATIO = 1 << 28, 1000  # bytes of a column chunk; how far it may unfold beyond that
 _SURROGATES = re.compile("[\ud800-\udfff]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
@@ -202,12 +206,16 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
                     fix="Name the column with --text-field",
                 )
             kind = file.schema_arrow.field(field).type
+            kind = kind.value_type if types.is_dictionary(kind) else kind
             if not (types.is_string(kind) or types.is_large_string(kind)):
                 raise CorpusError(
                     f"column {field!r} holds {kind}, not text",
                     where=source.name,
                     fix="Name the column with --text-field",
                 )
+            _refuse_parquet_bomb(file.metadata, file.schema_arrow.names.index(field), source.name)
+            # Repeated values stay one value with many numbers until they are asked for, one after the other.
+            file = pyarrow.parquet.ParquetFile(stream, read_dictionary=[field])
             for batch in file.iter_batches(256, columns=[field]):
                 for text in batch.column(0):
                     yield from map(mend, _split(text.as_py() or ""))
@@ -215,6 +223,15 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
             raise CorpusError(
                 f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name
             ) from None
+
+
+def _refuse_parquet_bomb(metadata: Any, column: int, name: str) -> None:
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(column)
+        packed, unpacked = max(1, chunk.total_compressed_size), chunk.total_uncompressed_size
+        if unpacked > PARQUET_AT_ONCE and unpacked > PARQUET_RATIO * packed:
+            what = f"{packed} bytes of column {chunk.path_in_schema!r} unfold to {unpacked >> 20} MiB"
+            raise CorpusError(what, where=name, fix="No text is like that: check where the file comes from")
 
 
 def _hub(name: str, field: str) -> Iterator[Text]:
@@ -274,9 +291,9 @@ class _ZstdStream(io.RawIOBase):
                 "zstd files need zstandard", where=name, fix="pip install 'electra[data]'"
             ) from None
         self._error: type[Exception] = zstandard.ZstdError
-        self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._new = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj
         self._frame: Any = None  # the frame being read; None between frames
-        self._file = open(path, "rb")  # noqa: SIM115
+        self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
@@ -285,7 +302,7 @@ class _ZstdStream(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
             rest = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
-            block = rest or self._file.read(1 << 17)
+            block = rest or self._file.read(ZSTD_AT_ONCE)
             if rest or self._frame is None or self._frame.eof:
                 self._frame = self._new() if block else None
             if not block:

@@ -1,0 +1,73 @@
+"""Small files that unfold to gigabytes: read in bounded memory, or refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MIB = 1 << 20
+READ = """
+import resource, sys
+from pathlib import Path
+from electra.data.readers import read
+from electra.data.sources import find_sources
+from electra.errors import CorpusError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+total = 0
+try:
+    for source in find_sources(sys.argv[1:], Path(sys.argv[1]).parent):
+        for text in read(source, "file", "text"):
+            total += len(text.text)
+            if total > 600 << 20:
+                break
+except CorpusError as error:
+    print("refused:", error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10, total >> 20)
+"""
+
+
+def read(path: Path) -> tuple[int, str]:
+    """(MiB that reading the first 600 MiB of text took, what was printed)."""
+    ended = subprocess.run(
+        [sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return int(ended.stdout.splitlines()[-1].split()[0]), ended.stdout
+
+
+def test_zstd(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packer = zstandard.ZstdCompressor(level=19, write_content_size=False).compressobj()
+    with open(tmp_path / "bomb.txt.zst", "wb") as file:
+        for _ in range(64):
+            file.write(packer.compress(b"a" * (16 * MIB)))
+        file.write(packer.flush())
+    assert (tmp_path / "bomb.txt.zst").stat().st_size < MIB // 4
+    taken, _ = read(tmp_path / "bomb.txt.zst")
+    assert taken < 250
+
+
+def test_a_window_of_gigabytes_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("zstandard")
+    header = b"\x28\xb5\x2f\xfd" + bytes([0x00, (31 - 10) << 3])  # a frame that asks for 2 GiB
+    (tmp_path / "window.txt.zst").write_bytes(header + b"\x01\x00\x00")
+    taken, said = read(tmp_path / "window.txt.zst")
+    assert "refused: " in said and "window.txt.zst: damaged or cut off" in said and taken < 100
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_parquet(repeated: bool, tmp_path: Path) -> None:
+    """One long value that many rows repeat; one page that unfolds a thousandfold."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    values = ["b" * MIB] * 2000 if repeated else ["c" * 400 * MIB]
+    table = pyarrow.table({"text": pyarrow.array(values).dictionary_encode() if repeated else values})
+    parquet.write_table(table, tmp_path / "bomb.parquet", compression="zstd", use_dictionary=repeated)
+    assert (tmp_path / "bomb.parquet").stat().st_size < MIB // 4
+    taken, said = read(tmp_path / "bomb.parquet")
+    assert taken < 250
+    assert repeated or "refused: " in said
