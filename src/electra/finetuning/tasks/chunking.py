@@ -4,9 +4,9 @@ speech, chunk.
 
 from __future__ import annotations
 
-from electra.finetuning.tagging import TagTask
+from electra.finetuning.word_tags import WordTagging
 
-TASK = TagTask(
+TASK = WordTagging(
     name="chunking",
     version=1,
     source="Tjong Kim Sang, Buchholz 2000",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="cola",
     version=1,
     source="Warstadt, Singh, Bowman 2019",

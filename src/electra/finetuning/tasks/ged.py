@@ -4,9 +4,9 @@ favours precision.
 
 from __future__ import annotations
 
-from electra.finetuning.tagging import TagTask
+from electra.finetuning.word_tags import WordTagging
 
-TASK = TagTask(
+TASK = WordTagging(
     name="ged",
     version=1,
     source="FCE (Rei, Yannakoudakis 2016), MultiGED-2023 (Volodina et al. 2023) and others",

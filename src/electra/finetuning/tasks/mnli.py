@@ -4,9 +4,9 @@ where their files are.
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="mnli",
     version=1,
     source="Williams, Nangia, Bowman 2018",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="mrpc",
     version=1,
     source="Dolan, Brockett 2005",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from electra.finetuning.tagging import TagTask
+from electra.finetuning.word_tags import WordTagging
 
-TASK = TagTask(
+TASK = WordTagging(
     name="ner",
     version=1,
     source=(

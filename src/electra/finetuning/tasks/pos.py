@@ -4,9 +4,9 @@ them, by UPOS.
 
 from __future__ import annotations
 
-from electra.finetuning.tagging import TagTask
+from electra.finetuning.word_tags import WordTagging
 
-TASK = TagTask(
+TASK = WordTagging(
     name="pos",
     version=1,
     source="Universal Dependencies: Nivre et al. 2020",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="qnli",
     version=1,
     source="Rajpurkar et al. 2016, recast by Wang et al. 2019",

@@ -4,9 +4,9 @@ out and counted.
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="qqp",
     version=1,
     source="Iyer, Dandekar, Csernai 2017",

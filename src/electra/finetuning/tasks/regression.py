@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_number import TextRegression
 
-TASK = SequenceTask(
+TASK = TextRegression(
     name="regression",
     version=1,
     source="your own data",
-    kind="regression",
     metrics=("spearmanr", "pearson", "mae"),
     texts=(
         ("sentence1", "sentence2"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="rte",
     version=1,
     source="Dagan et al. 2005, Bar-Haim et al. 2006, Giampiccolo et al. 2007, Bentivogli et al. 2009",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from electra.finetuning.question_answering import QuestionAnswering
+from electra.finetuning.answer_spans import QuestionAnswering
 from electra.finetuning.squad_metrics import METRICS
 
 TASK = QuestionAnswering(

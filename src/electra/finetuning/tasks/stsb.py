@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_number import TextRegression
 
-TASK = SequenceTask(
+TASK = TextRegression(
     name="sts-b",
     version=1,
     source="Cer et al. 2017",
-    kind="regression",
     metrics=("spearmanr", "pearson"),
     texts=(("sentence1", "sentence2"),),
     label=("score", "label"),

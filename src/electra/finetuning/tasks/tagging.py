@@ -4,9 +4,9 @@ by word.
 
 from __future__ import annotations
 
-from electra.finetuning.tagging import TagTask
+from electra.finetuning.word_tags import WordTagging
 
-TASK = TagTask(
+TASK = WordTagging(
     name="tagging",
     version=1,
     source="your own data",

@@ -4,9 +4,9 @@ other label.
 
 from __future__ import annotations
 
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.text_class import TextClassification
 
-TASK = SequenceTask(
+TASK = TextClassification(
     name="wnli",
     version=1,
     source="Levesque, Davis, Morgenstern 2012, recast by Wang et al. 2019",

@@ -1,17 +1,18 @@
-"""The joint reader of the ELECTRA paper (appendix; after Yang et al. 2019): the end of an answer is chosen
-knowing its beginning, and a classifier of its own says whether there is an answer.
+"""The head that finds answers in the ELECTRA paper (appendix; after Yang et al. 2019): the end of an answer is
+chosen knowing its beginning, and a classifier of its own says whether there is an answer.
 
     beginning   one matrix on each token of the context and on [CLS], softmax
     end         dense(512) over (the state at the beginning, the token's state), gelu, one matrix, softmax
     no answer   dense(512) over (the state at [CLS], the states weighted by the beginning's probabilities),
-    gelu, one matrix
+                gelu, one matrix
 
 In training the end is learned after the right beginning; otherwise after each of the 20 likeliest ones (the
 beam). A row of the output for a window, in fp32:
 
-    0-2   -log P(right beginning), -log P(right end | right beginning), log-odds of "no answer"; 0 where
-    nothing is right then  outside of training, the beam: BEAM log P(beginning), their places, BEAM x BEAM log
-    P(end | beginning), their places
+    0-2                  -log P(right beginning), -log P(right end | right beginning), log-odds of "no
+                         answer"; 0 where nothing is right
+    then, when reading   the beam: BEAM log P(beginning), their places, BEAM x BEAM log P(end | beginning),
+                         their places
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from torch.nn import functional as F
 
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import Head
-from electra.finetuning.question_answering import BEAM, END, START
+from electra.finetuning.answer_spans import END, START
+from electra.finetuning.span_search import BEAM
 from electra.model.sizes import EncoderConfig
 
 WIDTH = 512  # of the two dense layers, whatever the encoder's
 IMPOSSIBLE_PLACE = -1e4  # the logit of a token that cannot be part of an answer
 
 
-class JointReader(Head):
+class JointHead(Head):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config, 1)  # `output` gives the beginning's logits
         self.end_dense, self.end = nn.Linear(2 * config.hidden_size, WIDTH), nn.Linear(WIDTH, 1)

@@ -1,11 +1,11 @@
-"""Tasks that label the words of a sentence.
+"""Tagging: the words of a sentence -> a tag for each.
 
-A word's label is read at its first piece, found by character offsets, so any tokenizer will do; the other
+A word's tag is read at its first piece, found by character offsets, so any tokenizer will do; the other
 pieces have none. A sentence longer than the model's input is read in overlapping windows, and each word is
 learned and judged in one of them, where it has most context on its poorer side. A word that the tokenizer
-makes nothing of (a control character, say) is counted, predicted as the commonest label ("O" for entities,
-where it occurs), and scored. Nothing is lost. Departure from the published code, which cuts long sentences
-and drops what is cut from the score.
+drops (a control character, say) is counted, predicted as the commonest tag ("O" for entities, where it
+occurs), and scored. Departure from the published code, which truncates long sentences and leaves what is cut
+out of the score.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entit
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
-from electra.finetuning.tasks import HeadKind, Outputs, Task
+from electra.finetuning.task import HeadKind, Outputs, Task
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
 from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
@@ -43,7 +43,9 @@ SCORES: dict[Scheme, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagTask(Task):
+class WordTagging(Task):
+    head: ClassVar[HeadKind] = "tagger"
+
     # words: each label by itself; entities: BIO or BIOES; errors: c and i; auto: found in training data
     scheme: Scheme = "auto"
     labels: tuple[str, ...] = ()  # in the order of the classes; () = found in training data
@@ -54,34 +56,21 @@ class TagTask(Task):
     formats: tuple[str, ...] = FORMATS
 
     @property
-    def head(self) -> HeadKind:
-        return "tagger"
-
-    @property
-    def num_outputs(self) -> int:
-        return len(self.labels)
-
-    @property
     def label_names(self) -> tuple[str, ...]:
         return self.labels
 
-    def configured(self, options: Mapping[str, Any]) -> TagTask:
+    def with_options(self, options: Mapping[str, Any]) -> Self:
         if len(options.get("text_column") or ()) > 1:
-            raise ConfigError(
-                "the words stand in one column",
-                where="--text-column",
-                fix="Name that of the tags with --label-column",
-            )
-        configured = super().configured(options)
-        assert isinstance(configured, TagTask)
-        return configured
+            fix = "Name that of the tags with --label-column"
+            raise ConfigError("the words are in one column", where="--text-column", fix=fix)
+        return super().with_options(options)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
         absent = CORRECT if self.scheme == "errors" else OUTSIDE
         words = tuple(names[0] for names in self.texts)
         return read_sentences(path, TagColumns(words, self.label, self.header, absent), labelled)
 
-    def fit(self, examples: Sequence[Example]) -> TagTask:
+    def fit(self, examples: Sequence[Example]) -> WordTagging:
         counts = Counter(tag for example in examples for tag in example.gold or ())
         scheme = self.scheme
         if scheme == "auto":
@@ -104,7 +93,7 @@ class TagTask(Task):
             )
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
-    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TagTask:
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> WordTagging:
         default = config.get(DEFAULT, OUTSIDE)
         return replace(self, labels=labels, default=default if default in labels else labels[0])
 

@@ -1,15 +1,15 @@
 """Question answering: which characters of a context answer a question, if any do (SQuAD 1.1, SQuAD 2.0, your
 own data).
 
-Two readers. The plain one, default: a logit for the beginning and one for the end of an answer at each token,
-the head that transformers' AutoModelForQuestionAnswering loads; no answer is worth the logits at [CLS]. The
-joint one (`--head joint`) is the paper's, readers.py. Kept of the published code: windows of 512 tokens that
-begin 128 apart, questions cut to 64 tokens, answers of up to 30 tokens, a list of the 20 best, 2 epochs;
-windows without the answer learn [CLS] as its beginning and its end, in 1.1 too; of several windows the lowest
-belief in "no answer" counts; of several gold answers the first is learned. Thresholds: 0 for the plain
-reader, -2.75 for the joint one. Departures: every span of the context is looked at, not the pairs of the 20
-best beginnings and ends; answers are cut out of the context by offsets, where the published code looks the
-words of the tokens up in it again; padding takes no part in the softmax.
+Two heads. The plain one, the default: a logit for the beginning and one for the end of an answer at each
+token, which transformers' AutoModelForQuestionAnswering loads; no answer is worth the logits at [CLS]. The
+joint one (`--head joint`) is the paper's, joint_head.py. Kept of the published code: windows of 512 tokens
+that begin 128 apart, questions truncated to 64 tokens, answers of up to 30 tokens, a list of the 20 best, 2
+epochs; windows without the answer learn [CLS] as its beginning and its end, in 1.1 too; of several windows
+the lowest belief in "no answer" counts; of several gold answers the first is learned. Thresholds: 0 for the
+plain head, -2.75 for the joint one. Departures: every span of the context is considered, not the pairs of the
+20 best beginnings and ends; answers are cut out of the context by offsets, where the published code looks up
+the words of the tokens in it; padding takes no part in the softmax.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,8 @@ from electra.finetuning.context_windows import Arrangement, Context, Window, cut
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.metrics import Score
 from electra.finetuning.squad_metrics import METRICS, score_1, score_2
-from electra.finetuning.tasks import HeadKind, Outputs, Task
+from electra.finetuning.task import HeadKind, Outputs, Task, digits
+from electra.finetuning.span_search import NOTHING, Prediction, Span, beam_spans, ensemble, n_best, plain_spans, probabilities, span_of
 from electra.labelled.examples import Example, Split
 from electra.labelled.questions import FORMATS, GoldAnswer, read_questions
 
@@ -36,41 +37,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 START, END, IMPOSSIBLE = 1, 2, 4  # what a token's target is made of; IMPOSSIBLE stands at [CLS]
-ANSWERABILITY_WEIGHT = 0.5  # of the joint reader's classifier, as published
+ANSWERABILITY_WEIGHT = 0.5  # of the joint head's classifier, as published
 THRESHOLD = "no_answer_threshold"  # in config.json of a saved model
-BEAM = 20  # beginnings, and ends of each, that the joint reader looks at
 
-
-@dataclass(frozen=True)
-class Span:
-    """A possible answer: text is context[start:end]."""
-
-    text: str
-    start: int
-    end: int
-    start_logit: float
-    end_logit: float
-
-    @property
-    def score(self) -> float:
-        return self.start_logit + self.end_logit
-
-
-NOTHING = Span("", -1, -1, 0.0, 0.0)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    spans: tuple[Span, ...]  # the best first, of different texts; none when the context has no tokens
-    null_odds: float  # how much more "no answer" is believed than the best answer
-
-    @property
-    def best(self) -> Span:
-        return self.spans[0] if self.spans else NOTHING
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionAnswering(Task):
+    head: ClassVar[HeadKind] = "reader"
+    has_classes: ClassVar[bool] = False
+
     texts: tuple[tuple[str, ...], ...] = (("question", "context"),)
     label: tuple[str, ...] = ("answers",)
     formats: tuple[str, ...] = FORMATS
@@ -80,27 +56,16 @@ class QuestionAnswering(Task):
     no_answer_threshold: float | None = None  # None: the published one
     epochs: float = 2
     max_length: int = 512
-    stride: int | None = 128
+    stride: int = 128
     max_question: int = 64  # tokens
     max_answer: int = 30  # tokens
     n_best: int = 20
 
-    def configured(self, options: Mapping[str, Any]) -> QuestionAnswering:
+    def with_options(self, options: Mapping[str, Any]) -> Self:
         if len(options.get("text_column") or ("question", "context")) != 2:
-            raise ConfigError(
-                "two columns are needed, of the question and of the context", where="--text-column"
-            )
-        configured = super().configured(options)
-        assert isinstance(configured, QuestionAnswering)
-        return replace(configured, joint=options["head"] == "joint")
-
-    @property
-    def head(self) -> HeadKind:
-        return "reader"
-
-    @property
-    def num_outputs(self) -> int:
-        return 2
+            what = "two columns are needed, of the question and of the context"
+            raise ConfigError(what, where="--text-column")
+        return replace(super().with_options(options), joint=options["head"] == "joint")
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -153,7 +118,6 @@ class QuestionAnswering(Task):
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
     ) -> Windows:
-        assert self.stride is not None
         tokenizer, arrangement = tokens.tokenizer, Arrangement.of(tokens.tokenizer)
         labelled = all(example.gold is not None for example in examples)
         if labelled and not self.unanswerable:
@@ -289,9 +253,9 @@ class QuestionAnswering(Task):
                 said.text,
                 str(said.start),
                 str(said.end),
-                _digits(probabilities(prediction)[0] if said.text else 0.0),
+                digits(probabilities(prediction)[0] if said.text else 0.0),
             ]
-            rows.append((*cells, *([_digits(prediction.null_odds)] if self.unanswerable else [])))
+            rows.append((*cells, *([digits(prediction.null_odds)] if self.unanswerable else [])))
         return rows
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
@@ -345,10 +309,9 @@ def placed(example: Example) -> bool:
 
 def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
     """The tokens of the answer to learn; None where there is none to point at."""
-    if not placed(example):
+    answer: GoldAnswer | None = example.gold[0] if example.gold else None
+    if answer is None or answer.start is None:
         return None
-    answer: GoldAnswer = example.gold[0]
-    assert answer.start is not None
     return context.tokens_of(answer.start, answer.start + len(answer.text))
 
 
@@ -364,85 +327,3 @@ def target_of(window: Window, example: Example, span: tuple[int, int] | None) ->
     return bits
 
 
-Candidate = tuple[
-    int, int, float, float
-]  # first and last token, counted in the window's context; their logits
-
-
-def plain_spans(
-    window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
-) -> Iterator[Candidate]:
-    """The best spans of a window, by the sum of their two logits."""
-    starts, ends = logits[window.first : window.first + len(window.offsets)].T
-    size = len(starts)
-    if not size:
-        return
-    padded = np.append(ends, np.full(longest, -np.inf))
-    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)[:size]
-    sums = np.where(window.judged[:, None], sums, -np.inf).ravel()
-    for index in np.argsort(-sums, kind="stable")[:count]:
-        start, length = divmod(int(index), longest)
-        if sums[index] > -np.inf:
-            yield start, start + length, float(starts[start]), float(ends[start + length])
-
-
-def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, count: int) -> list[Candidate]:
-    """The best of the spans that the joint reader (readers.py) put forward, as far as they can be answers."""
-    logits, places, end_logits, end_places = np.split(output[3:], np.cumsum([BEAM, BEAM, BEAM * BEAM]))
-    size = len(window.offsets)
-    found = []
-    for k in range(BEAM):
-        start = int(places[k]) - window.first
-        if not (0 <= start < size and window.judged[start]):
-            continue
-        for end_logit, place in zip(
-            end_logits[k * BEAM :][:BEAM], end_places[k * BEAM :][:BEAM], strict=True
-        ):
-            end = int(place) - window.first
-            if start <= end < min(size, start + longest):
-                found.append((start, end, float(logits[k]), float(end_logit)))
-    return sorted(found, key=lambda candidate: -candidate[2] - candidate[3])[:count]
-
-
-def span_of(context: str, window: Window, candidate: Candidate) -> Span:
-    """Cut out of the context, without the white space that some tokenizers count to a token."""
-    first, last, start_logit, end_logit = candidate
-    start, end = int(window.offsets[first, 0]), int(window.offsets[last, 1])
-    text = context[start:end]
-    start += len(text) - len(text.lstrip())
-    return Span(text.strip(), start, start + len(text.strip()), start_logit, end_logit)
-
-
-def probabilities(prediction: Prediction) -> list[float]:
-    """The softmax of the scores, over the listed answers."""
-    scores = np.array([span.score for span in prediction.spans] or [0.0])
-    shares = np.exp(scores - scores.max())
-    return [float(share) for share in shares / shares.sum()]
-
-
-def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
-    """One prediction of several models'. What a model does not list has no probability there."""
-    shares: dict[str, float] = {}
-    spans: dict[str, Span] = {}
-    for prediction in predictions:
-        for span, share in zip(prediction.spans, probabilities(prediction), strict=False):
-            shares[span.text] = shares.get(span.text, 0.0) + share / len(predictions)
-            spans.setdefault(span.text, span)
-    ranked = sorted(spans, key=lambda text: -shares[text])[:count]
-    best = tuple(
-        replace(spans[text], start_logit=float(np.log(max(shares[text], 1e-300))), end_logit=0.0)
-        for text in ranked
-    )
-    return Prediction(best, float(np.mean([prediction.null_odds for prediction in predictions])))
-
-
-def n_best(prediction: Prediction) -> list[dict[str, Any]]:
-    """The official list's fields, and where in the context the answers stand."""
-    shares = probabilities(prediction)
-    return [
-        {**asdict(span), "probability": share} for span, share in zip(prediction.spans, shares, strict=False)
-    ]
-
-
-def _digits(number: float) -> str:
-    return format(number, ".9g")

@@ -1,0 +1,171 @@
+"""What a fine-tuning task is.
+
+    read(path)                       a file -> examples, each with its id, where it stands (file:line) and its
+                                     gold answer as written
+    fit(examples)                    the task with what only training data can say: the labels there are, the
+                                     range of the numbers
+    featurize(examples, tokens)      examples -> windows of token ids with targets; one example may give
+                                     several windows
+    head, num_outputs                which head to build (heads.py), and how wide
+    loss(logits, targets)            (sum, count), never a mean: a batch may hold any number of targets
+    predict(outputs, windows, ex.)   the head's outputs, one array a window -> one prediction an example
+    score(predictions, examples)     metric -> Score; `metrics[0]` is the primary one, by which seeds compare
+    table(predictions, examples)     the rows of the predictions file
+    files(split, predictions, ex.)   all files of a split's predictions: that table, and what else the task
+                                     has (submissions, n-best lists)
+    configured(options)              the task with the user's columns and options
+    rebuilt(labels, config)          the task as a saved model has it
+
+All of it follows from the dataclass's fields, so a task can be compared, recorded and rebuilt. `version` goes
+up whenever a change alters a number. Padding, batches, seeds, checkpoints and saved folders are no task's
+business: one_seed.py and all_seeds.py know only this contract.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.errors import ConfigError
+from electra.finetuning.metrics import Score
+from electra.labelled.examples import Example, Split
+from electra.labelled.tables import TABLES, format_tsv
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from electra.finetuning.features import Tokens, Windows
+
+HeadKind = Literal["classifier", "tagger", "reader"]  # one answer a text, one a token, and spans
+Outputs = Sequence[npt.NDArray[np.float32]]
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task(ABC):
+    head: ClassVar[HeadKind]
+    has_classes: ClassVar[bool] = True  # whose weights in the loss can be balanced
+
+    name: str
+    version: int
+    source: str  # authors and year of the data set
+    metrics: tuple[str, ...]  # the primary one first
+    texts: tuple[Columns, ...]  # alternatives: the columns of the text or texts; the first that a file has
+    label: Columns  # alternatives: the column of the answer
+    header: Columns = ()  # the columns' names in files that come without a header line
+    epochs: float = 3  # the paper's
+    max_length: int = 128  # tokens, with [CLS] and [SEP]
+    stride: int | None = None  # tokens between the starts of two windows, where a text is read in several
+    formats: tuple[str, ...] = TABLES  # endings of the files it reads
+    dev_files: tuple[str, ...] = ()  # names of the dev file that the usual rules would not prefer
+    test_files: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()  # names of further files to predict, and to score where they have answers
+    balanced: bool = False  # weight the classes of the training loss so that each counts the same
+    weights: tuple[float, ...] = ()  # of the classes, then
+
+    def configured(self, options: Mapping[str, Any]) -> Task:
+        """The task as the settings want it; `options`: fields of Settings by name, also of older records."""
+        return self.with_options(options)
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """The options that every task has."""
+        balanced = options.get("class_weights") == "balanced"
+        if options["head"] == "joint" and self.head != "reader":
+            fix = "Use it with --task squad, squad2 or qa"
+            raise ConfigError("the joint head finds answers in texts", where="--head", fix=fix)
+        if balanced and not self.has_classes:
+            raise ConfigError(f"{self.name} has no classes", where="--class-weights", fix="Leave it out")
+        if options.get("multi_label") and self.head != "classifier":
+            fix = "Use --task classification or pair"
+            raise ConfigError("only a text can have several labels here", where="--multi-label", fix=fix)
+        columns, label = options.get("text_column"), options.get("label_column")
+        return replace(
+            self,
+            balanced=balanced,
+            texts=(tuple(columns),) if columns else self.texts,
+            label=(label,) if label else self.label,
+            header=tuple(options.get("columns") or self.header),
+            stride=options.get("stride") or self.stride,
+        )
+
+    @property
+    @abstractmethod
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the outputs, kept in the saved model's config.id2label."""
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.label_names)
+
+    @abstractmethod
+    def read(self, path: Path, labelled: bool = True) -> Split:
+        """The examples of a file. labelled=False: answers may be absent."""
+
+    @abstractmethod
+    def fit(self, examples: Sequence[Example]) -> Task: ...
+
+    @abstractmethod
+    def featurize(
+        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
+    ) -> Windows: ...
+
+    @abstractmethod
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]: ...
+
+    @abstractmethod
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]: ...
+
+    @abstractmethod
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]: ...
+
+    @abstractmethod
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+        """The predictions file, header first."""
+
+    def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
+        """Name -> content of what is written of the predictions of `split` ("dev", "test", ...)."""
+        return {f"{split}.tsv": format_tsv(self.table(predictions, examples))}
+
+    def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
+        """Several models' predictions for the same examples -> their ensemble's: the mean."""
+        return [np.mean(of_one, axis=0) for of_one in zip(*predictions, strict=True)]
+
+    def output_scale(self) -> tuple[float, float]:
+        """(factor, offset) from the head's outputs to the answers' unit, applied to the saved last layer."""
+        return 1.0, 0.0
+
+    def side(self, example: Example) -> tuple[str, ...]:
+        """The texts whose hash decides on which side of a split the example falls."""
+        return example.texts
+
+    def knows(self, example: Example) -> bool:
+        """Whether the example's answer is one that the task can score."""
+        return True
+
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """What config.json of the saved model holds besides shape and labels. `scores`: its own, on dev."""
+        return {}
+
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
+        """The task of a saved model, by its labels and its config.json."""
+        return self
+
+    @property
+    def rule(self) -> str:
+        """How the answer follows from the outputs, where the user can change it."""
+        return ""
+
+    def at_threshold(self, threshold: float) -> Task:
+        """The task with another threshold in its rule."""
+        raise ConfigError(f"{self.name} has no threshold", where="--threshold", fix="Leave it out")
+
+
+def digits(number: float) -> str:
+    """A number as predictions files have it."""
+    return format(number, ".9g")

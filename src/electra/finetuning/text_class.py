@@ -1,0 +1,110 @@
+"""Classification: one text or two -> one of several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.errors import DataError, nearest
+from electra.finetuning.features import Windows
+from electra.finetuning.losses import balanced_weights, cross_entropy
+from electra.finetuning.metrics import METRICS, Score
+from electra.finetuning.task import Outputs, Task
+from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
+from electra.finetuning.text_number import TextRegression
+from electra.finetuning.text_task import (
+    Prediction,
+    TextTask,
+    file_of,
+    is_placeholder,
+    label_table,
+    natural,
+    single,
+)
+from electra.labelled.examples import Example
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassification(TextTask):
+    labels: tuple[str, ...] = ()  # names in the order of the classes; () = found in training data
+    # A file may also give a class's number; not where the labels were found, in an order of our own.
+    numbered: bool = True
+    submit_numbers: bool = False  # GLUE's server wants the class's number, not its name
+
+    def configured(self, options: Mapping[str, Any]) -> TextTask:
+        if options.get("multi_label") and not self.labels:
+            task = self.with_options({**options, "multi_label": False})
+            return MultiLabelClassification.like(task, metrics=MULTI_LABEL_METRICS)
+        return self.with_options(options)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return self.labels
+
+    def gold(self, value: Any, where: str) -> str | None:
+        answer = single(value, where)
+        absent = is_placeholder(answer) and self.labels and answer not in self.labels
+        return None if absent or not answer else answer
+
+    def fit(self, examples: Sequence[Example]) -> TextClassification:
+        found = sorted({str(example.gold) for example in examples}, key=natural)
+        labels = self.labels or tuple(found)
+        fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
+        classes = [fitted.gold_class(example) for example in examples]
+        if len(set(classes)) < 2:
+            what = f"every example has the label {found[0]!r}: nothing to learn"
+            raise DataError(what, where=file_of(examples), fix="Check --label-column")
+        return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
+
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
+        """Of whichever kind the saved model is: `electra predict` begins with this one."""
+        problem = config.get("problem_type")
+        if problem == "regression" or len(labels) == 1:
+            return TextRegression.like(self, scale=(0.0, 1.0))
+        if problem == "multi_label_classification":
+            return MultiLabelClassification.like(self, labels=labels, metrics=MULTI_LABEL_METRICS)
+        return replace(self, labels=labels)
+
+    def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        return {"problem_type": "single_label_classification"}
+
+    def gold_class(self, example: Example) -> int:
+        gold = str(example.gold)
+        if gold in self.labels:
+            return self.labels.index(gold)
+        numbered = self.numbered and not any(name.isdecimal() for name in self.labels)
+        if numbered and gold.isdecimal() and int(gold) < len(self.labels):
+            return int(gold)
+        raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
+
+    def target(self, example: Example) -> npt.NDArray[np.int64]:
+        return np.array(self.gold_class(example), np.int64)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        return cross_entropy(logits, targets, self.weights)
+
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        """Probabilities [classes]."""
+        logits = np.stack(outputs).astype(np.float64)
+        exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+        return list(exponentials / exponentials.sum(-1, keepdims=True))
+
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([*map(self.gold_class, examples)])
+        return {name: METRICS[name](predicted, gold) for name in self.metrics}
+
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+        return label_table(self, self.labels, predictions, examples)
+
+    def answer(self, prediction: Prediction) -> str:
+        return self.labels[int(prediction.argmax())]
+
+    def submitted(self, prediction: Prediction) -> str:
+        return str(int(prediction.argmax())) if self.submit_numbers else self.answer(prediction)

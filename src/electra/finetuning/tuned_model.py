@@ -1,0 +1,103 @@
+"""An encoder with a task's head, and which head that is.
+
+`transformers` (default): the head of the transformers class that the model is saved as, so that the saved
+    folder is the model that was trained: ElectraFor... or ModernBertFor... SequenceClassification,
+    TokenClassification, QuestionAnswering.
+`linear`: dropout and one matrix, as in the original code; transformers has no class for it on a whole text.
+`joint`: the original code's reader (joint_head.py), for which transformers has no class either.
+What has no class is saved as the encoder, which transformers loads, with the head's weights in a file beside
+it, for `electra predict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+
+from electra.errors import ConfigError
+from electra.finetuning.features import Batch
+from electra.finetuning.heads import (
+    ElectraClassifier,
+    Head,
+    LinearClassifier,
+    LinearReader,
+    LinearTagger,
+    ModernClassifier,
+    ModernTokens,
+    Pooling,
+)
+from electra.finetuning.joint_head import JointHead
+from electra.finetuning.task import HeadKind
+from electra.model.encoder import Encoder
+from electra.model.pair import initialise
+from electra.model.sizes import Architecture, EncoderConfig
+
+HeadStyle = Literal["transformers", "linear", "joint"]
+
+
+class FineTuned(nn.Module):
+    """An encoder with a task's head."""
+
+    def __init__(self, encoder: Encoder, head: Head) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+
+    def forward(self, batch: Batch) -> Tensor:
+        hidden_BTD = self.encoder(
+            batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+        )
+        logits: Tensor = self.head(hidden_BTD, batch)
+        return logits
+
+
+Builder = Callable[[EncoderConfig, int, Pooling], Head]
+LINEAR: dict[HeadKind, Builder] = {
+    "classifier": LinearClassifier,
+    "tagger": LinearTagger,
+    "reader": LinearReader,
+}
+TRANSFORMERS: dict[Architecture, dict[HeadKind, Builder]] = {
+    "electra": {**LINEAR, "classifier": ElectraClassifier},
+    "modern": {"classifier": ModernClassifier, "tagger": ModernTokens, "reader": ModernTokens},
+}
+
+
+def build_head(  # noqa: PLR0917
+    kind: HeadKind,
+    style: HeadStyle,
+    config: EncoderConfig,
+    num_outputs: int,
+    seed: int,
+    pooling: Pooling = "cls",
+) -> Head:
+    """A fresh head; its weights depend on the seed and on their names only."""
+    builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
+    head = JointHead(config) if style == "joint" else builders[kind](config, num_outputs, pooling)
+    initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
+    return head
+
+
+def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture) -> bool:
+    """Whether transformers has a class with this head."""
+    return style == "transformers" or (style == "linear" and LINEAR[kind] is TRANSFORMERS[architecture][kind])
+
+
+def choose_pooling(
+    wanted: Pooling | None, kind: HeadKind, style: HeadStyle, architecture: Architecture
+) -> Pooling:
+    """Where nothing is `wanted`: the mean if the saved class can do it. Replaced token detection asks about
+    each token and never about the text, so nothing has taught [CLS] to stand for it.
+    """
+    if kind != "classifier":
+        if wanted == "mean":
+            what = f"a {kind} answers for each token: there is nothing to pool"
+            raise ConfigError(what, where="--pooling", fix="Leave it out")
+        return "cls"
+    if wanted == "mean" and architecture == "electra" and style == "transformers":
+        what = "ElectraForSequenceClassification reads [CLS] only, so a mean could not be saved"
+        fix = "Leave it out, use --head linear, or a model of the modern architecture"
+        raise ConfigError(what, where="--pooling", fix=fix)
+    return wanted or ("mean" if architecture == "modern" else "cls")
