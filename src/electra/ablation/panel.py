@@ -22,7 +22,7 @@ from electra import durable
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, DataError, nearest
 from electra.finetuning.dataset import choose_task, locate
-from electra.finetuning.runner import finetune
+from electra.finetuning.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.labelled import tagged_sentences
 from electra.labelled.splits import find_split, limit_by_hash

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,17 +106,59 @@ class TuningFolder(Folder):
         return [*lines, f"dev {metric} {score:.4f}" if isinstance(score, float) else "without a dev score"]
 
 
-class PromptingFolder(Sealed):
-    """What `electra prompt` writes: prompt.json, dev.tsv, and dev-seed-N.tsv of each draw of the shots."""
+class PromptingFolder(TuningFolder):
+    """What `electra prompt` writes.
+
+    OUT/  prompting.json     settings, and what identifies the prompting
+          log.txt
+          dev.tsv            predictions without training
+          seeds/seed-0/      results.json, dev.tsv after training on a draw of the shots: whole or absent
+          checkpoints/seed-0/   of a draw in work
+          prompt.json        the numbers, written last
+
+    Older ones were written whole: prompt.json, dev.tsv and dev-seed-N.tsv, under a manifest.
+    """
 
     KIND = "prompting"
-    RECORD = "prompt.json"
+    RECORD = "prompting.json"
+    RESULTS = "prompt.json"
+
+    @classmethod
+    def is_at(cls, path: Path) -> bool:
+        return super().is_at(path) or (path / cls.RESULTS).is_file()
+
+    @property
+    def sealed(self) -> bool:
+        return not (self.path / self.RECORD).is_file()
 
     @property
     def results(self) -> Path:
-        return self.path / self.RECORD
+        return self.path / self.RESULTS
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return self.read_results() if self.sealed else super().record
+
+    def read_results(self) -> dict[str, Any]:
+        """The numbers of a finished prompting."""
+        fix = "Run electra prompt to its end"
+        results: dict[str, Any] = durable.read_json(self.results, RunFolderError, fix=fix)
+        return results
+
+    def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+        return [("prompting version", 1, 2)] if self.sealed else super().differences(record)
+
+    def check(self) -> Iterator[Finding]:
+        if self.sealed:
+            yield Finding(self.path, self.KIND, durable.verify_directory(self.path) or "")
+        elif self.results.is_file():
+            yield Finding(self.results, "results", problem_of(self.read_results))
+        else:
+            yield Finding(self.path, "prompting without results: not finished")
 
     def describe(self) -> list[str]:
-        record = self.record
-        accuracy = record.get("zero_shot_accuracy")
-        return [f"{record.get('task')}, from {record.get('model')}: accuracy {accuracy} without training"]
+        if not self.results.is_file():
+            return ["not finished"]
+        found = self.read_results()
+        accuracy = found.get("zero_shot_accuracy")
+        return [f"{found.get('task')}, from {found.get('model')}: accuracy {accuracy} without training"]

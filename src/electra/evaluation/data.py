@@ -16,7 +16,7 @@ from electra import durable
 from electra.data.folders import folders_below
 from electra.errors import DataError
 from electra.evaluation.suite import TaskEntry
-from electra.finetuning.tasks import Task
+from electra.finetuning.task import Task
 from electra.labelled.files import read_bytes
 from electra.labelled.splits import find_named, find_split
 

@@ -17,7 +17,8 @@ from electra.evaluation import floors
 from electra.evaluation.data import Found, join_train
 from electra.evaluation.suite import ProbeEntry, TaskEntry
 from electra.evaluation.table import Entrant, Layout
-from electra.finetuning.runner import RESULTS, finetune
+from electra.artifacts.tuning import TuningFolder
+from electra.finetuning.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.jobs import Say
 from electra.model.precision import pick_device

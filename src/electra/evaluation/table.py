@@ -17,7 +17,7 @@ from electra.errors import RunFolderError
 from electra.evaluation.published import Column, columns_for
 from electra.evaluation.suite import Average, ProbeEntry, Suite, TaskEntry
 from electra.finetuning.metrics import summary
-from electra.finetuning.runner import RESULTS
+from electra.artifacts.tuning import TuningFolder
 from electra.finetuning.tasks import load_task
 from electra.labelled.tables import format_tsv
 

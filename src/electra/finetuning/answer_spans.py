@@ -14,27 +14,37 @@ the words of the tokens in it; padding takes no part in the softmax.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from electra import durable
 from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.context_windows import Arrangement, Context, Window, cut
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.metrics import Score
+from electra.finetuning.span_search import (
+    NOTHING,
+    Prediction,
+    Span,
+    beam_spans,
+    ensemble,
+    n_best,
+    plain_spans,
+    probabilities,
+    span_of,
+)
 from electra.finetuning.squad_metrics import METRICS, score_1, score_2
 from electra.finetuning.task import HeadKind, Outputs, Task, digits
-from electra.finetuning.span_search import NOTHING, Prediction, Span, beam_spans, ensemble, n_best, plain_spans, probabilities, span_of
 from electra.labelled.examples import Example, Split
 from electra.labelled.questions import FORMATS, GoldAnswer, read_questions
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 START, END, IMPOSSIBLE = 1, 2, 4  # what a token's target is made of; IMPOSSIBLE stands at [CLS]
 ANSWERABILITY_WEIGHT = 0.5  # of the joint head's classifier, as published
@@ -174,9 +184,6 @@ class QuestionAnswering(Task):
         """The mean of the cross-entropies of beginning and end; windows that say neither (an answer out of
         place) do not count.
         """
-        import torch
-        from torch.nn import functional as F
-
         bits = targets.clamp(min=0)
         learned = (bits & START).any(1)
         if self.joint:  # the head has looked the targets up itself: it needs the beginning to say the end

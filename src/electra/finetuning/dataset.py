@@ -1,9 +1,9 @@
-"""The splits of one fine-tuning: found, read, completed, checked against the task."""
+"""The splits of a fine-tuning: found, read, completed, checked against the task."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from electra import durable
 from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks import Task, load_task
-from electra.labelled.examples import Example, Examples
+from electra.finetuning.task import Task
+from electra.finetuning.tasks import load_task
+from electra.labelled.examples import Examples
 from electra.labelled.files import split_name
 from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
 
@@ -21,13 +22,9 @@ from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_b
 @dataclass(frozen=True)
 class Dataset:
     task: Task  # fitted to the training data
-    train: tuple[Example, ...]
-    dev: tuple[Example, ...]
-    others: dict[
-        str, tuple[Example, ...]
-    ]  # test, and further files: predicted, and scored where they have answers
+    splits: dict[str, Examples]  # train, dev, and others to predict, and to score where they have answers
     files: dict[str, str]  # split -> SHA-256 of its file
-    notes: tuple[str, ...]  # what was done to the data, to be told
+    notes: tuple[str, ...]  # what was done to the data, to be reported
 
 
 def choose_task(settings: Settings) -> Task:
@@ -37,84 +34,65 @@ def choose_task(settings: Settings) -> Task:
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate(settings, task)
-    splits = {split: task.read(path, labelled=split in ("train", "dev")) for split, path in paths.items()}
-    notes = [
-        f"{split}: {found.dropped} malformed rows left out"
-        for split, found in splits.items()
-        if found.dropped
-    ]
-    notes += [f"{split}: {note}" for split, found in splits.items() for note in found.notes]
-    empty = {
-        split: sum(not "".join(example.texts).strip() for example in found.examples)
-        for split, found in splits.items()
+    read = {split: task.read(path, labelled=split in ("train", "dev")) for split, path in paths.items()}
+    splits = {split: found.examples for split, found in read.items()}
+    notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in read.items() if found.dropped]
+    notes += [f"{split}: {note}" for split, found in read.items() for note in found.notes]
+    for split, examples in splits.items():
+        if count := sum(not "".join(example.texts).strip() for example in examples):
+            notes.append(f"{split}: {count} texts are empty (kept)")
+    unfitted, task = task, task.fit(splits["train"])
+    if "dev" not in splits:
+        train, dev = split_by_hash(splits["train"], task.side, paths["train"])
+        splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
+        notes.append(f"no dev file: {len(dev)} training examples are held out as the dev set (chosen by text hash)")
+    splits = {
+        split: limited(split, examples, settings.limit_train if split == "train" else settings.limit_eval, notes)
+        for split, examples in splits.items()
     }
-    notes += [f"{split}: {count} texts are empty, and used" for split, count in empty.items() if count]
-    train = splits["train"].examples
-    unfitted, task = task, task.fit(train)
-    if "dev" in splits:
-        dev = splits["dev"].examples
-    else:
-        train, dev = split_by_hash(train, task.side, paths["train"])
-        notes.append(
-            f"no dev file: {len(dev)} of the training examples are set aside as dev, by hash of their text"
-        )
-    others = {split: found.examples for split, found in splits.items() if split not in ("train", "dev")}
-    train = limited({"train": train}, settings.limit_train, notes)["train"]
-    others = limited({"dev": dev, **others}, settings.limit_eval, notes)
-    dev = others.pop("dev")
     try:
-        missing = set(task.label_names) - set(unfitted.fit(train).label_names)
-        task = task.fit(train)  # weights of classes are those of what is trained on
+        missing = set(task.label_names) - set(unfitted.fit(splits["train"]).label_names)
+        task = task.fit(splits["train"])  # the weights of classes are those of what is trained on
     except DataError:
-        fix = "Give --dev FILE, or a higher --limit-train"
-        raise DataError(
-            "what is left to train on has one answer only", where=paths["train"], fix=fix
-        ) from None
-    for split in [split for split, examples in others.items() if only_placeholders(examples, task)]:
-        notes.append(
-            f"{split}: every answer is {others[split][0].gold!r}, which is none of the task's: taken as no"
-            " answer"
-        )
-        others[split] = tuple(replace(example, gold=None) for example in others[split])
+        fix = "Pass --dev FILE, or a higher --limit-train"
+        raise DataError("all training examples left have one answer", where=paths["train"], fix=fix) from None
     if missing:
-        notes.append(
-            f"no training example is left with the label {', '.join(map(repr, sorted(missing)))}: it cannot"
-            " be learned"
-        )
-    for split, examples in others.items():
-        bare = sum(example.gold is None for example in examples)
-        if 0 < bare < len(examples):
-            notes.append(
-                f"{split}: {bare} of {len(examples)} examples have no answer, so it is predicted and not"
-                " scored"
-            )
+        listed = ", ".join(map(repr, sorted(missing)))
+        notes.append(f"no training example is left with the label {listed}: it cannot be learned")
+    for split, examples in splits.items():
+        if split not in ("train", "dev"):
+            splits[split] = without_placeholders(split, examples, task, notes)
     files = {split: durable.sha256(path) for split, path in paths.items()}
-    return Dataset(task, train, dev, others, files, tuple(notes))
+    return Dataset(task, splits, files, tuple(notes))
 
 
-def only_placeholders(examples: Sequence[Example], task: Task) -> bool:
-    """Test files often hold one value where the answers will be."""
-    first = examples[0]
-    return (
-        first.gold is not None
-        and not task.knows(first)
-        and all(set_of(example) == set_of(first) for example in examples)
-    )
+def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
+    """Test files often have one value where the answers will be: taken as no answer."""
+    first, golds = examples[0], [example.gold for example in examples]
+    if first.gold is not None and not task.knows(first) and all(map(same_answer(first.gold), golds)):
+        notes.append(f"{split}: every answer is {first.gold!r}, which is not one of the task's: taken as no answer")
+        return tuple(replace(example, gold=None) for example in examples)
+    bare = sum(gold is None for gold in golds)
+    if 0 < bare < len(examples):
+        notes.append(f"{split}: {bare} of {len(examples)} examples have no answer: predicted, not scored")
+    return examples
 
 
-def set_of(example: Example) -> set[Any]:
-    return set(example.gold) if isinstance(example.gold, tuple) else {example.gold}
+def same_answer(first: Any) -> Callable[[Any], bool]:
+    """Whether another answer is made of the same labels."""
+
+    def labels(gold: Any) -> set[Any]:
+        return set(gold) if isinstance(gold, tuple) else {gold}
+
+    return lambda gold: labels(gold) == labels(first)
 
 
 def locate(settings: Settings, task: Task) -> dict[str, Path]:
     """The file of each split there is: as given, else found in the folder by name."""
     data = settings.data
     if not data.exists():
-        raise DataError(
-            "no such file or folder",
-            where=data,
-            fix="Give --data a folder with train and dev files, or a training file",
-        )
+        fix = "Pass --data a folder with train and dev files, or a training file"
+        raise DataError("no such file or folder", where=data, fix=fix)
     given = {"train": None if data.is_dir() else data, "dev": settings.dev, "test": settings.test}
     preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}
@@ -126,33 +104,20 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
             paths[split] = path
     for path in (*settings.also, *(find_named(data, task.also, task.formats) if data.is_dir() else ())):
         name = split_name(path)[0]
-        taken = (
-            name in (*SPLIT_NAMES, "eval") and name not in paths
-        )  # its numbers would be taken for those of that split
+        taken = name in (*SPLIT_NAMES, "eval") and name not in paths  # its scores would pass for that split's
         if taken or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
-            raise DataError(
-                f"the name {name!r} cannot be that of a further file here", where=path, fix="Rename the file"
-            )
+            what = f"the name {name!r} cannot be that of a further file here"
+            raise DataError(what, where=path, fix="Rename the file")
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
-        raise DataError(
-            "no training file",
-            where=data,
-            fix=f"Looked for {names} ({endings}); or give --data the file itself",
-        )
+        fix = f"Looked for {names} ({endings}); or pass --data the file itself"
+        raise DataError("no training file", where=data, fix=fix)
     return paths
 
 
-def limited(splits: Mapping[str, Examples], limit: int | None, notes: list[str]) -> dict[str, Examples]:
-    """At most `limit` examples of each split, which is told."""
-    cut = {
-        split: limit_by_hash(examples, limit) if limit and limit < len(examples) else examples
-        for split, examples in splits.items()
-    }
-    notes += [
-        f"{split}: {limit} of {len(splits[split])} examples, chosen by hash"
-        for split in cut
-        if len(cut[split]) < len(splits[split])
-    ]
-    return cut
+def limited(split: str, examples: Examples, limit: int | None, notes: list[str]) -> Examples:
+    if not limit or limit >= len(examples):
+        return examples
+    notes.append(f"{split}: {limit} of {len(examples)} examples, chosen by hash")
+    return limit_by_hash(examples, limit)

@@ -8,26 +8,22 @@ examples, shuffles it once when it is written, and lower-cases without regard to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError
+from electra.model.passes import Pass, make_pass
 from electra.seeds import key, permute
-
-if TYPE_CHECKING:
-    import torch
-
-    from electra.data.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # where a window's row of targets is padded
-POOL = (
-    64  # batches that are sorted by length together: enough for little padding, few enough to stay well mixed
-)
+POOL = 64  # batches sorted by length together: enough for little padding, few enough to stay well mixed
 
 
 class Tokens:
@@ -40,8 +36,7 @@ class Tokens:
         self.like_bert = empty.ids == [self.cls, self.sep, self.sep] and empty.segments == [0, 0, 1]
 
     def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
-        """One text or two, for every example -> (ids with special tokens, token types, whether tokens had to
-        go).
+        """One text or two, for every example -> (ids with special tokens, token types, whether truncated).
 
         texts: all the first texts, then, for pairs, all the second ones.
         """
@@ -66,28 +61,36 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Windows:
-    """What the encoder reads. Usually one window an example; more where both orders are shown or a text is
-    read in pieces.
+    """What the encoder reads. Usually one window an example; more where both orders are shown, where a text is
+    read in pieces, or where each answer has its own sentence.
     """
 
     input_ids: list[Ids]
     token_type_ids: list[Ids]
     example: Ids  # the example each window belongs to
-    targets: (
-        list[npt.NDArray[Any]] | None
-    )  # of each window: one number, several, or (token_targets) one a token
+    targets: list[npt.NDArray[Any]] | None  # of each window: one number, several, or (token_targets) one a token
     token_targets: bool = False  # targets grow with the window and are padded with NO_TARGET
-    context: Sequence[
-        Any
-    ] = ()  # of each window: what the task needs to lead outputs back to the text (words, offsets)
+    group: int = 1  # windows that follow each other and are always in one training batch
+    context: Sequence[Any] = ()  # of each window: what leads its outputs back to the text (words, offsets)
     truncated: int = 0  # examples that lost tokens
-    notes: tuple[str, ...] = ()  # what else was done to the data, to be told
+    notes: tuple[str, ...] = ()  # what else was done to the data, to be reported
 
     def __len__(self) -> int:
         return len(self.input_ids)
 
-    def lengths(self) -> Ids:
-        return np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self.input_ids))
+    @property
+    def num_groups(self) -> int:
+        return len(self) // self.group
+
+    def epoch(self, batch_size: int, seed: int, epoch: int) -> list[Ids]:
+        """The windows of each batch of an epoch; a batch has `batch_size` groups."""
+        lengths = np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self))
+        longest = lengths.reshape(-1, self.group).max(1)
+        places = np.arange(self.group)
+        return [
+            (groups[:, None] * self.group + places).ravel()
+            for groups in epoch_order(longest, batch_size, seed, epoch)
+        ]
 
 
 @dataclass(frozen=True)
@@ -146,42 +149,17 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
     return [batches[i] for i in order.astype(np.int64)]
 
 
-def evaluation_order(lengths: Ids, positions: int) -> Iterator[Ids]:
-    """Batches of similar length for one pass, the shortest first: as many windows as fit `positions`, padding
-    included.
-    """
-    order = np.argsort(lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        end = start + 1
-        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= positions:
-            end += 1
-        yield order[start:end]
-        start = end
-
-
 def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu") -> Batch:
-    import torch
+    """A batch for training: the windows of `index`, in that order."""
+    return batch_of(windows, make_pass(index, [windows.input_ids[i] for i in index], device, pad))
 
-    rows = [windows.input_ids[i] for i in index]
-    sizes = [len(row) for row in rows]
-    longest = max(sizes)
-    ids = np.full((len(rows), longest), pad, np.int64)
-    types = np.zeros_like(ids)
-    pieces = np.full_like(ids, -1)
-    for row, (i, size) in enumerate(zip(index, sizes, strict=True)):
-        ids[row, :size], types[row, :size], pieces[row, :size] = rows[row], windows.token_type_ids[i], 0
+
+def batch_of(windows: Windows, rows: Pass) -> Batch:
+    """The same windows with their token types and targets."""
+    types = rows.padded([windows.token_type_ids[i] for i in rows.index])
     targets = None
     if windows.targets is not None:
-        found = [windows.targets[i] for i in index]
-        if windows.token_targets:
-            found = [np.pad(row, (0, longest - len(row)), constant_values=NO_TARGET) for row in found]
-        targets = torch.from_numpy(np.stack(found)).to(device)
-    padded = min(sizes) < longest
-    return Batch(
-        index,
-        torch.from_numpy(ids).to(device),
-        torch.from_numpy(types).to(device),
-        torch.from_numpy(pieces).to(device) if padded else None,
-        targets,
-    )
+        found = [windows.targets[i] for i in rows.index]
+        padded = rows.padded(found, NO_TARGET) if windows.token_targets else torch.from_numpy(np.stack(found))
+        targets = padded.to(types.device)
+    return Batch(rows.index, rows.input_ids, types, rows.piece_ids, targets)

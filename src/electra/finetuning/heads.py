@@ -8,13 +8,15 @@ ModernBERT. ElectraForSequenceClassification knows [CLS] only.
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.features import Batch
+from electra.errors import ModelError
+from electra.finetuning.features import NO_TARGET, Batch
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 
@@ -100,3 +102,23 @@ class LinearReader(Head):
 
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         return torch.as_tensor(self.output(hidden_BTD))
+
+
+class CandidateHead(nn.Module):
+    """The discriminator's own head, with no new parameter: the mean log-odds [B] that the tokens of a
+    candidate were replaced. These are the tokens with a target.
+    """
+
+    per_token = False
+
+    def __init__(self, own: nn.Module | None) -> None:
+        super().__init__()
+        if own is None:
+            raise ModelError("prompting needs a discriminator")
+        self.own = copy.deepcopy(own)
+
+    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+        assert batch.targets is not None, "candidates are known by their targets"
+        there_BT = batch.targets != NO_TARGET
+        logits_BT: Tensor = self.own(hidden_BTD)
+        return (logits_BT.float() * there_BT).sum(1) / there_BT.sum(1)

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from electra.finetuning.answer_spans import END, START
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import Head
-from electra.finetuning.answer_spans import END, START
 from electra.finetuning.span_search import BEAM
 from electra.model.sizes import EncoderConfig
 

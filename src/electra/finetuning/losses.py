@@ -5,14 +5,12 @@ alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
+from torch.nn import functional as F
 
 from electra.finetuning.features import NO_TARGET
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def cross_entropy(
@@ -21,8 +19,6 @@ def cross_entropy(
     """Positions without a target do not count. With weights, count is the sum of the targets' weights, as in
     torch's own mean.
     """
-    from torch.nn import functional as F
-
     logits_NC = logits_NC.float()
     counted = targets_N != NO_TARGET
     if not weights:

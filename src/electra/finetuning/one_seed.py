@@ -1,7 +1,7 @@
-"""One seed: the loop, its checkpoints, its evaluation.
+"""One seed: the loop and its checkpoints.
 
 Order, dropout and the head's first weights are drawn from keys of (seed, step), so a run that was killed and
-continued ends in the same bits as one that was not. AdamW with bias correction (without it few-sample
+resumed ends in the same bits as one that was not. AdamW with bias correction (without it few-sample
 fine-tuning is unstable: Mosbach et al. 2021).
 """
 
@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -24,16 +22,11 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts import checkpoints
 from electra.errors import RunFailed
-from electra.finetuning.features import Windows, collate, epoch_order, evaluation_order
-from electra.finetuning.heads import FineTuned, build_head
-from electra.finetuning.metrics import Score
-from electra.finetuning.settings import Settings
-from electra.finetuning.tasks import Task
-from electra.labelled.examples import Example
+from electra.finetuning.features import Ids, collate
+from electra.finetuning.tuned_model import CandidateHead, TunedModel, build_head
+from electra.finetuning.tuning import Tuning, evaluate
 from electra.model.pair import build_encoder, initialise
-from electra.model.passes import positions_at_once
 from electra.model.precision import autocast
-from electra.model.sizes import EncoderConfig
 from electra.seeds import key
 from electra.training.optimizer import AdamW
 from electra.training.schedule import multiplier
@@ -42,70 +35,40 @@ LOGS = 20  # log lines a seed
 Weights = dict[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Job:
-    """All that the seeds of a fine-tuning share."""
-
-    settings: Settings  # resolved: nothing left open
-    task: Task
-    config: EncoderConfig
-    encoder_weights: dict[str, Tensor]
-    pad: int
-    train: Windows
-    dev: Windows
-    dev_examples: tuple[Example, ...]
-    others: dict[str, tuple[Windows, tuple[Example, ...]]]  # test, and further files
-    device: torch.device
-    precision: str
-    say: Callable[[str], None]
-    stop: Callable[[], bool] = lambda: False  # asked after each step
-
-
 class Stopped(Exception):
-    """A stop was asked for; the state is in a checkpoint."""
+    """A stop was requested; the state is in a checkpoint."""
 
 
 @dataclass
-class Progress:
-    """What a checkpoint remembers beside weights and moments."""
+class SeedState:
+    """What a checkpoint holds beside weights and moments."""
 
     step: int = 0
     seconds: float = 0.0
-    losses: list[tuple[int, float]] = field(
-        default_factory=list
-    )  # (step, mean training loss since the last entry)
-    since: list[float] = field(
-        default_factory=list
-    )  # the losses after the last entry: a stop does not change what is averaged
-    epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, where asked for
-    best_score: float | None = None  # of the best epoch so far, where the best is kept
+    losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean training loss since the last)
+    since: list[float] = field(default_factory=list)  # losses after the last entry: a stop changes no mean
+    epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, if wanted
+    best_score: float | None = None  # of the best epoch so far, if that is kept
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    predictions: list[Any]
-    loss: float | None
-    scores: dict[str, Score]
-
-
-def build_model(job: Job, seed: int) -> FineTuned:
-    """The pre-trained encoder (or, as a baseline, a fresh one) under a fresh head."""
-    config = replace(job.config, dropout=job.settings.dropout, attention_dropout=job.settings.dropout)
+def build_model(tuning: Tuning, seed: int) -> TunedModel:
+    """The pre-trained encoder (or, as a baseline, a fresh one) under a fresh head, or under its own."""
+    settings, start, task = tuning.settings, tuning.start, tuning.task
+    config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)
-    if job.settings.init == "random":
+    if settings.init == "random":
         initialise(nn.ModuleDict({"encoder": encoder}), key(seed, "init/encoder"), "fan_in")
     else:
-        encoder.load_state_dict(job.encoder_weights)
-    settings = job.settings
-    assert settings.pooling is not None
-    head = build_head(
-        job.task.head, settings.head, config, job.task.num_outputs, key(seed, "init/head"), settings.pooling
-    )
-    return FineTuned(encoder, head).to(job.device)
+        encoder.load_state_dict(start.encoder.state_dict())
+    if task.head == "candidates":
+        return TunedModel(encoder, CandidateHead(start.head)).to(tuning.device)
+    head_seed = key(seed, "init/head")
+    head = build_head(task.head, settings.head, config, task.num_outputs, head_seed, settings.pooling)
+    return TunedModel(encoder, head).to(tuning.device)
 
 
 def parameter_groups(
-    model: FineTuned,
+    model: TunedModel,
     learning_rate: float,
     layer_decay: float,
     weight_decay: float,
@@ -126,194 +89,141 @@ def parameter_groups(
     return list(groups.values())
 
 
-def steps_of(job: Job) -> tuple[int, int]:
-    """(steps in an epoch, steps in all)."""
-    per_epoch = math.ceil(len(job.train) / job.settings.batch_size)
-    assert job.settings.epochs is not None
-    return per_epoch, max(1, round(job.settings.epochs * per_epoch))
-
-
 def logged_every(total: int) -> int:
     """Steps that a log line averages over: the same whatever is saved or stopped in between."""
     return max(10, total // LOGS)
 
 
-def train_seed(job: Job, seed: int, checkpoints: Path) -> tuple[FineTuned, Progress]:
-    """Train to the end, from the newest checkpoint of this seed if there is one."""
-    settings = job.settings
-    assert settings.learning_rate is not None and settings.layer_decay is not None
-    model = build_model(job, seed)
-    groups = parameter_groups(
-        model, settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay
-    )
-    optimizer = AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
+def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, SeedState]:
+    """Train to the end, from the newest checkpoint of this seed in `folder` if there is one."""
+    settings, total, per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
+    model = build_model(tuning, seed)
+    rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
+    optimizer = AdamW(parameter_groups(model, *rates), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
-    progress = restore(checkpoints, model, optimizer, best, job.say)
-    per_epoch, total = steps_of(job)
-    lengths = job.train.lengths()
-    order: list[npt.NDArray[np.int64]] = []
-    losses = list(torch.tensor(progress.since).to(job.device))
-    started = time.monotonic() - progress.seconds
+    state = restore(folder, model, optimizer, best, tuning.say)
+    losses = list(torch.tensor(state.since).to(tuning.device))
+    batches: list[Ids] = []
+    started = time.monotonic() - state.seconds
     model.train()
-    for step in range(progress.step, total):
+    for step in range(state.step, total):
         epoch, position = divmod(step, per_epoch)
-        if position == 0 or not order:
-            order = epoch_order(lengths, settings.batch_size, seed, epoch)
-        batch = collate(job.train, order[position], job.pad, job.device)
-        assert batch.targets is not None
-        torch.manual_seed(key(seed, "dropout", step))
-        with autocast(job.device, job.precision):
-            logits = model(batch)
-        loss_sum, count = job.task.loss(logits, batch.targets)
-        loss = loss_sum / count
-        for parameter in model.parameters():
-            parameter.grad = None
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * multiplier(step, total, settings.warmup, "linear")
-        optimizer.step()
-        losses.append(loss.detach())
-        progress.step, progress.seconds = step + 1, time.monotonic() - started
-        stopping = job.stop()
-        saving = stopping or progress.step % settings.checkpoint_every == 0
-        if progress.step % logged_every(total) == 0 or progress.step == total:
-            _log(job, seed, progress, losses)
+        if position == 0 or not batches:
+            batches = tuning.train.epoch(settings.batch_size, seed, epoch)
+        losses.append(update(tuning, model, optimizer, batches[position], seed, step))
+        state.step, state.seconds = step + 1, time.monotonic() - started
+        stopping = tuning.stopping()
+        ended, epoch_ended = state.step == total, state.step % per_epoch == 0
+        if state.step % logged_every(total) == 0 or ended:
+            _log(tuning, seed, state, losses)
             losses.clear()
-        ended = progress.step == total
-        if settings.keep_epoch == "best" and (ended or progress.step % per_epoch == 0):
-            score = _evaluate_epoch(job, seed, model, progress, epoch)
-            # while no epoch has a score, the latest stands
-            if progress.best_score is None or (score is not None and score > progress.best_score):
-                progress.best_score = score
+        if settings.keep_epoch == "best" and (ended or epoch_ended):
+            score = _evaluate_epoch(tuning, seed, model, state, epoch)
+            # While no epoch has a score, the latest counts.
+            if state.best_score is None or (score is not None and score > state.best_score):
+                state.best_score = score
                 best |= {name: value.clone() for name, value in model.state_dict().items()}
-        elif settings.evaluate_every_epoch and progress.step % per_epoch == 0 and not ended:
-            _evaluate_epoch(job, seed, model, progress, epoch)
-        if saving and not ended:
-            progress.since = _numbers(losses, seed, progress.step)
-            save_checkpoint(checkpoints, model, optimizer, progress, best)
+        elif settings.evaluate_every_epoch and epoch_ended and not ended:
+            _evaluate_epoch(tuning, seed, model, state, epoch)
+        if not ended and (stopping or state.step % settings.checkpoint_every == 0):
+            state.since = _finite(losses, seed, state.step)
+            save_checkpoint(folder, model, optimizer, state, best)
         if stopping and not ended:
             raise Stopped
     if best:
         model.load_state_dict(best)
-    return model, progress
+    return model, state
 
 
-def _log(job: Job, seed: int, progress: Progress, losses: list[Tensor]) -> None:
+def update(
+    tuning: Tuning, model: TunedModel, optimizer: torch.optim.Optimizer, windows: Ids, seed: int, step: int
+) -> Tensor:
+    """One step; its loss."""
+    settings = tuning.settings
+    batch = collate(tuning.train, windows, tuning.start.tokenizer.specials.pad, tuning.device)
+    assert batch.targets is not None, "training data have answers"
+    torch.manual_seed(key(seed, "dropout", step))
+    with autocast(tuning.device, tuning.precision):
+        logits = model(batch)
+    loss_sum, count = tuning.task.loss(logits, batch.targets)
+    loss = loss_sum / count
+    optimizer.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * multiplier(step, tuning.total_steps, settings.warmup, "linear")
+    optimizer.step()
+    return loss.detach()
+
+
+def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> None:
     """Record the mean loss since the last entry."""
-    values = _numbers(losses, seed, progress.step)
+    values = _finite(losses, seed, state.step)
     mean = sum(values) / len(values)
-    progress.losses.append((progress.step, mean))
-    per_epoch, total = steps_of(job)
-    rate = progress.step * job.settings.batch_size / max(progress.seconds, 1e-9)
-    job.say(
-        f"seed {seed}  epoch {progress.step / per_epoch:.2f}  step {progress.step}/{total}  loss {mean:.4f} "
-        f" {rate:.0f} examples/s"
-    )
+    state.losses.append((state.step, mean))
+    epoch = state.step / tuning.steps_per_epoch
+    rate = state.step * tuning.settings.batch_size / max(state.seconds, 1e-9)
+    where = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{tuning.total_steps}"
+    tuning.say(f"{where}  loss {mean:.4f}  {rate:.0f} examples/s")
 
 
-def _numbers(losses: list[Tensor], seed: int, step: int) -> list[float]:
-    """The losses; a run where one is not a number stops before it is saved."""
+def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
+    """The losses; a run in which one is not finite stops before it is saved."""
     values: list[float] = torch.stack(losses).tolist() if losses else []
     if not all(map(math.isfinite, values)):
         fix = "Lower --learning-rate, or use --precision fp32"
-        raise RunFailed("the training loss is not a number", where=f"seed {seed}, step {step}", fix=fix)
+        raise RunFailed("the training loss is not finite", where=f"seed {seed}, step {step}", fix=fix)
     return values
 
 
-def _evaluate_epoch(job: Job, seed: int, model: FineTuned, progress: Progress, epoch: int) -> float | None:
+def _evaluate_epoch(tuning: Tuning, seed: int, model: TunedModel, state: SeedState, epoch: int) -> float | None:
     """The primary metric on dev."""
-    evaluation = evaluate(job, model, job.dev, job.dev_examples)
-    progress.epochs.append(
-        {"epoch": epoch + 1, **{name: score.value for name, score in evaluation.scores.items()}}
-    )
-    job.say(f"seed {seed}  after epoch {epoch + 1}: {describe(evaluation.scores)}")
+    scored = evaluate(tuning, model, tuning.splits["dev"])
+    state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scored.scores.items()}})
+    tuning.say(f"seed {seed}  after epoch {epoch + 1}: {scored.told()}")
     model.train()
-    return evaluation.scores[job.task.metrics[0]].value
+    return scored.scores[tuning.task.metrics[0]].value
 
 
-def evaluate(job: Job, model: FineTuned, windows: Windows, examples: tuple[Example, ...]) -> Evaluation:
-    """Predictions for every example; loss and scores where the answers are known."""
-    outputs, loss = run_model(model, windows, job.task, pad=job.pad, device=job.device)
-    predictions = job.task.predict(outputs, windows, examples)
-    scores = job.task.score(predictions, examples) if windows.targets is not None else {}
-    return Evaluation(predictions, loss, scores)
-
-
-@torch.inference_mode()
-def run_model(
-    model: FineTuned, windows: Windows, task: Task, *, pad: int, device: torch.device
-) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """The head's output for each window, in the windows' order, and the mean loss where there are targets.
-
-    Always in fp32, so that the numbers told are those of the saved model, wherever it is loaded.
-    """
-    model.eval()
-    outputs: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(windows)
-    loss_sum, count = 0.0, 0.0
-    for index in evaluation_order(windows.lengths(), positions_at_once(device)):
-        batch = collate(windows, index, pad, device)
-        logits = model(batch)
-        if batch.targets is not None:
-            batch_sum, batch_count = task.loss(logits, batch.targets)
-            loss_sum, count = loss_sum + float(batch_sum), count + batch_count
-        for i, row in zip(index, logits.cpu().numpy(), strict=True):
-            outputs[i] = row[: len(windows.input_ids[i])] if model.head.per_token else row
-    if not all(np.isfinite(row).all() for row in outputs):
-        raise RunFailed(
-            "the model's outputs are not numbers",
-            fix="Its weights are damaged, or --learning-rate is too high",
-        )
-    return outputs, loss_sum / count if count else None
-
-
-def describe(scores: dict[str, Score]) -> str:
-    told = {
-        name: f"{score.value:.4f}" if score.value is not None else f"not defined ({score.reason})"
-        for name, score in scores.items()
-    }
-    return "  ".join(f"{name} {number}" for name, number in told.items())
+def on_host(weights: Weights) -> Weights:
+    return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
 
 def save_checkpoint(
-    folder: Path, model: FineTuned, optimizer: torch.optim.Optimizer, progress: Progress, best: Weights
+    folder: Path, model: TunedModel, optimizer: torch.optim.Optimizer, state: SeedState, best: Weights
 ) -> None:
-    """Commit the state; the checkpoint before it goes when this one is whole."""
+    """Commit the state; the checkpoint before it is removed once this one is whole."""
+    target = checkpoints.at_step(folder, state.step)
     moments = {
-        f"{name}:{moment}": value.detach().cpu().contiguous()
+        f"{name}:{moment}": value
         for name, parameter in model.named_parameters()
         for moment, value in optimizer.state[parameter].items()
     }
-    made = checkpoints.at_step(folder, progress.step)
     files: dict[str, durable.Content] = {
-        made.weights.name: save(_on_host(model.state_dict())),
-        made.optimizer.name: save(moments),
-        made.state.name: json.dumps(asdict(progress)).encode(),
-        **({made.best.name: save(_on_host(best))} if best else {}),
+        target.weights.name: save(on_host(model.state_dict())),
+        target.optimizer.name: save(on_host(moments)),
+        target.state.name: json.dumps(asdict(state)).encode(),
+        **({target.best.name: save(on_host(best))} if best else {}),
     }
-    durable.commit_directory(made.path, files)
+    durable.commit_directory(target.path, files)
     for old in checkpoints.listing(folder)[1:]:
         durable.remove_directory(old.path)
 
 
-def _on_host(weights: Weights) -> Weights:
-    return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
-
-
 def restore(
     folder: Path,
-    model: FineTuned,
+    model: TunedModel,
     optimizer: torch.optim.Optimizer,
     best: Weights,
     say: Callable[[str], None],
-) -> Progress:
+) -> SeedState:
     """Fill model, optimizer and the weights of the best epoch from the newest checkpoint that verifies."""
     durable.sweep(folder)
     found, damaged = checkpoints.newest(folder)
     for line in damaged:
         say(line)
     if found is None:
-        return Progress()
+        return SeedState()
     model.load_state_dict(load_file(found.weights))
     moments = load_file(found.optimizer)
     for name, parameter in model.named_parameters():
@@ -322,5 +232,5 @@ def restore(
     if found.best.exists():
         best |= load_file(found.best)
     values = found.record
-    say(f"continuing from step {found.step}")
-    return Progress(**{**values, "losses": [tuple(entry) for entry in values["losses"]]})
+    say(f"resuming from step {found.step}")
+    return SeedState(**{**values, "losses": [tuple(entry) for entry in values["losses"]]})

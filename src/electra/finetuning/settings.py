@@ -2,76 +2,75 @@
 
 Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise
 decay 0.8 / 0.8 / 0.9 for small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths of 128
-and less, which the paper has not, learn at 1e-3. Two departures, on purpose, from the published code: it
-decays weights by 0.01 unless told otherwise (the paper says 0), and its layer-wise decay skips an exponent
+and less, which the paper does not have, learn at 1e-3. Two departures, on purpose, from the published code:
+it decays weights by 0.01 unless told otherwise (the paper says 0), and its layer-wise decay skips an exponent
 (the top layer gets decay^2 where the head gets decay^0); here the head has exponent 0, the top layer 1, ...,
 the embeddings layers + 1. Torch-free, so that `--help` is quick.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from electra.errors import ConfigError
 
-RECORD = "finetune.json"  # in the output folder: the settings, and what they were applied to
-# In the saved model's folder, beside the encoder's weights, where transformers has no class with its head.
-HEAD = "head.safetensors"
+Device = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     task: str
-    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; or your own
-    data: classification, pair, regression, tagging, qa.
+    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; for your own
+    data classification, pair, regression, tagging or qa; or the path of a .py file.
     """
     data: Path
     """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,
     jsonl, parquet, or what the task reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not.
     """
     out: Path
-    """Where results go. The same command again continues an interrupted run."""
+    """Directory for results. Rerun the command to resume."""
     dev: Path | None = None
-    """The file to evaluate on (none: found in the folder, else a tenth of the training data)."""
+    """The file to evaluate on (default: found in the folder, else a tenth of the training data)."""
     test: Path | None = None
-    """A file to predict after training (none: found in the folder)."""
+    """A file to predict after training (default: found in the folder)."""
     also: tuple[Path, ...] = ()
     """Further files to predict, and to score where they have answers (MNLI's mismatched files are found in
     the folder).
     """
     text_column: tuple[str, ...] = ()
-    """The column of the text, or the two columns of a pair (none: the usual names)."""
+    """The column of the text, or the two columns of a pair (default: the usual names)."""
     label_column: str | None = None
-    """The column of the answer (none: the usual names)."""
+    """The column of the answer (default: the usual names)."""
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
     seeds: int = 1
-    """How many times to fine-tune, with other random draws. Five are a fair number for small data."""
+    """How many times to fine-tune, with other random draws. Use five for small data."""
     seed: int = 0
     """The first seed."""
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
     head: Literal["transformers", "linear", "joint"] = "transformers"
     """transformers: the head of the class the model is saved as. linear: the original code's; joint: its
-    reader of answers (SQuAD). The latter two have no class: the saved model is the encoder, with the head in
-    a file of ours beside its weights.
+    reader of answers (SQuAD). transformers has no class for the latter two: the saved model is then the
+    encoder, with the head's weights in a file of ours beside it.
     """
     pooling: Literal["cls", "mean"] | None = None
-    """What a classifier reads: [CLS], or the mean of all tokens (none: the mean for the modern encoder; [CLS]
-    for the paper's, whose transformers class knows nothing else).
+    """What a classifier reads: [CLS], or the mean of all tokens (default: mean for the modern encoder; cls
+    for the paper's, whose transformers class supports nothing else).
     """
     epochs: float | None = None
-    """Passes over the training data (none: the task's, 3 or 10)."""
+    """Passes over the training data (default: the task's, 2, 3 or 10)."""
     batch_size: int = 32
     learning_rate: float | None = None
-    """Of the head (none: 1e-3, 3e-4, 1e-4 or 5e-5 by the model's size)."""
+    """Of the head (default: 1e-3, 3e-4, 1e-4 or 5e-5 by the model's size)."""
     layer_decay: float | None = None
-    """Each layer learns this much slower than the one above it (none: 0.8, or 0.9 for large models)."""
+    """Each layer learns this much slower than the one above it (default: 0.8, or 0.9 for large models)."""
     reference_decay: bool = False
-    """As the published code has it: the top layer, and so each below it, is slowed down once more (its known
-    off-by-one).
+    """Slow the top layer, and so each below it, down once more, as the published code does (its known
+    off-by-one error).
     """
     weight_decay: float = 0.0
     """Decoupled; never on biases and norms."""
@@ -88,23 +87,24 @@ class Settings:
     clip: float = 1.0
     """Largest global gradient norm."""
     max_length: int | None = None
-    """Tokens of an input with [CLS] and [SEP] (none: the task's, within the model's positions). Longer ones
-    are cut, and counted.
+    """Tokens of an input with [CLS] and [SEP] (default: the task's, within the model's positions). Longer
+    inputs are truncated, and counted.
     """
     stride: int | None = None
-    """Tokens from one window to the next, in tasks that read a long text in several windows (none: the
+    """Tokens from one window to the next, in tasks that read a long text in several windows (default: the
     task's).
     """
     both_orders: bool | None = None
-    """Train on (a, b) and on (b, a) (none: for MRPC and STS-B)."""
+    """Train on (a, b) and on (b, a) (default: only for MRPC and STS-B)."""
     limit_train: int | None = None
     """Train on this many examples, chosen by hash: the same ones whatever the order of the file."""
     limit_eval: int | None = None
     """Predict and score this many examples of each other file, chosen in the same way."""
     evaluate_every_epoch: bool = False
+    """Also score dev after each epoch."""
     keep_epoch: Literal["last", "best"] = "last"
-    """best: evaluate on dev after every epoch and keep the weights of the best one. The dev number is then a
-    chosen one.
+    """best: evaluate on dev after every epoch and keep the weights of the best one. The dev score is then
+    biased by model selection.
     """
     ensemble: bool = False
     """Also average the predictions of all seeds, and score that."""
@@ -114,58 +114,45 @@ class Settings:
     """Steps between checkpoints within a seed."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
-        for name in (
-            "seeds",
-            "batch_size",
-            "checkpoint_every",
-            "limit_train",
-            "limit_eval",
-            "max_length",
-            "stride",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"must be at least 1, not {value}", where=_flag(name))
-        for name in ("epochs", "learning_rate", "layer_decay", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ConfigError(f"must be above 0, not {value}", where=_flag(name))
+        counts = ("seeds", "batch_size", "checkpoint_every", "limit_train", "limit_eval", "max_length", "stride")
+        check_least(self, dict.fromkeys(counts, 1))
+        check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
+        check_shares(self, ("warmup", "dropout"))
         if not 0 <= self.weight_decay < float("inf"):
             raise ConfigError(f"must be 0 or more, not {self.weight_decay}", where="--weight-decay")
-        for name in ("warmup", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(
-                    f"must be a share from 0 to below 1, not {getattr(self, name)}", where=_flag(name)
-                )
         if len(self.text_column) > 2:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", where="--text-column")
 
+    def recorded(self) -> dict[str, Any]:
+        """What must agree to resume: all that can change a number of a seed, but for what else is recorded."""
+        return {name: value for name, value in asdict(self).items() if name not in HARMLESS | RECORDED_APART}
 
-# Settings that change where things are read and written or what is kept, never a number of one seed: free to
-# differ when a run is continued (what the files hold is not: the record has their digests).
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSettings(Settings):
+    """Settings with nothing left open."""
+
+    pooling: Literal["cls", "mean"]
+    epochs: float
+    learning_rate: float
+    layer_decay: float
+    max_length: int
+
+
+# Settings that change where files are read and written or what is kept, never a number of one seed: free to
+# differ when a run is resumed (the contents of the files are not: the record has their digests).
 HARMLESS = {
-    "data",
-    "out",
-    "dev",
-    "test",
-    "also",
-    "seeds",
-    "seed",
-    "keep",
-    "checkpoint_every",
-    "evaluate_every_epoch",
-    "ensemble",
-    "device",
+    *("data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every"),
+    *("evaluate_every_epoch", "ensemble", "device"),
 }
+RECORDED_APART = {"task", "precision"}
 
 
 def default_learning_rate(hidden_size: int) -> float:
-    """The paper's for widths of 256, 768 and 1024; below, where it has none, what the sweep in results/
-    found.
-    """
+    """The paper's for widths of 256, 768 and 1024; below, where it has none, what our sweep found."""
     if hidden_size <= 128:
         return 1e-3
     return 3e-4 if hidden_size <= 256 else 1e-4 if hidden_size <= 768 else 5e-5
@@ -173,6 +160,25 @@ def default_learning_rate(hidden_size: int) -> float:
 
 def default_layer_decay(hidden_size: int) -> float:
     return 0.8 if hidden_size <= 768 else 0.9
+
+
+def check_least(settings: Any, least: dict[str, int]) -> None:
+    """Counts must not be below their least value; None is left open."""
+    for name, bound in least.items():
+        if (value := getattr(settings, name)) is not None and value < bound:
+            raise ConfigError(f"must be at least {bound}, not {value}", where=_flag(name))
+
+
+def check_positive(settings: Any, names: Sequence[str]) -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"must be above 0, not {value}", where=_flag(name))
+
+
+def check_shares(settings: Any, names: Sequence[str]) -> None:
+    for name in names:
+        if not 0 <= (value := getattr(settings, name)) < 1:
+            raise ConfigError(f"must be at least 0 and below 1, not {value}", where=_flag(name))
 
 
 def _flag(name: str) -> str:

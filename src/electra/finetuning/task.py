@@ -27,22 +27,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from electra.errors import ConfigError
+from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.metrics import Score
 from electra.labelled.examples import Example, Split
 from electra.labelled.tables import TABLES, format_tsv
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from electra.finetuning.features import Tokens, Windows
-
-HeadKind = Literal["classifier", "tagger", "reader"]  # one answer a text, one a token, and spans
+# One answer a text, one a token, spans; and the discriminator's own judgement of candidates (prompting).
+HeadKind = Literal["classifier", "tagger", "reader", "candidates"]
 Outputs = Sequence[npt.NDArray[np.float32]]
 Columns = tuple[str, ...]
 
@@ -51,6 +49,7 @@ Columns = tuple[str, ...]
 class Task(ABC):
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whose weights in the loss can be balanced
+    saves_weights: ClassVar[bool] = True  # those of each seed
 
     name: str
     version: int

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from electra.errors import DataError, nearest
 from electra.finetuning.features import Windows
@@ -26,9 +27,6 @@ from electra.finetuning.text_task import (
     single,
 )
 from electra.labelled.examples import Example
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,13 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from electra.errors import DataError, nearest
 from electra.finetuning.features import Windows
@@ -17,9 +20,6 @@ from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs
 from electra.finetuning.text_task import Prediction, TextTask, file_of, label_table, natural
 from electra.labelled.examples import Example
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 _BETWEEN = re.compile(r"[,;|]")  # labels in one cell
@@ -70,9 +70,6 @@ class MultiLabelClassification(TextTask):
         return np.array([label in example.gold for label in self.labels], np.float32)
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        import torch
-        from torch.nn import functional as F
-
         weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
         loss = F.binary_cross_entropy_with_logits(logits.float(), targets, pos_weight=weights, reduction="sum")
         return loss, targets.numel()

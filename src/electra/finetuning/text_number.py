@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
+from torch.nn import functional as F
 
 from electra.errors import DataError
 from electra.finetuning.features import Windows
@@ -19,9 +21,6 @@ from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, digits
 from electra.finetuning.text_task import Prediction, TextTask, file_of, is_placeholder, single
 from electra.labelled.examples import Example
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +72,6 @@ class TextRegression(TextTask):
         return np.array((self.gold_number(example) - low) / (high - low), np.float32)
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        from torch.nn import functional as F
-
         return F.mse_loss(logits.squeeze(-1).float(), targets, reduction="sum"), len(targets)
 
     def output_scale(self) -> tuple[float, float]:

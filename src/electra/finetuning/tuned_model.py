@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from electra.errors import ConfigError
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import (
+    CandidateHead,
     ElectraClassifier,
     Head,
     LinearClassifier,
@@ -37,10 +38,8 @@ from electra.model.sizes import Architecture, EncoderConfig
 HeadStyle = Literal["transformers", "linear", "joint"]
 
 
-class FineTuned(nn.Module):
-    """An encoder with a task's head."""
-
-    def __init__(self, encoder: Encoder, head: Head) -> None:
+class TunedModel(nn.Module):
+    def __init__(self, encoder: Encoder, head: Head | CandidateHead) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from electra.errors import ConfigError, DataError, nearest
 from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entity_tag
@@ -28,9 +29,6 @@ from electra.finetuning.task import HeadKind, Outputs, Task
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
 from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 DEFAULT = "default_label"  # in config.json of a saved model
 Scheme = Literal["words", "entities", "errors", "auto"]

@@ -107,11 +107,15 @@ def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
 
 
 def _make(first: int, pool: list[Ints], members: list[int], device: torch.device | str, pad: int) -> Pass:
-    rows = [pool[i] for i in members]
+    return make_pass(np.array(members) + first, [pool[i] for i in members], device, pad)
+
+
+def make_pass(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int) -> Pass:
+    """These rows as one pass; `index` says which they are."""
     lengths = np.array([len(row) for row in rows])
     pieces = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
     return Pass(
-        np.array(members) + first,
+        index,
         lengths,
         torch.from_numpy(_padded(rows, pad)).to(device),
         torch.from_numpy(pieces).to(device) if lengths.min() < lengths.max() else None,

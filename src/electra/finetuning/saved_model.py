@@ -1,0 +1,85 @@
+"""The model that a fine-tuning leaves: a folder that transformers loads.
+
+Where transformers has no class for the head, it is the encoder, with the head's weights in a file beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+
+from electra.artifacts.model import ModelFolder
+from electra.finetuning.one_seed import build_model, on_host
+from electra.finetuning.over_seeds import FinishedSeed
+from electra.finetuning.tuned_model import TunedModel, exportable
+from electra.finetuning.tuning import Tuning
+from electra.interop.card import Card
+from electra.interop.huggingface import write_model
+
+
+def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
+    settings, task = tuning.settings, tuning.task
+    whole = exportable(task.head, settings.head, tuning.start.config.architecture)
+    model = load_seed(tuning, chosen)
+    finish_head(model, tuning)
+    card = Card(
+        name=f"{Path(results['model']).name}-{task.name}",
+        kind=task.head if whole else "encoder",
+        training={
+            "task": task.name,
+            "examples": results["train_samples"],
+            "epochs": settings.epochs,
+            "seed": chosen.seed,
+        },
+        metrics={name: score for name in task.metrics if (score := chosen.score(name)) is not None},
+        measured_on=(
+            f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep} of"
+            f" {_counted(len(results['seeds']), 'seed')})"
+        ),
+    )
+    write_model(
+        folder.path,
+        model.encoder,
+        model.head if whole else None,
+        kind=card.kind,
+        labels=task.label_names,
+        tokenizer=tuning.start.tokenizer,
+        card=card,
+        values=config_values(tuning, chosen.results["eval"]),
+        further={} if whole else {folder.head.name: save(on_host(model.head.state_dict()))},
+    )
+    if not whole:
+        tuning.say(
+            f"transformers has no class with a {settings.head} head: it loads {folder.path.name}/ as an encoder;"
+            f" electra predict also reads {folder.head.name} there"
+        )
+
+
+def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
+    """The model of a finished seed."""
+    model = build_model(tuning, finished.seed)
+    model.load_state_dict(load_file(finished.folder.weights))
+    return model
+
+
+def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json holds beyond the encoder's shape and the labels. `scores`: the saved model's, on dev."""
+    pooled = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
+    pooling = {"classifier_pooling": tuning.settings.pooling} if pooled else {}
+    return tuning.task.config_values(scores) | pooling
+
+
+@torch.no_grad()
+def finish_head(model: TunedModel, tuning: Tuning) -> None:
+    """Put the scale of a regression's numbers into the last layer: the saved model answers in the data's unit."""
+    factor, offset = tuning.task.output_scale()
+    model.head.output.weight.mul_(factor)
+    model.head.output.bias.mul_(factor).add_(offset)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count > 1 else ''}"
