@@ -37,7 +37,7 @@ def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[st
 
 
 def ours(given: argparse.Namespace, folder: str) -> dict[str, float]:
-    from electra.finetuning.runner import finetune
+    from electra.finetuning.all_seeds import finetune
     from electra.finetuning.settings import Settings
 
     settings = Settings(

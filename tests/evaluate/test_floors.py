@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +77,8 @@ def test_a_tag_is_the_one_its_word_most_often_had() -> None:
 
 
 def test_several_labels_and_one_that_no_example_has() -> None:
-    task = replace(load_task("classification"), kind="multi-label", labels=("fun", "sad", "never"))  # type: ignore[call-arg]
+    several = load_task("classification").configured({"head": "transformers", "multi_label": True})
+    task = several.rebuilt(("fun", "sad", "never"), {})
     train = examples([(("fun",), "great joke")] * 8 + [(("sad",), "bad news")] * 8)
     predict = floors.fit(floors.COUNTING, task, train)
     assert predict is not None

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.heads import FineTuned
-from electra.finetuning.runner import config_values
-from electra.finetuning.trainer import Job
+from electra.finetuning.saved_model import config_values
+from electra.finetuning.tuned_model import TunedModel
+from electra.finetuning.tuning import Tuning
 from electra.interop.card import Card
 from electra.interop.huggingface import write_model
 
@@ -56,9 +56,9 @@ def groups_with_decay(model: torch.nn.Module, decay: float) -> list[dict[str, An
     return groups
 
 
-def write_start(folder: Path, start: FineTuned, job: Job, tokenizer: Tokenizer) -> Path:
+def write_start(folder: Path, start: TunedModel, tuning: Tuning, tokenizer: Tokenizer) -> Path:
     """Fresh heads as a folder, for transformers to begin from the same weights."""
-    kind, labels, values = job.task.head, job.task.label_names, config_values(job, {})
+    kind, labels, values = tuning.task.head, tuning.task.label_names, config_values(tuning, {})
     write_model(
         folder,
         start.encoder,

@@ -52,7 +52,7 @@ CASES = [
     case(
         "one left",
         {"train.tsv": "sentence\tlabel\nx\t1\ny\t0\n"},
-        r"train.tsv: what is left to train on has one answer only",
+        r"train.tsv: all training examples left have one answer",
     ),
     case("empty file", {"train.tsv": ""}, r"train.tsv: the file is empty"),
     case("only a header", {"train.tsv": TABLE, "dev.tsv": "sentence\tlabel\n"}, r"dev.tsv: no examples"),
@@ -221,7 +221,7 @@ def test_long_texts_are_cut_and_counted(
         == 0
     )
     assert (
-        f"train: 1 of 41 examples are longer than {toy_task.POSITIONS} tokens and were cut"
+        f"train: 1 of 41 examples are longer than {toy_task.POSITIONS} tokens and were truncated"
         in capsys.readouterr().out
     )
     assert (

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from electra import durable
 from electra.errors import RunFolderError
-from electra.finetuning.runner import finetune
+from electra.finetuning.all_seeds import finetune
 from electra.interop.huggingface import digest
 from electra.testing import toy_task
 
@@ -77,7 +77,7 @@ def test_killed_and_continued_is_never_killed(
 
     process = start(command(electra_folder, sst2_folder, broken))
     output = stop_at(process, "seed 1  epoch 1.58  step 30/76", signal.SIGTERM)
-    assert "continuing from step" in output and "stopped; the same command continues from here" in output
+    assert "resuming from step" in output and "stopped; rerun to resume" in output
     assert (
         process.returncode == 143
         and (broken / "seeds" / "seed-0").exists()
@@ -90,7 +90,7 @@ def test_killed_and_continued_is_never_killed(
     finetune(str(electra_folder), settings, lambda line: None)
     lines: list[str] = []
     finetune(str(electra_folder), replace(settings, out=broken), lines.append)
-    assert any("continuing from step" in line for line in lines) and not any(
+    assert any("resuming from step" in line for line in lines) and not any(
         "seed 0  epoch" in line for line in lines
     )
     for seed in ("seed-0", "seed-1"):
@@ -117,7 +117,7 @@ def test_more_seeds_are_added_to_a_finished_folder_and_a_damaged_one_is_done_aga
     lines: list[str] = []
     second = finetune(str(electra_folder), replace(settings, seeds=2), lines.append)
     assert first is not None and second is not None
-    assert any("dev.tsv has" in line and "doing seed 0 again" in line for line in lines)
+    assert any("dev.tsv has" in line and "training seed 0 again" in line for line in lines)
     assert (tmp_path / "out/seeds/seed-0/dev.tsv").read_bytes() == before
     assert second["eval_accuracy_by_seed"][0] == first["eval_accuracy"] and second["seeds"] == [0, 1]
     third = finetune(str(electra_folder), replace(settings, ensemble=True, seeds=2), lines.append)

@@ -17,13 +17,14 @@ import torch
 from plain_loop import groups_with_decay, losses_of, write_start
 
 from electra.errors import ConfigError, RunFailed
+from electra.finetuning.all_seeds import finetune, prepare, resolve
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.features import Tokens, collate, epoch_order, join
-from electra.finetuning.heads import FineTuned
+from electra.finetuning.one_seed import build_model, parameter_groups, train_seed
 from electra.finetuning.predict import predict
-from electra.finetuning.runner import finetune, prepare, resolve
 from electra.finetuning.settings import Settings
-from electra.finetuning.trainer import Job, build_model, evaluate, parameter_groups, run_model, train_seed
+from electra.finetuning.tuned_model import TunedModel
+from electra.finetuning.tuning import Tuning, evaluate, run_model
 from electra.interop.load import load
 from electra.testing import toy_task
 
@@ -32,9 +33,9 @@ def silent(line: str) -> None:
     pass
 
 
-def job_for(model: Path, settings: Settings) -> Job:
+def tuning_for(model: Path, settings: Settings) -> Tuning:
     loaded, dataset = load(model, "encoder"), read_dataset(settings, choose_task(settings))
-    return prepare(resolve(settings, dataset, loaded.config), dataset, loaded, silent, lambda: False)[0]
+    return prepare(resolve(settings, dataset.task, loaded.config), dataset, loaded)[0]
 
 
 def read_tsv(path: Path) -> list[dict[str, str]]:
@@ -115,7 +116,7 @@ def test_a_pair_regression_answers_in_its_own_unit(
     results = finetune(
         str(electra_folder), toy_task.settings(out, regression_folder, "regression", epochs=6), silent
     )
-    assert results is not None and results["eval_pearson"] > 0.9
+    assert results["eval_pearson"] > 0.9
     predictions = predict(str(out), regression_folder / "dev.csv")
     texts = [example.texts for example in predictions.examples]
     theirs = transformers_logits(out / "model", texts).squeeze(-1).double().numpy()
@@ -145,13 +146,13 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
 
     model = request.getfixturevalue(f"{architecture}_folder")
     exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / 19, "pooling": pooling}
-    job = job_for(
+    tuning = tuning_for(
         model, toy_task.settings(tmp_path / "out", regression_folder, "pair", label_column="score", **exact)
     )
-    start = build_model(job, seed=5)
+    start = build_model(tuning, seed=5)
     loaded = load(model, "encoder")
-    write_start(tmp_path / "start", start, job, loaded.tokenizer)
-    _, progress = train_seed(job, 5, tmp_path / "checkpoints")
+    write_start(tmp_path / "start", start, tuning, loaded.tokenizer)
+    _, progress = train_seed(tuning, 5, tmp_path / "checkpoints")
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20
 
@@ -160,7 +161,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     with open(regression_folder / "train.csv", newline="") as file:
         data = list(csv.DictReader(file))
     classes = ["1.0", "3.5", "6.0"]
-    order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
+    order = [batch for epoch in (0, 1) for batch in tuning.train.epoch(16, 5, epoch)]
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         rows = [data[i] for i in batch]
@@ -181,7 +182,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
 def test_layers_learn_slower_from_the_top_down(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    model = build_model(job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
+    model = build_model(tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
     peaks = {
         id(p): group["peak"] for group in parameter_groups(model, 1.0, 0.5, 0.1) for p in group["params"]
     }
@@ -213,15 +214,17 @@ def test_the_mean_is_the_default_where_it_can_be_saved(
     from transformers import AutoModelForSequenceClassification
 
     chosen = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.3)
-    assert job_for(electra_folder, chosen).settings.pooling == "cls"
+    assert tuning_for(electra_folder, chosen).settings.pooling == "cls"
     with pytest.raises(ConfigError, match=r"--pooling: ElectraForSequenceClassification reads \[CLS\] only"):
-        job_for(electra_folder, replace(chosen, pooling="mean"))
-    assert job_for(electra_folder, replace(chosen, pooling="mean", head="linear")).settings.pooling == "mean"
+        tuning_for(electra_folder, replace(chosen, pooling="mean"))
+    assert (
+        tuning_for(electra_folder, replace(chosen, pooling="mean", head="linear")).settings.pooling == "mean"
+    )
     finetune(str(modern_folder), chosen, silent)
     theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model").eval()
     assert theirs.config.classifier_pooling == "mean"
-    job = job_for(modern_folder, chosen)
-    batch = collate(job.dev, np.arange(len(job.dev)), job.pad)
+    tuning = tuning_for(modern_folder, chosen)
+    batch = collate(tuning.splits["dev"].windows, np.arange(len(tuning.splits["dev"].windows)), tuning.pad)
     assert batch.piece_ids is not None
     with torch.no_grad():
         logits = theirs(input_ids=batch.input_ids, attention_mask=(batch.piece_ids >= 0).long()).logits
@@ -233,13 +236,21 @@ def test_the_mean_is_the_default_where_it_can_be_saved(
 def test_nothing_depends_on_the_padding(
     architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    job = job_for(request.getfixturevalue(f"{architecture}_folder"), toy_task.settings(tmp_path, sst2_folder))
-    model = build_model(job, 0).eval()
-    alone = torch.cat([model(collate(job.dev, np.array([i]), job.pad)) for i in range(8)])
-    together = model(collate(job.dev, np.arange(len(job.dev)), job.pad))[:8]
-    assert len({len(job.dev.input_ids[i]) for i in range(8)}) > 1
+    tuning = tuning_for(
+        request.getfixturevalue(f"{architecture}_folder"), toy_task.settings(tmp_path, sst2_folder)
+    )
+    model = build_model(tuning, 0).eval()
+    alone = torch.cat(
+        [model(collate(tuning.splits["dev"].windows, np.array([i]), tuning.pad)) for i in range(8)]
+    )
+    together = model(
+        collate(tuning.splits["dev"].windows, np.arange(len(tuning.splits["dev"].windows)), tuning.pad)
+    )[:8]
+    assert len({len(tuning.splits["dev"].windows.input_ids[i]) for i in range(8)}) > 1
     torch.testing.assert_close(alone, together, atol=1e-6, rtol=0)
-    outputs, _ = run_model(model, job.dev, job.task, pad=job.pad, device=job.device)
+    outputs, _ = run_model(
+        model, tuning.splits["dev"].windows, tuning.task, pad=tuning.pad, device=tuning.device
+    )
     np.testing.assert_allclose(np.stack(outputs[:8]), alone.detach().numpy(), atol=1e-6)
 
 
@@ -275,15 +286,18 @@ def test_cutting_is_that_of_transformers(electra_folder: Path) -> None:
 def test_both_orders_are_shown_in_training_only(
     electra_folder: Path, regression_folder: Path, tmp_path: Path
 ) -> None:
-    job = job_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb"))
-    assert (len(job.train), len(job.dev)) == (600, 60)
+    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb"))
+    assert (len(tuning.train), len(tuning.splits["dev"].windows)) == (600, 60)
     sep = 3
-    first, swapped = job.train.input_ids[0].tolist(), job.train.input_ids[300].tolist()
+    first, swapped = tuning.train.input_ids[0].tolist(), tuning.train.input_ids[300].tolist()
     cut = first.index(sep)
     assert (
-        swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep] and job.train.example[300] == 0
+        swapped == [first[0], *first[cut + 1 : -1], sep, *first[1:cut], sep]
+        and tuning.train.example[300] == 0
     )
-    off = job_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb", both_orders=False))
+    off = tuning_for(
+        electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb", both_orders=False)
+    )
     assert len(off.train) == 300
 
 
@@ -299,14 +313,14 @@ def test_seeds_differ_and_repeat(electra_folder: Path, sst2_folder: Path, tmp_pa
 def test_a_random_twin_has_other_weights_for_each_seed(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
+    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
     name = "encoder.layers.0.qkv.weight"
-    first, second = build_model(job, 0).state_dict()[name], build_model(job, 1).state_dict()[name]
-    given = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).encoder_weights[
+    first, second = build_model(tuning, 0).state_dict()[name], build_model(tuning, 1).state_dict()[name]
+    given = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).start.encoder.state_dict()[
         "layers.0.qkv.weight"
     ]
     assert not torch.equal(first, second) and not torch.equal(first, given)
-    assert torch.equal(first, build_model(job, 0).state_dict()[name])
+    assert torch.equal(first, build_model(tuning, 0).state_dict()[name])
 
 
 def test_without_dev_a_tenth_is_set_aside_and_said(
@@ -314,11 +328,7 @@ def test_without_dev_a_tenth_is_set_aside_and_said(
 ) -> None:
     chosen = toy_task.settings(tmp_path / "out", sst2_folder / "train.tsv", epochs=0.2, limit_train=50)
     results = finetune(str(electra_folder), chosen, silent)
-    assert (
-        results is not None
-        and results["eval_samples"] == pytest.approx(30, abs=3)
-        and results["train_samples"] == 50
-    )
+    assert results["eval_samples"] == pytest.approx(30, abs=3) and results["train_samples"] == 50
     assert any("no dev file" in note for note in results["notes"]) and any(
         "50 of" in note for note in results["notes"]
     )
@@ -339,7 +349,7 @@ def test_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> No
         tmp_path / "out", data, "classification", text_column=("Satz",), label_column="Urteil", epochs=3
     )
     results = finetune(str(electra_folder), chosen, silent)
-    assert results is not None and results["eval_accuracy"] > 0.9
+    assert results["eval_accuracy"] > 0.9
     predictions = predict(str(tmp_path / "out"), data / "dev.jsonl")
     assert predictions.task.label_names == ("gut", "schlecht")
 
@@ -351,7 +361,7 @@ def test_an_undefined_metric_is_null_with_a_reason(
     dev.write_text("sentence\tlabel\nfine\t1\nbright\t1\n")
     chosen = toy_task.settings(tmp_path / "out", sst2_folder, "cola", dev=dev, epochs=0.1, seeds=2)
     results = finetune(str(electra_folder), chosen, silent)
-    assert results is not None and results["eval_matthews_correlation"] is None
+    assert results["eval_matthews_correlation"] is None
     assert (
         results["eval_matthews_correlation_reason"] == "only one label in the data"
         and results["eval_accuracy"] is not None
@@ -377,7 +387,7 @@ def test_a_linear_head_is_kept_beside_the_saved_encoder(
 def test_a_loss_that_is_not_a_number_stops_the_run(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(RunFailed, match=r"seed 0, step .*: the training loss is not a number"):
+    with pytest.raises(RunFailed, match=r"seed 0, step .*: the training loss is not finite"):
         finetune(
             str(electra_folder),
             toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30, epochs=2),
@@ -391,7 +401,6 @@ def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tm
         toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep="median"),
         silent,
     )
-    assert results is not None
     kept = results["eval_accuracy_by_seed"][results["kept_seed"]]
     assert kept == results["eval_accuracy_median"] and not math.isnan(kept)
 
@@ -399,11 +408,11 @@ def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tm
 def test_bf16_training_ends_near_fp32(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     losses = {}
     for precision in ("fp32", "bf16"):
-        job = job_for(
+        tuning = tuning_for(
             electra_folder,
             toy_task.settings(tmp_path, sst2_folder, precision=precision, dropout=0.0, epochs=1),
         )
-        model, _ = train_seed(job, 0, tmp_path / precision)
-        assert isinstance(model, FineTuned)
-        losses[precision] = evaluate(job, model, job.dev, job.dev_examples).loss
+        model, _ = train_seed(tuning, 0, tmp_path / precision)
+        assert isinstance(model, TunedModel)
+        losses[precision] = evaluate(tuning, model, tuning.splits["dev"]).loss
     assert losses["bf16"] == pytest.approx(losses["fp32"], abs=0.05)

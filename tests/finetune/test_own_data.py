@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_finetune import job_for, read_tsv, silent, transformers_logits
+from test_finetune import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.cli.main import main
-from electra.errors import ConfigError, DataError
+from electra.errors import ConfigError, DataError, Interrupted
+from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.predict import predict
-from electra.finetuning.runner import finetune
-from electra.finetuning.sequence import SequenceTask
 from electra.finetuning.tasks import load_task
+from electra.finetuning.text_class import TextClassification
 from electra.labelled.examples import Example
 from electra.labelled.splits import hash_of
 from electra.labelled.tables import open_table
@@ -51,7 +51,7 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
         out, data, "classification", multi_label=True, label_column="labels", epochs=6, learning_rate=5e-3
     )
     results = finetune(str(modern_folder), chosen, silent)
-    assert results is not None and results["eval_f1_micro"] > 0.9 and results["primary_metric"] == "f1_micro"
+    assert results["eval_f1_micro"] > 0.9 and results["primary_metric"] == "f1_micro"
     config = json.loads((out / "model" / "config.json").read_text())
     assert config["problem_type"] == "multi_label_classification" and list(config["id2label"].values()) == [
         "blame",
@@ -68,7 +68,7 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
     )
     dataset = read_dataset(chosen, choose_task(chosen))
     gold = np.array(
-        [[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.dev], np.float32
+        [[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.splits["dev"]], np.float32
     )
     logits = torch.randn(40, 3)
     loss, count = dataset.task.loss(logits, torch.from_numpy(gold))
@@ -77,9 +77,9 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
     )
     balanced = replace(chosen, class_weights="balanced")
     weights = read_dataset(balanced, choose_task(balanced)).task.weights
-    counts = np.array([[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.train]).sum(
-        0
-    )
+    counts = np.array(
+        [[name in e.gold for name in ("blame", "film", "praise")] for e in dataset.splits["train"]]
+    ).sum(0)
     assert weights == pytest.approx((120 - counts) / counts)
 
 
@@ -118,7 +118,7 @@ def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) ->
     ):  # an order of ours gives classes no numbers
         own.fit(named).fit(named).gold_class(Example("2", "f:3", ("y",), "0"))
     glue = load_task("sst2")
-    assert isinstance(glue, SequenceTask) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
+    assert isinstance(glue, TextClassification) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
 
 
 def test_empty_texts_are_counted(electra_folder: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_empty_texts_are_counted(electra_folder: Path, tmp_path: Path) -> None:
     with open(data / "train.tsv", "a") as file:
         file.write("   \t1\n")
     chosen = toy_task.settings(tmp_path / "out", data, "sst2")
-    assert "train: 1 texts are empty, and used" in read_dataset(chosen, choose_task(chosen)).notes
+    assert "train: 1 empty text, kept" in read_dataset(chosen, choose_task(chosen)).notes
 
 
 def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_balanced_class_weights_are_those_of_torch(electra_folder: Path, tmp_pat
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     with open(data / "train.tsv", "a") as file:
         file.write("fine film\t1\n" * 20)
-    task = job_for(
+    task = tuning_for(
         electra_folder, toy_task.settings(tmp_path / "out", data, "classification", class_weights="balanced")
     ).task
     assert task.weights == pytest.approx((60 / 40, 60 / 80))
@@ -252,7 +252,7 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     results = json.loads((out / "all_results.json").read_text())
     assert (results["eval_samples"], results["dev_mismatched_samples"], results["test_samples"]) == (12, 9, 6)
     assert 0 <= results["dev_mismatched_accuracy"] <= 1 and "test_accuracy" not in results
-    assert "test: every answer is 'hidden', which is none of the task's: taken as no answer" in output
+    assert "test: every answer is 'hidden', which is not one of the task's: taken as no answer" in output
     for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
         rows = read_tsv(out / "seeds/seed-0" / name)
         assert list(rows[0]) == ["index", "prediction"] and [row["index"] for row in rows] == [
@@ -276,7 +276,7 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
         )
     )
     chosen = toy_task.settings(tmp_path / "rte", rte, "rte", epochs=0.5, dev=rte)
-    job = job_for(out / "model", chosen)
+    tuning = tuning_for(out / "model", chosen)
     assert finetune(str(out), chosen, silent) is not None
     identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
     from electra.interop.huggingface import digest, weights_of
@@ -284,7 +284,7 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
 
     assert (
         identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None))
-        and job.task.num_outputs == 2
+        and tuning.task.num_outputs == 2
     )
 
 
@@ -323,11 +323,13 @@ def test_the_best_epoch_is_kept_also_over_a_stop(
         tmp_path / "whole", sst2_folder, epochs=4, dropout=0.3, keep_epoch="best", limit_train=160
     )
     results = finetune(str(electra_folder), chosen, silent)
-    assert results is not None
     epochs = json.loads((tmp_path / "whole/seeds/seed-0/results.json").read_text())["epochs"]
     assert len(epochs) == 4 and results["eval_accuracy"] == max(epoch["accuracy"] for epoch in epochs)
     steps = iter(range(100))
-    finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent, lambda: next(steps) == 23)
+    with pytest.raises(Interrupted):
+        finetune(
+            str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent, lambda: next(steps) == 23
+        )
     finetune(str(electra_folder), replace(chosen, out=tmp_path / "broken"), silent)
     for name in ("model.safetensors", "dev.tsv"):
         assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (
@@ -366,9 +368,11 @@ def test_labels_that_are_not_learned_and_answers_that_are_missing_are_told(
     chosen = toy_task.settings(tmp_path / "out", data, "classification", class_weights="balanced")
     dataset = read_dataset(chosen, choose_task(chosen))
     assert "no training example is left with the label 'only here': it cannot be learned" in dataset.notes
-    assert "test: 1 of 2 examples have no answer, so it is predicted and not scored" in dataset.notes
-    counts = [sum(example.gold == name for example in dataset.train) for name in ("dull", "fine")]
-    assert dataset.task.weights[:2] == pytest.approx([len(dataset.train) / (3 * count) for count in counts])
+    assert "test: 1 of 2 examples have no answer: predicted, not scored" in dataset.notes
+    counts = [sum(example.gold == name for example in dataset.splits["train"]) for name in ("dull", "fine")]
+    assert dataset.task.weights[:2] == pytest.approx(
+        [len(dataset.splits["train"]) / (3 * count) for count in counts]
+    )
 
 
 def test_a_regression_says_so_in_its_configuration(
@@ -393,5 +397,5 @@ def test_default_learning_rates_follow_the_width(
     from electra.finetuning.settings import default_learning_rate
 
     assert [default_learning_rate(width) for width in (128, 256, 768, 1024)] == [1e-3, 3e-4, 1e-4, 5e-5]
-    job = job_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))
-    assert job.settings.learning_rate == 1e-3
+    tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))
+    assert tuning.settings.learning_rate == 1e-3

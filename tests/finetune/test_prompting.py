@@ -11,26 +11,29 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from electra import durable
 from electra.cli.main import main
-from electra.errors import ElectraError
-from electra.finetuning import prompting
-from electra.finetuning.features import NO_TARGET, Batch, collate
-from electra.finetuning.prompting import (
+from electra.errors import ElectraError, Interrupted, RunFolderError
+from electra.finetuning import one_seed
+from electra.finetuning.features import NO_TARGET, Batch, Tokens, Windows, collate
+from electra.finetuning.heads import CandidateHead
+from electra.finetuning.prompt_settings import PromptSettings
+from electra.finetuning.prompt_task import (
     ORIGINAL,
     REPLACED,
-    Judge,
-    candidates,
-    draw_shots,
+    CandidateScores,
+    PromptTask,
     encode,
     expected_accuracy,
-    judge_candidates,
-    prompt,
     ties,
 )
-from electra.finetuning.prompts import PROMPTS, Prompt, PromptSettings, choose_prompt
-from electra.finetuning.sequence import SequenceTask
+from electra.finetuning.prompt_templates import PROMPTS, Prompt, choose_prompt
+from electra.finetuning.prompting import draw_shots, prepare, prompt, read_data
 from electra.finetuning.settings import default_learning_rate
 from electra.finetuning.tasks import load_task
+from electra.finetuning.text_class import TextClassification
+from electra.finetuning.tuned_model import TunedModel
+from electra.finetuning.tuning import run_model
 from electra.interop.load import load
 from electra.labelled.examples import Example
 from electra.labelled.splits import limit_by_hash
@@ -45,9 +48,9 @@ def silent(line: str) -> None:
     pass
 
 
-def sst2() -> SequenceTask:
+def sst2() -> TextClassification:
     task = load_task("sst2")
-    assert isinstance(task, SequenceTask)
+    assert isinstance(task, TextClassification)
     return task
 
 
@@ -67,34 +70,44 @@ def chosen(folder: Path, out: Path, **changes: object) -> PromptSettings:
     return PromptSettings(**(options | changes))  # type: ignore[arg-type]
 
 
+def prompted(negative: str = "dull", positive: str = "bright") -> PromptTask:
+    return PromptTask.of(sst2(), Prompt(TEMPLATE, {"negative": negative, "positive": positive}))
+
+
+def scores_of(network: nn.Module, task: PromptTask, windows: Windows, count: int) -> CandidateScores:
+    outputs, _ = run_model(network, windows, task, pad=0, device=CPU)  # type: ignore[arg-type]
+    return np.stack(task.predict(outputs, windows, [None] * count))  # type: ignore[list-item]
+
+
 class Consistent(nn.Module):
     """Takes every token of a sentence for replaced that has good words and bad ones."""
 
     def __init__(self, good: list[int], bad: list[int]) -> None:
         super().__init__()
         self.good, self.bad = torch.tensor(good), torch.tensor(bad)
+        self.head = CandidateHead(nn.Identity())
 
     def forward(self, batch: Batch) -> Tensor:
         mixed = torch.isin(batch.input_ids, self.good).any(1) & torch.isin(batch.input_ids, self.bad).any(1)
-        return (10.0 * mixed.float() - 5.0).unsqueeze(1).expand(batch.input_ids.shape)
+        return torch.as_tensor(
+            self.head((10.0 * mixed.float() - 5.0).unsqueeze(1).expand(batch.input_ids.shape), batch)
+        )
 
 
 @pytest.mark.parametrize("words", [("dull", "bright"), ("dull and grim", "bright")])
 def test_a_discriminator_that_knows_which_words_go_together_is_always_right(
     words: tuple[str, str], sst2_folder: Path, tmp_path: Path
 ) -> None:
-    tokenizer, examples = toy_task.tokenizer(tmp_path), examples_in(sst2_folder)
-    windows, cut = candidates(
-        examples, sst2(), Prompt(TEMPLATE, dict(zip(sst2().labels, words, strict=True))), tokenizer, 40
-    )
+    tokenizer, examples, task = toy_task.tokenizer(tmp_path), examples_in(sst2_folder), prompted(*words)
+    windows = task.featurize(examples, Tokens(tokenizer), 40)
     groups = [
         [index for word in group if (index := tokenizer.token_to_id(word)) is not None]
         for group in (toy_task.GOOD, toy_task.BAD)
     ]
     gold = np.array([sst2().gold_class(example) for example in examples])
-    scores = judge_candidates(Consistent(*groups), windows, 2, tokenizer.specials.pad, CPU)
-    assert cut == 0 and expected_accuracy(scores, gold) == 1.0 and ties(scores) == 0.0
-    contrary = judge_candidates(Consistent(groups[0][:0], groups[1]), windows, 2, tokenizer.specials.pad, CPU)
+    scores = scores_of(Consistent(*groups), task, windows, len(examples))
+    assert windows.truncated == 0 and expected_accuracy(scores, gold) == 1.0 and ties(scores) == 0.0
+    contrary = scores_of(Consistent(groups[0][:0], groups[1]), task, windows, len(examples))
     assert (
         expected_accuracy(contrary, gold) == 0.5 and ties(contrary) == 1.0
     )  # it never objects: all candidates tie
@@ -102,9 +115,9 @@ def test_a_discriminator_that_knows_which_words_go_together_is_always_right(
 
 def test_several_pieces_count_by_the_mean_of_their_logits(electra_folder: Path, sst2_folder: Path) -> None:
     loaded, examples = load(electra_folder), examples_in(sst2_folder)[:6]
-    task, words = sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright and fine"})
-    windows, _ = candidates(examples, task, words, loaded.tokenizer, 24)
-    scores = judge_candidates(Judge(loaded, 0.0), windows, 2, loaded.tokenizer.specials.pad, CPU)
+    task = prompted(positive="bright and fine")
+    windows = task.featurize(examples, Tokens(loaded.tokenizer), 24)
+    scores = scores_of(TunedModel(loaded.encoder, CandidateHead(loaded.head)), task, windows, 6)
     for example, row in zip(examples, scores, strict=True):
         for label, score in zip(("dull", "bright and fine"), row, strict=True):
             ids = loaded.tokenizer.encode(f"{example.texts[0]} was {label}.").ids
@@ -115,9 +128,7 @@ def test_several_pieces_count_by_the_mean_of_their_logits(electra_folder: Path, 
 
 def test_targets_stand_at_the_candidates_only(sst2_folder: Path, tmp_path: Path) -> None:
     tokenizer, examples = toy_task.tokenizer(tmp_path), examples_in(sst2_folder)[:4]
-    windows, _ = candidates(
-        examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), tokenizer, 40
-    )
+    windows = prompted().featurize(examples, Tokens(tokenizer), 40)
     assert windows.targets is not None and list(windows.example) == [0, 0, 1, 1, 2, 2, 3, 3]
     for number, (ids, target) in enumerate(zip(windows.input_ids, windows.targets, strict=True)):
         (place,) = np.flatnonzero(target != NO_TARGET)
@@ -200,63 +211,77 @@ def test_few_shots_teach_the_discriminators_own_head(
     assert len(by_seed) == 2 and min(by_seed) > 0.85 > results["zero_shot_accuracy"]
     assert results["few_shot_accuracy"] == pytest.approx(np.mean(by_seed))
     assert results["few_shot_accuracy_sd"] == pytest.approx(np.std(by_seed, ddof=1))
-    rows = [line.split("\t") for line in (tmp_path / "out" / "dev-seed-0.tsv").read_text().splitlines()]
+    rows = [line.split("\t") for line in (tmp_path / "out/seeds/seed-0/dev.tsv").read_text().splitlines()]
     gold = [("negative", "positive")[int(str(example.gold))] for example in examples_in(sst2_folder)]
     assert np.mean([row[1] == label for row, label in zip(rows[1:], gold, strict=True)]) == pytest.approx(
         by_seed[0]
     )
-    second = (tmp_path / "out" / "dev-seed-1.tsv").read_text()
-    again = prompt(
-        str(model), replace(settings, seed=1, seeds=1), silent
-    )  # the folder of an earlier prompting is replaced
-    assert again["few_shot_accuracy_sd"] is None and not (tmp_path / "out" / "dev-seed-0.tsv").exists()
-    assert (tmp_path / "out" / "dev-seed-1.tsv").read_text() == second  # a draw is a function of its seed
-    assert any("seed 1: accuracy" in line for line in lines)
+    again = prompt(str(model), replace(settings, out=tmp_path / "one", seed=1, seeds=1), silent)
+    assert again["few_shot_accuracy_sd"] is None and again["few_shot_accuracy_by_seed"] == by_seed[1:]
+    seconds = [(tmp_path / out / "seeds/seed-1/dev.tsv").read_text() for out in ("out", "one")]
+    assert seconds[0] == seconds[1]  # a draw is a function of its seed
+    assert any("seed 1  dev: accuracy" in line for line in lines)
 
 
-def test_each_step_has_its_own_dropout_and_its_gradient_is_clipped(
-    electra_folder: Path, sst2_folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_update_shows_all_candidates_of_its_examples(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, settings = (
-        load(electra_folder),
-        chosen(sst2_folder, Path("unused"), shots=4, steps=6, batch_size=4),
-    )
-    shots = draw_shots(examples_in(sst2_folder, "train"), sst2(), 4, 0)
-    windows, _ = candidates(
-        shots, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24
-    )
-    keys, norms, batches = list[int](), list[float](), list[tuple[int, ...]]()
-    monkeypatch.setattr(torch, "manual_seed", keys.append)
-    monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda parameters, norm: norms.append(norm))
+    loaded, settings = load(electra_folder), chosen(sst2_folder, tmp_path, shots=4, steps=6, batch_size=4)
+    data = read_data(settings)
+    tuning, _ = prepare(settings, data, prompted(), loaded)
+    shots = draw_shots(data.train, sst2(), 4, 0)
+    train = prompted().featurize(shots, Tokens(loaded.tokenizer), 24, train=True)
+    batches, before = list[tuple[int, ...]](), loaded.head.prediction.weight.clone()  # type: ignore[union-attr, operator]
     monkeypatch.setattr(
-        prompting,
+        one_seed,
         "collate",
         lambda w, index, *rest: (batches.append(tuple(index)), collate(w, index, *rest))[1],
     )
     for seed in (0, 1):
-        prompting.train(Judge(loaded, 0.1), windows, 2, settings, 1e-3, seed, loaded.tokenizer.specials.pad)
-    assert len(set(keys)) == 12 and norms == [1.0] * 12
-    assert batches[:6] != batches[6:] and all(
-        index[::2] == tuple(i - 1 for i in index[1::2]) for index in batches
-    )
+        one_seed.train_seed(replace(tuning, train=train), seed, tmp_path / "checkpoints")
+    assert len(batches) == 12 and batches[:6] != batches[6:]
+    assert all(index[::2] == tuple(i - 1 for i in index[1::2]) for index in batches)
     assert sorted(i for index in batches[:2] for i in index) == list(
         range(16)
     )  # an epoch shows every shot once
-    assert torch.equal(Judge(loaded, 0.1).head.prediction.weight, loaded.head.prediction.weight)  # type: ignore[union-attr]
+    assert torch.equal(before, loaded.head.prediction.weight)  # type: ignore[union-attr, arg-type]
+
+
+def test_a_stopped_prompting_is_resumed_and_ends_in_the_same_bits(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    settings, calls = (
+        chosen(sst2_folder, tmp_path / "whole", shots=4, seeds=2, steps=8, limit=10),
+        list[int](),
+    )
+    whole = prompt(str(electra_folder), settings)
+    with pytest.raises(Interrupted):
+        prompt(
+            str(electra_folder),
+            replace(settings, out=tmp_path / "broken"),
+            stop=lambda: (calls.append(0), len(calls) == 11)[1],
+        )
+    assert (tmp_path / "broken/seeds/seed-0").is_dir() and not (tmp_path / "broken/prompt.json").exists()
+    with pytest.raises(RunFolderError, match="holds another prompting: shots was 4, now 5"):
+        prompt(str(electra_folder), replace(settings, out=tmp_path / "broken", shots=5))
+    lines: list[str] = []
+    broken = prompt(str(electra_folder), replace(settings, out=tmp_path / "broken"), lines.append)
+    assert any("resuming from step 3" in line for line in lines)
+    assert {**broken, "seconds": 0} == {**whole, "seconds": 0}
+    for name in ("dev.tsv", "seeds/seed-0/dev.tsv", "seeds/seed-1/dev.tsv"):
+        assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_a_model_that_cannot_tell_scores_chance_and_says_that_all_tie(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     loaded = load(electra_folder)
-    judge = Judge(loaded, 0.0)
-    for parameter in judge.head.parameters():  # type: ignore[union-attr]
+    judge = TunedModel(loaded.encoder, CandidateHead(loaded.head))
+    for parameter in judge.head.parameters():
         nn.init.zeros_(parameter)
     examples = examples_in(sst2_folder)[:31]
-    windows, _ = candidates(
-        examples, sst2(), Prompt(TEMPLATE, {"negative": "dull", "positive": "bright"}), loaded.tokenizer, 24
-    )
-    scores = judge_candidates(judge, windows, 2, loaded.tokenizer.specials.pad, CPU)
+    windows = prompted().featurize(examples, Tokens(loaded.tokenizer), 24)
+    scores = scores_of(judge, prompted(), windows, 31)
     gold = np.array([sst2().gold_class(example) for example in examples])
     assert expected_accuracy(scores, gold) == 0.5 and ties(scores) == 1.0
     three = np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 2.0], [0.0, 1.0, 0.0]])
@@ -297,7 +322,7 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"task": "stsb"}, "sts-b is not a classification"),
     ({"task": "squad"}, "squad is not a classification"),
     ({"task": "wnli", "template": None, "words": ()}, "no prompt is known for the task wnli"),
-    ({"shots": 1000}, "examples of 'negative', and 1000 are asked for"),
+    ({"shots": 1000}, "examples of 'negative', fewer than --shots 1000"),
     ({"data": Path("nowhere")}, "no such file or folder"),
 ]
 
@@ -318,18 +343,16 @@ def wnli(tmp_path: Path) -> Path:
     return tmp_path / "wnli"
 
 
-def test_a_folder_of_other_things_is_not_replaced(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_other_things_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(ElectraError, match="holds no prompting"):
+    with pytest.raises(RunFolderError, match=r"holds files that are not a prompting \(mine.txt\)"):
         prompt(str(electra_folder), chosen(sst2_folder, tmp_path), silent)
-    out = tmp_path / "out"
-    prompt(str(electra_folder), chosen(sst2_folder, out, limit=4), silent)
-    (out / "mine.txt").write_text("mine")
-    with pytest.raises(ElectraError, match=r"holds a prompting, and other files \(mine.txt\)"):
-        prompt(str(electra_folder), chosen(sst2_folder, out, limit=4), silent)
-    assert (tmp_path / "mine.txt").read_text() == (out / "mine.txt").read_text() == "mine"
+    durable.commit_directory(tmp_path / "old", {"prompt.json": b'{"task": "sst-2"}', "dev.tsv": b"id\n"})
+    with pytest.raises(RunFolderError, match="holds another prompting: prompting version was 1, now 2"):
+        prompt(str(electra_folder), chosen(sst2_folder, tmp_path / "old"), silent)
+    assert sorted(path.name for path in (tmp_path / "old").iterdir() if path.name[0] != ".") == [
+        *("dev.tsv", "manifest.json", "prompt.json")
+    ]
 
 
 def test_from_the_command_line(

@@ -25,27 +25,19 @@ from toy_questions import squad
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, DataError, ElectraError, ModelError
+from electra.finetuning.all_seeds import finetune, prepare, resolve
+from electra.finetuning.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
 from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
 from electra.finetuning.dataset import choose_task, read_dataset
-from electra.finetuning.features import NO_TARGET, Batch, Tokens, collate, epoch_order
+from electra.finetuning.features import NO_TARGET, Batch, Tokens, collate
+from electra.finetuning.joint_head import JointHead
+from electra.finetuning.one_seed import build_model, train_seed
 from electra.finetuning.predict import predict
-from electra.finetuning.question_answering import (
-    BEAM,
-    END,
-    IMPOSSIBLE,
-    START,
-    Prediction,
-    QuestionAnswering,
-    Span,
-    beam_spans,
-    plain_spans,
-)
-from electra.finetuning.readers import JointReader
-from electra.finetuning.runner import finetune, prepare, resolve
 from electra.finetuning.settings import Settings
+from electra.finetuning.span_search import BEAM, Prediction, Span, beam_spans, plain_spans
 from electra.finetuning.squad_metrics import score_2
 from electra.finetuning.tasks import load_task
-from electra.finetuning.trainer import Job, build_model, run_model, train_seed
+from electra.finetuning.tuning import Tuning, run_model
 from electra.interop.load import load
 from electra.model.sizes import EncoderConfig
 from electra.testing import toy_task
@@ -65,9 +57,9 @@ def squad2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy_questions.write_squad(tmp_path_factory.mktemp("data") / "squad2", unanswerable=True)
 
 
-def job_for(model: Path, chosen: Settings) -> tuple[Job, list[str]]:
+def tuning_for(model: Path, chosen: Settings) -> tuple[Tuning, list[str]]:
     loaded, dataset = load(model, "encoder"), read_dataset(chosen, choose_task(chosen))
-    return prepare(resolve(chosen, dataset, loaded.config), dataset, loaded, silent, lambda: False)
+    return prepare(resolve(chosen, dataset.task, loaded.config), dataset, loaded)
 
 
 def task_named(name: str) -> QuestionAnswering:
@@ -129,17 +121,17 @@ def test_an_answer_out_of_place_is_moved_or_counted(electra_folder: Path, tmp_pa
         None,
         13,
     ]
-    job, notes = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "squad"))
+    tuning, notes = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "squad"))
     assert any("train: 1 questions whose answer stands nowhere" in note for note in notes)
     assert any("train: 1 answers that stand elsewhere" in note for note in notes)
-    assert list(job.train.example) == [0, 2] and list(job.dev.example) == [0, 1, 2]
+    assert list(tuning.train.example) == [0, 2] and list(tuning.splits["dev"].windows.example) == [0, 1, 2]
     assert (
-        job.dev.targets is not None and not job.dev.targets[1].any()
+        tuning.splits["dev"].windows.targets is not None and not tuning.splits["dev"].windows.targets[1].any()
     )  # no loss, but a prediction and a score
     results = finetune(
         str(electra_folder), toy_task.settings(tmp_path / "out", data, "squad", epochs=1), silent
     )
-    assert results is not None and results["eval_samples"] == 3 and results["eval_loss"] is not None
+    assert results["eval_samples"] == 3 and results["eval_loss"] is not None
 
 
 one = {"id": "a", "question": "my", "answers": [{"text": "town", "answer_start": 4}]}
@@ -213,9 +205,9 @@ def test_bad_files_are_told_in_one_line(
 
 def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="60 tokens are more than the model's positions"):
-        job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=60))
+        tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=60))
     with pytest.raises(ConfigError, match="5 tokens leave no room for a context beside a question of 2"):
-        job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=5))
+        tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=5))
     with pytest.raises(ConfigError, match="--head: the joint head finds answers"):
         choose_task(toy_task.settings(tmp_path / "out", squad_folder, "sst2", head="joint"))
 
@@ -347,12 +339,18 @@ def test_targets_point_at_the_answer_at_cls_or_nowhere(
     squad2_folder: Path, electra_folder: Path, tmp_path: Path
 ) -> None:
     chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", max_length=9, stride=2)
-    job, notes = job_for(electra_folder, chosen)
-    assert len(job.dev) > 60 and any(f"dev: 60 questions in {len(job.dev)} windows" in note for note in notes)
-    assert job.dev.targets is not None
+    tuning, notes = tuning_for(electra_folder, chosen)
+    assert len(tuning.splits["dev"].windows) > 60 and any(
+        f"dev: 60 questions in {len(tuning.splits['dev'].windows)} windows" in note for note in notes
+    )
+    assert tuning.splits["dev"].windows.targets is not None
     seen = set()
-    for index, number in enumerate(job.dev.example):
-        window, bits, example = job.dev.context[index], job.dev.targets[index], job.dev_examples[number]
+    for index, number in enumerate(tuning.splits["dev"].windows.example):
+        window, bits, example = (
+            tuning.splits["dev"].windows.context[index],
+            tuning.splits["dev"].windows.targets[index],
+            tuning.splits["dev"].examples[number],
+        )
         if not example.gold:
             assert bits[0] == START | END | IMPOSSIBLE and not bits[1:].any()
         elif bits[0]:
@@ -456,10 +454,10 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     chosen = toy_task.settings(
         tmp_path / "out", squad_folder, "squad", dropout=0.0, warmup=0.1, epochs=20 / 15
     )
-    job, _ = job_for(model, chosen)
-    start, loaded = build_model(job, seed=5), load(model, "encoder")
-    write_start(tmp_path / "start", start, job, loaded.tokenizer)
-    _, progress = train_seed(job, 5, tmp_path / "checkpoints")
+    tuning, _ = tuning_for(model, chosen)
+    start, loaded = build_model(tuning, seed=5), load(model, "encoder")
+    write_start(tmp_path / "start", start, tuning, loaded.tokenizer)
+    _, progress = train_seed(tuning, 5, tmp_path / "checkpoints")
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20
 
@@ -471,7 +469,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
         for p in document["data"][0]["paragraphs"]
         for q in p["qas"]
     ]
-    order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
+    order = [batch for epoch in (0, 1) for batch in tuning.train.epoch(16, 5, epoch)]
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         rows = [data[i] for i in batch]
@@ -512,14 +510,14 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
 ) -> None:
     from transformers import AutoModelForQuestionAnswering
 
-    job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad"))
-    model, loaded = build_model(job, 1).eval(), load(electra_folder, "encoder")
-    write_start(tmp_path / "start", model, job, loaded.tokenizer)
+    tuning, _ = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad"))
+    model, loaded = build_model(tuning, 1).eval(), load(electra_folder, "encoder")
+    write_start(tmp_path / "start", model, tuning, loaded.tokenizer)
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").eval()
-    lengths = job.train.lengths()
-    batch = collate(job.train, np.flatnonzero(lengths == np.bincount(lengths).argmax()), job.pad)
+    lengths = np.array([len(ids) for ids in tuning.train.input_ids])
+    batch = collate(tuning.train, np.flatnonzero(lengths == np.bincount(lengths).argmax()), tuning.pad)
     assert batch.piece_ids is None and batch.targets is not None
-    loss, count = job.task.loss(model(batch), batch.targets)
+    loss, count = tuning.task.loss(model(batch), batch.targets)
     starts, ends = ((batch.targets & bit).argmax(1) for bit in (START, END))
     with torch.no_grad():
         expected = theirs(
@@ -544,7 +542,7 @@ def test_it_learns_and_transformers_gives_the_same_answers(
         tmp_path / "out",
     )
     results = finetune(str(model), toy_task.settings(out, data, name, epochs=5), silent)
-    assert results is not None and results["eval_f1"] > 0.8
+    assert results["eval_f1"] > 0.8
     files = {path.name: path for path in (out / "seeds" / "seed-0").iterdir()}
     said, lists = (json.loads(files[f"dev.{kind}.json"].read_text()) for kind in ("predictions", "nbest"))
     assert ("dev.null_odds.json" in files) == (name == "squad2")
@@ -587,14 +585,14 @@ def test_the_joint_reader_learns_and_is_found_again(
         toy_task.settings(out, squad2_folder, "squad2", head="joint", epochs=5),
         lines.append,
     )
-    assert results is not None and results["eval_best_f1"] > 0.85
+    assert results["eval_best_f1"] > 0.85
     assert any("electra predict also reads head.safetensors there" in line for line in lines)
     assert type(AutoModel.from_pretrained(out / "model")).__name__ == "ElectraModel"
     rows = [tuple(line.split("\t")) for line in (out / "seeds/seed-0/dev.tsv").read_text().splitlines()]
     assert predict(str(out), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
     check_threshold(out, squad2_folder / "dev-v1.json")
     alone = shutil.copytree(out / "model", tmp_path / "alone")
-    with pytest.raises(ModelError, match=r"head.safetensors is here, and not the finetune.json"):
+    with pytest.raises(ModelError, match=r"head.safetensors is here, but not the finetune.json"):
         predict(str(alone), squad2_folder / "dev-v1.json")
 
 
@@ -614,7 +612,7 @@ def check_threshold(out: Path, dev: Path) -> None:
     assert f"no answer where null odds exceed {kept:.4g}" in predictions.notes
 
 
-def joint_reader() -> tuple[JointReader, Batch, torch.Tensor]:
+def joint_reader() -> tuple[JointHead, Batch, torch.Tensor]:
     """A reader of 8 dimensions, and two windows: [CLS] q [SEP] 5 tokens [SEP], and one with 2
     tokens, padded.
     """
@@ -629,7 +627,7 @@ def joint_reader() -> tuple[JointReader, Batch, torch.Tensor]:
         dropout=0.0,
     )
     torch.manual_seed(0)
-    head = JointReader(config)
+    head = JointHead(config)
     types = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0]])
     pieces = torch.tensor([[0] * 9, [0] * 6 + [-1] * 3])
     targets = torch.tensor(
@@ -666,10 +664,10 @@ def test_the_joint_loss_is_the_papers() -> None:
 def test_without_token_types_every_token_but_padding_can_be_an_answer() -> None:
     ids = torch.zeros(2, 4, dtype=torch.long)
     pieces = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
-    found = JointReader.possible(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
+    found = JointHead.possible(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
     assert found.tolist() == [[True] * 4, [True, True, False, False]]
     typed = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
-    found = JointReader.possible(Batch(np.arange(2), ids, typed, None, None))
+    found = JointHead.possible(Batch(np.arange(2), ids, typed, None, None))
     assert found.tolist() == [[True, False, True, True], [True, True, False, False]]  # [CLS] always can
 
 
@@ -701,26 +699,38 @@ def test_the_beam_holds_the_likeliest_beginnings_and_their_ends() -> None:
 def test_nothing_depends_on_the_padding(
     head: str, electra_folder: Path, squad2_folder: Path, tmp_path: Path
 ) -> None:
-    job, _ = job_for(electra_folder, toy_task.settings(tmp_path / "out", squad2_folder, "squad2", head=head))
-    model = build_model(job, 0).eval()
-    together, loss = run_model(model, job.dev, job.task, pad=job.pad, device=job.device)
+    tuning, _ = tuning_for(
+        electra_folder, toy_task.settings(tmp_path / "out", squad2_folder, "squad2", head=head)
+    )
+    model = build_model(tuning, 0).eval()
+    together, loss = run_model(
+        model, tuning.splits["dev"].windows, tuning.task, pad=tuning.pad, device=tuning.device
+    )
     total, count = 0.0, 0
-    for i in range(len(job.dev)):
-        batch = collate(job.dev, np.array([i]), job.pad)
+    for i in range(len(tuning.splits["dev"].windows)):
+        batch = collate(tuning.splits["dev"].windows, np.array([i]), tuning.pad)
         with torch.no_grad():
             output = model(batch)
         assert batch.targets is not None
-        part, number = job.task.loss(output, batch.targets)
+        part, number = tuning.task.loss(output, batch.targets)
         total, count = total + part.item(), count + number
-        alone = job.task.predict(
+        alone = tuning.task.predict(
             [output[0].numpy()],
-            replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]),
-            job.dev_examples[i : i + 1],
+            replace(
+                tuning.splits["dev"].windows,
+                example=np.array([0]),
+                context=[tuning.splits["dev"].windows.context[i]],
+            ),
+            tuning.splits["dev"].examples[i : i + 1],
         )
-        ours = job.task.predict(
+        ours = tuning.task.predict(
             [together[i]],
-            replace(job.dev, example=np.array([0]), context=[job.dev.context[i]]),
-            job.dev_examples[i : i + 1],
+            replace(
+                tuning.splits["dev"].windows,
+                example=np.array([0]),
+                context=[tuning.splits["dev"].windows.context[i]],
+            ),
+            tuning.splits["dev"].examples[i : i + 1],
         )
         assert alone[0].null_odds == pytest.approx(ours[0].null_odds, abs=1e-4)
         assert [span.score for span in alone[0].spans] == pytest.approx(
@@ -744,8 +754,8 @@ def test_without_a_dev_file_questions_about_one_context_stay_together(tmp_path: 
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     chosen = toy_task.settings(tmp_path / "out", tmp_path / "train.jsonl", "qa")
     dataset = read_dataset(chosen, choose_task(chosen))
-    assert len(dataset.dev) == 10 and not {e.texts[1] for e in dataset.dev} & {
-        e.texts[1] for e in dataset.train
+    assert len(dataset.splits["dev"]) == 10 and not {e.texts[1] for e in dataset.splits["dev"]} & {
+        e.texts[1] for e in dataset.splits["train"]
     }
 
 
@@ -776,7 +786,7 @@ def test_predictions_as_the_official_scorer_reads_them(
         toy_task.settings(out, squad2_folder, "squad2", epochs=0.5, seeds=2, ensemble=True),
         silent,
     )
-    assert results is not None and results["ensemble_eval_f1"] is not None
+    assert results["ensemble_eval_f1"] is not None
     command = [
         "predict",
         str(out),
@@ -800,12 +810,10 @@ def test_predictions_as_the_official_scorer_reads_them(
 def test_a_threshold_is_refused_where_there_is_none(
     electra_folder: Path, squad_folder: Path, tmp_path: Path
 ) -> None:
-    results = finetune(
+    finetune(
         str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent
     )
-    assert results is not None and "no_answer_threshold" not in json.loads(
-        (tmp_path / "out/model/config.json").read_text()
-    )
+    assert "no_answer_threshold" not in json.loads((tmp_path / "out/model/config.json").read_text())
     with pytest.raises(ConfigError, match="--threshold: squad has no threshold"):
         predict(str(tmp_path / "out"), squad_folder / "dev-v1.json", threshold=1.0)
 

@@ -14,18 +14,19 @@ import pytest
 import tokenizers
 import torch
 from plain_loop import groups_with_decay, losses_of, write_start
-from test_finetune import job_for, read_tsv, silent
+from test_finetune import read_tsv, silent, tuning_for
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import DataError
+from electra.errors import DataError, Interrupted
+from electra.finetuning.all_seeds import finetune
 from electra.finetuning.entities import broken, entities, entity_scores
-from electra.finetuning.features import NO_TARGET, Tokens, epoch_order
+from electra.finetuning.features import NO_TARGET, Tokens
+from electra.finetuning.one_seed import build_model, train_seed
 from electra.finetuning.predict import predict
-from electra.finetuning.runner import config_values, finetune
-from electra.finetuning.tagging import Pieces, TagTask
+from electra.finetuning.saved_model import config_values
 from electra.finetuning.tasks import load_task
-from electra.finetuning.trainer import build_model, train_seed
+from electra.finetuning.word_tags import Pieces, WordTagging
 from electra.interop.load import load
 from electra.labelled.examples import Example
 from electra.testing import toy_task
@@ -262,7 +263,7 @@ def test_errors_are_scored_by_f_half(tmp_path: Path) -> None:
 
     draw = np.random.default_rng(0)
     task = load_task("ged")
-    assert isinstance(task, TagTask)
+    assert isinstance(task, WordTagging)
     gold, ours = draw.integers(0, 2, 300), draw.integers(0, 2, 300)
     examples = [Example("0", "f:1", tuple("x" * 300), tuple("ci"[i] for i in gold))]
     scores = task.score([np.eye(2)[ours]], examples)
@@ -360,7 +361,7 @@ def test_it_learns_and_saves_what_it_learned(
         toy_task.settings(out, data, "ner", epochs=5, learning_rate=6e-3),
         silent,
     )
-    assert results is not None and results["eval_f1"] > 0.7 and results["pooling"] == "cls"
+    assert results["eval_f1"] > 0.7 and results["pooling"] == "cls"
     model, tokenizer = (
         AutoModelForTokenClassification.from_pretrained(out / "model").eval(),
         AutoTokenizer.from_pretrained(out / "model"),
@@ -405,17 +406,17 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     ]
     (data / "train.tsv").write_text("\n\n".join("\n".join(row) for row in rows) + "\n")
     exact = {"dropout": 0.0, "layer_decay": 0.7, "epochs": 20 / (len(rows) // 16 + 1)}
-    job = job_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
-    start, loaded = build_model(job, seed=5), load(model, "encoder")
-    assert config_values(job, {}) == {"default_label": "O"}
-    write_start(tmp_path / "start", start, job, loaded.tokenizer)
-    ours = [loss for _, loss in train_seed(job, 5, tmp_path / "checkpoints")[1].losses]
+    tuning = tuning_for(model, toy_task.settings(tmp_path / "out", data, "ner", **exact))
+    start, loaded = build_model(tuning, seed=5), load(model, "encoder")
+    assert config_values(tuning, {}) == {"default_label": "O"}
+    write_start(tmp_path / "start", start, tuning, loaded.tokenizer)
+    ours = [loss for _, loss in train_seed(tuning, 5, tmp_path / "checkpoints")[1].losses]
 
     theirs, tokenizer = (
         AutoModelForTokenClassification.from_pretrained(tmp_path / "start").train(),
         AutoTokenizer.from_pretrained(tmp_path / "start"),
     )
-    order = [batch for epoch in (0, 1) for batch in epoch_order(job.train.lengths(), 16, 5, epoch)]
+    order = [batch for epoch in (0, 1) for batch in tuning.train.epoch(16, 5, epoch)]
 
     def loss_of(batch: Sequence[int]) -> torch.Tensor:
         pairs = [[line.split("\t") for line in rows[i]] for i in batch]
@@ -442,10 +443,11 @@ def test_stopped_and_continued_is_never_stopped(modern_folder: Path, tmp_path: P
     finetune(str(modern_folder), chosen, silent)
     steps = iter(range(100))
     broken_off = replace(chosen, out=tmp_path / "broken")
-    assert finetune(str(modern_folder), broken_off, silent, lambda: next(steps) == 3) is None
+    with pytest.raises(Interrupted):
+        finetune(str(modern_folder), broken_off, silent, lambda: next(steps) == 3)
     lines: list[str] = []
     finetune(str(modern_folder), broken_off, lines.append)
-    assert "continuing from step 4" in lines
+    assert "resuming from step 4" in lines
     for name in ("dev.tsv", "model.safetensors"):
         assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (
             tmp_path / "broken/seeds/seed-0" / name
@@ -454,8 +456,8 @@ def test_stopped_and_continued_is_never_stopped(modern_folder: Path, tmp_path: P
 
 def test_balanced_weights_and_the_scheme_that_is_found(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
-    plain = job_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging"))
-    even = job_for(
+    plain = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging"))
+    even = tuning_for(
         electra_folder, toy_task.settings(tmp_path / "out", data, "tagging", class_weights="balanced")
     )
     assert plain.task.metrics[0] == "f1" and plain.task.weights == ()

@@ -20,9 +20,9 @@ from typing import Any
 
 from electra import durable
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, DataError, nearest
-from electra.finetuning.dataset import choose_task, locate
+from electra.errors import ConfigError, DataError, Interrupted, nearest
 from electra.finetuning.all_seeds import finetune
+from electra.finetuning.dataset import choose_task, locate
 from electra.finetuning.settings import Settings
 from electra.labelled import tagged_sentences
 from electra.labelled.splits import find_split, limit_by_hash
@@ -103,16 +103,12 @@ class Tuned:
         return {split: found.get(split) or _refuse(data / self.folder, split) for split in ("train", "dev")}
 
     def score(self, subject: Subject) -> dict[str, Any] | None:
-        results = finetune(
-            str(subject.run),
-            self.settings(subject.data, subject.run / "panel" / self.task, subject.seed),
-            _seldom(subject.say),
-            subject.stop,
-        )
-        value = None if results is None else results[f"eval_{self.metric}"]
-        return (
-            None if results is None else {"value": 0.0 if value is None else value}
-        )  # undefined: the same answer to everything
+        settings = self.settings(subject.data, subject.run / "panel" / self.task, subject.seed)
+        try:
+            results = finetune(str(subject.run), settings, _seldom(subject.say), subject.stop)
+        except Interrupted:
+            return None
+        return {"value": results[f"eval_{self.metric}"] or 0.0}  # undefined: the same answer to everything
 
 
 def _refuse(folder: Path, split: str) -> Path:

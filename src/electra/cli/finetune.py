@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from electra.artifacts.tuning import TuningFolder
 from electra.cli.arguments import Positional, Repeated
 from electra.cli.terminal import say
 from electra.finetuning.settings import Settings
@@ -17,7 +18,7 @@ class Arguments(Settings):
     model: Positional[str]
     """A run folder, an exported folder, a fine-tuned one (its encoder), or a name on the hub."""
     text_column: Repeated[tuple[str, ...]] = ()
-    """The column of the text; for a pair the option is given twice (none: the usual names)."""
+    """The column of the text; for a pair pass the option twice (default: the usual names)."""
     also: Repeated[tuple[Path, ...]] = ()
     """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files
     are found in the folder).
@@ -25,13 +26,9 @@ class Arguments(Settings):
 
 
 def run(arguments: Arguments) -> int:
-    from electra.finetuning.runner import finetune
-    from electra.signals import StopRequest
+    from electra.finetuning.all_seeds import finetune
 
     settings = Settings(**{field.name: getattr(arguments, field.name) for field in fields(Settings)})
-    with StopRequest() as stop:
-        results = finetune(arguments.model, settings, say, lambda: stop.received is not None)
-    if results is None:
-        return stop.exit_code
-    say(f"results: {settings.out / 'all_results.json'}")
+    finetune(arguments.model, settings, say)
+    say(f"results: {TuningFolder(settings.out).results}")
     return 0

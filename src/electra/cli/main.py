@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from electra import cli
-from electra.errors import ElectraError, nearest
+from electra.errors import ElectraError, Interrupted, nearest
 
 ORDER = [
     "prepare",
@@ -81,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
+    except Interrupted as stop:
+        return stop.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130

@@ -20,17 +20,17 @@ class Arguments:
     """
     out: Path | None = None
     """Where to write the predictions: tsv, or csv or JSON where the name ends so; JSON of questions is the
-    official scorers' file (none: the terminal).
+    official scorers' file (default: the terminal).
     """
     text_column: Repeated[tuple[str, ...]] = ()
-    """The column of the text; for a pair the option is given twice (none: as in fine-tuning, or the usual
+    """The column of the text; for a pair pass the option twice (default: as in fine-tuning, or the usual
     names).
     """
     columns: tuple[str, ...] = ()
     """The columns' names, for a file without a header line."""
     threshold: float | None = None
-    """Of questions that may have no answer: none is given where null odds exceed this (none: what was best on
-    dev, else the published).
+    """For questions that may have no answer: none is given where null odds exceed this (default: what was
+    best on dev, else the published one).
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
 

@@ -1,14 +1,13 @@
-"""Classify texts with a discriminator by prompts: the label whose words it takes for original; as it is, or
-after a few examples.
-"""
+"""Zero- or few-shot classification with a discriminator, by the least-replaced wording."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from electra.artifacts.tuning import PromptingFolder
 from electra.cli.arguments import Positional, Repeated
 from electra.cli.terminal import say
-from electra.finetuning.prompts import PromptSettings
+from electra.finetuning.prompt_settings import PromptSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,13 +15,13 @@ class Arguments(PromptSettings):
     model: Positional[str]
     """A run folder, an exported folder, or a name on the hub, with a discriminator."""
     words: Repeated[tuple[str, ...]] = ()
-    """What stands for a label, LABEL=WORDS; given once for each label that shall differ from the task's."""
+    """What stands for a label, LABEL=WORDS; once for each label where it is to differ from the task's."""
     text_column: Repeated[tuple[str, ...]] = ()
-    """The column of the text; for a pair the option is given twice (none: the usual names)."""
+    """The column of the text; for a pair pass the option twice (default: the usual names)."""
 
 
 def run(arguments: Arguments) -> int:
-    from electra.finetuning.prompting import RESULTS, prompt
+    from electra.finetuning.prompting import prompt
 
     settings = PromptSettings(
         **{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)}
@@ -37,6 +36,6 @@ def run(arguments: Arguments) -> int:
         )
     say(
         f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results:"
-        f" {settings.out / RESULTS}"
+        f" {PromptingFolder(settings.out).results}"
     )
     return 0

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.settings import Settings
+from electra.finetuning.text_label_set import MultiLabelClassification
 from electra.labelled.examples import Example
 
 Matrix = Any  # a numpy array or a scipy sparse matrix
@@ -41,8 +42,15 @@ def measure(floor: str, settings: Settings) -> dict[str, Any]:
     """A floor's scores on the data of a fine-tuning, under the keys of the numbers of a fine-tuning."""
     began = time.monotonic()
     dataset = read_dataset(settings, choose_task(settings))
-    task, splits = dataset.task, {"eval": dataset.dev, **dataset.others}
-    predict = fit(floor, task, dataset.train)
+    task, splits = (
+        dataset.task,
+        {
+            ("eval" if name == "dev" else name): examples
+            for name, examples in dataset.splits.items()
+            if name != "train"
+        },
+    )
+    predict = fit(floor, task, dataset.splits["train"])
     assert predict is not None, "spans have no floor"
     results: dict[str, Any] = {"task": task.name, "task_version": task.version, "floor": floor, "seeds": [0]}
     for split, examples in splits.items():
@@ -51,7 +59,7 @@ def measure(floor: str, settings: Settings) -> dict[str, Any]:
             for name, score in task.score(predict(examples), examples).items():
                 results |= {f"{split}_{name}": score.value, f"{split}_{name}_by_seed": [score.value]}
                 results |= {f"{split}_{name}_reason": score.reason} if score.value is None else {}
-    results |= {"train_samples": len(dataset.train), "seconds": round(time.monotonic() - began, 3)}
+    results |= {"train_samples": len(dataset.splits["train"]), "seconds": round(time.monotonic() - began, 3)}
     return {**results, "notes": list(dataset.notes)}
 
 
@@ -66,8 +74,8 @@ def fit(floor: str, task: Any, train: Sequence[Example]) -> Predict | None:
         if floor == MAJORITY:
             return lambda examples: [numbers.mean(keepdims=True)] * len(examples)
         return _on_features(train, lambda features: _ridge(features, numbers))
-    if getattr(task, "kind", "") == "multi-label":
-        several = np.stack([task.gold_several(example) for example in train])
+    if isinstance(task, MultiLabelClassification):
+        several = np.stack([task.target(example) for example in train])
         if floor == MAJORITY:
             return lambda examples: [several.mean(0)] * len(examples)
         return _on_features(train, lambda features: _logistic_each(features, several))

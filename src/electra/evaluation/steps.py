@@ -11,13 +11,13 @@ from typing import Any
 from electra import analysis, durable
 from electra.analysis.contract import Model
 from electra.analysis.contract.record import ENDING, run_probe
+from electra.artifacts.tuning import TuningFolder
 from electra.config import build
-from electra.errors import Interrupted, RunFolderError
+from electra.errors import RunFolderError
 from electra.evaluation import floors
 from electra.evaluation.data import Found, join_train
 from electra.evaluation.suite import ProbeEntry, TaskEntry
 from electra.evaluation.table import Entrant, Layout
-from electra.artifacts.tuning import TuningFolder
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.jobs import Say
@@ -60,7 +60,7 @@ class Step:
     def done(self) -> bool:
         if not isinstance(self.todo, ReadyTask):
             return (self.layout.probes(self.entrant) / f"{self.name}{ENDING}").exists()
-        results = self.layout.task(self.entrant, self.name) / RESULTS
+        results = TuningFolder(self.layout.task(self.entrant, self.name)).results
         seeds = 1 if self.entrant.init == "floor" else self.seeds
         return results.exists() and set(range(seeds)) <= set(
             durable.read_json(results, RunFolderError)["seeds"]
@@ -96,9 +96,11 @@ class Step:
         }
         settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")
         if self.entrant.init == "floor":
-            durable.commit_json(settings.out / RESULTS, floors.measure(self.entrant.name, settings))
-        elif finetune(self.entrant.source, settings, say, stop) is None:
-            raise Interrupted(settings.out)
+            durable.commit_json(
+                TuningFolder(settings.out).results, floors.measure(self.entrant.name, settings)
+            )
+        else:
+            finetune(self.entrant.source, settings, say, stop)
 
     def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> None:
         model = Model(self.entrant.name, self.entrant.source, device=pick_device(self.device))

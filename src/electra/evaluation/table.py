@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from electra import durable
 from electra.analysis.contract.record import ENDING
+from electra.artifacts.tuning import TuningFolder
 from electra.errors import RunFolderError
 from electra.evaluation.published import Column, columns_for
 from electra.evaluation.suite import Average, ProbeEntry, Suite, TaskEntry
 from electra.finetuning.metrics import summary
-from electra.artifacts.tuning import TuningFolder
 from electra.finetuning.tasks import load_task
 from electra.labelled.tables import format_tsv
 
@@ -169,7 +169,7 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
 
 
 def _results(measured: Measured, entrant: Entrant, entry: TaskEntry) -> dict[str, Any] | None:
-    path = measured.layout.task(entrant, entry.name) / RESULTS
+    path = TuningFolder(measured.layout.task(entrant, entry.name)).results
     if not path.exists() or entry.name not in measured.plan["tasks"]:
         return None
     found: dict[str, Any] = durable.read_json(path, RunFolderError)

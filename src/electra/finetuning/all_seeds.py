@@ -20,6 +20,8 @@ from electra import durable, seeds
 from electra.artifacts.session import Say, quiet
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
+from electra.extensions import TASKS, is_path
+from electra.finetuning.counted import counted
 from electra.finetuning.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
@@ -136,14 +138,17 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
         "data": dataset.files,
         "precision": tuning.precision,
         "seed_scheme": seeds.SCHEME,
+        **TASKS.identity(tuning.settings.task),
     }
     return {
         "model": model,
-        "task": task.name,
+        "task": task_source(tuning.settings.task, task),
         "settings": tuning.settings.recorded(),
         "identity": identity,
         "environment": {
-            **{name: importlib.metadata.version(name) for name in ("electra", "torch", "numpy", "tokenizers")},
+            **{
+                name: importlib.metadata.version(name) for name in ("electra", "torch", "numpy", "tokenizers")
+            },
             "platform": platform.platform(),
             "device": str(tuning.device),
             "threads": torch.get_num_threads(),
@@ -151,15 +156,22 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
     }
 
 
+def task_source(name: str, task: Task) -> str:
+    """What loads the task again: a file's whole path, or a name."""
+    if is_path(name):
+        return str(Path(name).expanduser().resolve())
+    return name if TASKS.identity(name) else task.name  # of an installed package: as it is registered
+
+
 def announcement(model: str, tuning: Tuning) -> str:
     settings, threads = tuning.settings, torch.get_num_threads()
     start = model if settings.init == "pretrained" else f"fresh weights in the shape of {model}"
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in tuning.splits.items())
-    return (
-        f"{tuning.task.name}: {len(tuning.train)} training inputs, {sizes}; {start}; {tuning.total_steps} steps"
-        f" of {settings.batch_size}, learning rate {settings.learning_rate:g}, layer decay"
-        f" {settings.layer_decay:g}; {tuning.device}, {tuning.precision}, {threads} thread{'s'[: threads > 1]}"
-    )
+    steps = f"{tuning.total_steps} steps of {settings.batch_size}"
+    rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
+    machine = f"{tuning.device}, {tuning.precision}, {counted(threads, 'thread')}"
+    inputs = f"{len(tuning.train)} training inputs"
+    return f"{tuning.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
 
 
 def seeds_of(settings: Settings, folder: TuningFolder) -> list[int]:

@@ -51,7 +51,6 @@ ANSWERABILITY_WEIGHT = 0.5  # of the joint head's classifier, as published
 THRESHOLD = "no_answer_threshold"  # in config.json of a saved model
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class QuestionAnswering(Task):
     head: ClassVar[HeadKind] = "reader"
@@ -332,5 +331,3 @@ def target_of(window: Window, example: Example, span: tuple[int, int] | None) ->
         bits[start] |= START
         bits[end] |= END
     return bits
-
-

@@ -11,6 +11,7 @@ from typing import Any
 from electra import durable
 from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError
+from electra.finetuning.counted import counted
 from electra.finetuning.settings import Settings
 from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
@@ -36,18 +37,25 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate(settings, task)
     read = {split: task.read(path, labelled=split in ("train", "dev")) for split, path in paths.items()}
     splits = {split: found.examples for split, found in read.items()}
-    notes = [f"{split}: {found.dropped} malformed rows left out" for split, found in read.items() if found.dropped]
+    notes = [
+        f"{split}: {counted(found.dropped, 'malformed row')} left out"
+        for split, found in read.items()
+        if found.dropped
+    ]
     notes += [f"{split}: {note}" for split, found in read.items() for note in found.notes]
     for split, examples in splits.items():
         if count := sum(not "".join(example.texts).strip() for example in examples):
-            notes.append(f"{split}: {count} texts are empty (kept)")
+            notes.append(f"{split}: {counted(count, 'empty text')}, kept")
     unfitted, task = task, task.fit(splits["train"])
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.side, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
-        notes.append(f"no dev file: {len(dev)} training examples are held out as the dev set (chosen by text hash)")
+        out = counted(len(dev), "training example")
+        notes.append(f"no dev file: {out} held out as the dev set (chosen by text hash)")
     splits = {
-        split: limited(split, examples, settings.limit_train if split == "train" else settings.limit_eval, notes)
+        split: limited(
+            split, examples, settings.limit_train if split == "train" else settings.limit_eval, notes
+        )
         for split, examples in splits.items()
     }
     try:
@@ -70,7 +78,9 @@ def without_placeholders(split: str, examples: Examples, task: Task, notes: list
     """Test files often have one value where the answers will be: taken as no answer."""
     first, golds = examples[0], [example.gold for example in examples]
     if first.gold is not None and not task.knows(first) and all(map(same_answer(first.gold), golds)):
-        notes.append(f"{split}: every answer is {first.gold!r}, which is not one of the task's: taken as no answer")
+        notes.append(
+            f"{split}: every answer is {first.gold!r}, which is not one of the task's: taken as no answer"
+        )
         return tuple(replace(example, gold=None) for example in examples)
     bare = sum(gold is None for gold in golds)
     if 0 < bare < len(examples):

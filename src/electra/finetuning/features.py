@@ -61,14 +61,16 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Windows:
-    """What the encoder reads. Usually one window an example; more where both orders are shown, where a text is
-    read in pieces, or where each answer has its own sentence.
+    """What the encoder reads. Usually one window an example; more where both orders are shown, where a text
+    is read in pieces, or where each answer has its own sentence.
     """
 
     input_ids: list[Ids]
     token_type_ids: list[Ids]
     example: Ids  # the example each window belongs to
-    targets: list[npt.NDArray[Any]] | None  # of each window: one number, several, or (token_targets) one a token
+    targets: (
+        list[npt.NDArray[Any]] | None
+    )  # of each window: one number, several, or (token_targets) one a token
     token_targets: bool = False  # targets grow with the window and are padded with NO_TARGET
     group: int = 1  # windows that follow each other and are always in one training batch
     context: Sequence[Any] = ()  # of each window: what leads its outputs back to the text (words, offsets)

@@ -1,5 +1,5 @@
-"""The head that finds answers in the ELECTRA paper (appendix; after Yang et al. 2019): the end of an answer is
-chosen knowing its beginning, and a classifier of its own says whether there is an answer.
+"""The question answering head of the ELECTRA paper (appendix; after Yang et al. 2019): the end of an answer
+is chosen knowing its beginning, and a classifier of its own says whether there is an answer.
 
     beginning   one matrix on each token of the context and on [CLS], softmax
     end         dense(512) over (the state at the beginning, the token's state), gelu, one matrix, softmax

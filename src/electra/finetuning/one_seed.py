@@ -23,7 +23,8 @@ from electra import durable
 from electra.artifacts import checkpoints
 from electra.errors import RunFailed
 from electra.finetuning.features import Ids, collate
-from electra.finetuning.tuned_model import CandidateHead, TunedModel, build_head
+from electra.finetuning.heads import CandidateHead
+from electra.finetuning.tuned_model import TunedModel, build_head
 from electra.finetuning.tuning import Tuning, evaluate
 from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
@@ -135,12 +136,12 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     return model, state
 
 
-def update(
+def update(  # noqa: PLR0917
     tuning: Tuning, model: TunedModel, optimizer: torch.optim.Optimizer, windows: Ids, seed: int, step: int
 ) -> Tensor:
     """One step; its loss."""
     settings = tuning.settings
-    batch = collate(tuning.train, windows, tuning.start.tokenizer.specials.pad, tuning.device)
+    batch = collate(tuning.train, windows, tuning.pad, tuning.device)
     assert batch.targets is not None, "training data have answers"
     torch.manual_seed(key(seed, "dropout", step))
     with autocast(tuning.device, tuning.precision):
@@ -176,7 +177,9 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
     return values
 
 
-def _evaluate_epoch(tuning: Tuning, seed: int, model: TunedModel, state: SeedState, epoch: int) -> float | None:
+def _evaluate_epoch(
+    tuning: Tuning, seed: int, model: TunedModel, state: SeedState, epoch: int
+) -> float | None:
     """The primary metric on dev."""
     scored = evaluate(tuning, model, tuning.splits["dev"])
     state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scored.scores.items()}})

@@ -81,7 +81,9 @@ def predict(  # noqa: PLR0917
         raise ConfigError(what, where="--text-column")
     texts = (tuple(text_column),) if text_column else task.texts
     unlabelled = replace(task, texts=texts, header=tuple(columns) or task.header, label=())
-    examples = tuple(replace(example, gold=None) for example in unlabelled.read(file, labelled=False).examples)
+    examples = tuple(
+        replace(example, gold=None) for example in unlabelled.read(file, labelled=False).examples
+    )
     windows = task.featurize(examples, Tokens(loaded.tokenizer), max_length)
     chosen, pad = pick_device(device), loaded.tokenizer.specials.pad
     outputs, _ = run_model(tuned.to(chosen), windows, task, pad=pad, device=chosen)
@@ -130,7 +132,11 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     beside = ModelFolder(Path(loaded.folder)).head
     style: HeadStyle = "transformers"
     if record and beside.is_file():
-        weights, style, pooling = read_safetensors(beside), record["settings"]["head"], record["settings"]["pooling"]
+        weights, style, pooling = (
+            read_safetensors(beside),
+            record["settings"]["head"],
+            record["settings"]["pooling"],
+        )
         kind, num_outputs = task.head, task.num_outputs
     else:
         weights, pooling = loaded.head_weights, cast(Pooling, loaded.pooling)

@@ -31,7 +31,9 @@ from electra.finetuning.text_class import TextClassification
 from electra.labelled.examples import Example, Split
 
 ORIGINAL, REPLACED = 0, 1
-CandidateScores = npt.NDArray[np.float64]  # [examples, labels]: how original each candidate looks, in log-odds
+CandidateScores = npt.NDArray[
+    np.float64
+]  # [examples, labels]: how original each candidate looks, in log-odds
 
 
 @dataclass(frozen=True, kw_only=True)

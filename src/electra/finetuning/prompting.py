@@ -11,7 +11,6 @@ import importlib.metadata
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, build_model
 from electra.finetuning.prompt_settings import PromptSettings
-from electra.finetuning.prompt_task import PromptTask, expected_accuracy
+from electra.finetuning.prompt_task import PromptTask
 from electra.finetuning.prompt_templates import choose_prompt
 from electra.finetuning.settings import ResolvedSettings, default_learning_rate
 from electra.finetuning.tasks import load_task
@@ -82,10 +81,9 @@ def prompt(
             "majority": majority(data.dev, classes),
             **zero_shot(tuning, folder),
         }
-        session.say(
-            f"{task.name}, {len(data.dev)} examples: accuracy {results['zero_shot_accuracy']:.4f} without training,"
-            f" {results['zero_shot_accuracy_calibrated']:.4f} calibrated"
-        )
+        plain, calibrated = results["zero_shot_accuracy"], results["zero_shot_accuracy_calibrated"]
+        found = f"accuracy {plain:.4f} without training, {calibrated:.4f} calibrated"
+        session.say(f"{task.name}, {len(data.dev)} examples: {found}")
         try:
             results |= few_shot(tuning, folder, draws, settings) if draws else {"shots": 0}
         except Stopped:
@@ -175,9 +173,7 @@ def prepare(
     return Tuning(resolved, task, loaded, windows, splits, settings.steps, device, precision), notes
 
 
-def make_record(
-    settings: PromptSettings, data: PromptData, tuning: Tuning, loaded: Loaded
-) -> dict[str, Any]:
+def make_record(settings: PromptSettings, data: PromptData, tuning: Tuning, loaded: Loaded) -> dict[str, Any]:
     """What must agree to resume."""
     return {
         "settings": {name: value for name, value in asdict(settings).items() if name not in HARMLESS},

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from electra.artifacts.model import ModelFolder
+from electra.finetuning.counted import counted
 from electra.finetuning.one_seed import build_model, on_host
 from electra.finetuning.over_seeds import FinishedSeed
 from electra.finetuning.tuned_model import TunedModel, exportable
@@ -28,7 +29,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     finish_head(model, tuning)
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
-        kind=task.head if whole else "encoder",
+        kind=task.head if whole and task.head != "candidates" else "encoder",
         training={
             "task": task.name,
             "examples": results["train_samples"],
@@ -38,7 +39,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         metrics={name: score for name in task.metrics if (score := chosen.score(name)) is not None},
         measured_on=(
             f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep} of"
-            f" {_counted(len(results['seeds']), 'seed')})"
+            f" {counted(len(results['seeds']), 'seed')})"
         ),
     )
     write_model(
@@ -54,8 +55,8 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     )
     if not whole:
         tuning.say(
-            f"transformers has no class with a {settings.head} head: it loads {folder.path.name}/ as an encoder;"
-            f" electra predict also reads {folder.head.name} there"
+            f"transformers has no class with a {settings.head} head: it loads {folder.path.name}/ as an"
+            f" encoder; electra predict also reads {folder.head.name} there"
         )
 
 
@@ -67,7 +68,7 @@ def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
 
 
 def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """What config.json holds beyond the encoder's shape and the labels. `scores`: the saved model's, on dev."""
+    """What config.json holds beyond shape and labels. `scores`: the saved model's own, on dev."""
     pooled = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
     pooling = {"classifier_pooling": tuning.settings.pooling} if pooled else {}
     return tuning.task.config_values(scores) | pooling
@@ -75,11 +76,7 @@ def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
 
 @torch.no_grad()
 def finish_head(model: TunedModel, tuning: Tuning) -> None:
-    """Put the scale of a regression's numbers into the last layer: the saved model answers in the data's unit."""
+    """Put the scale of a regression's numbers into the last layer, for answers in the data's unit."""
     factor, offset = tuning.task.output_scale()
-    model.head.output.weight.mul_(factor)
-    model.head.output.bias.mul_(factor).add_(offset)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count > 1 else ''}"
+    model.head.get_parameter("output.weight").mul_(factor)
+    model.head.get_parameter("output.bias").mul_(factor).add_(offset)

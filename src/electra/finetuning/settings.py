@@ -23,8 +23,8 @@ Device = Literal["auto", "cpu", "cuda"]
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     task: str
-    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; for your own
-    data classification, pair, regression, tagging or qa; or the path of a .py file.
+    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; for your
+    own data classification, pair, regression, tagging or qa; or the path of a .py file.
     """
     data: Path
     """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,
@@ -117,7 +117,15 @@ class Settings:
     device: Device = "auto"
 
     def __post_init__(self) -> None:
-        counts = ("seeds", "batch_size", "checkpoint_every", "limit_train", "limit_eval", "max_length", "stride")
+        counts = (
+            "seeds",
+            "batch_size",
+            "checkpoint_every",
+            "limit_train",
+            "limit_eval",
+            "max_length",
+            "stride",
+        )
         check_least(self, dict.fromkeys(counts, 1))
         check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))
@@ -127,7 +135,7 @@ class Settings:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", where="--text-column")
 
     def recorded(self) -> dict[str, Any]:
-        """What must agree to resume: all that can change a number of a seed, but for what else is recorded."""
+        """What must agree to resume: all that can change a number, unless it is recorded elsewhere."""
         return {name: value for name, value in asdict(self).items() if name not in HARMLESS | RECORDED_APART}
 
 

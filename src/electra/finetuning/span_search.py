@@ -119,4 +119,3 @@ def n_best(prediction: Prediction) -> list[dict[str, Any]]:
     return [
         {**asdict(span), "probability": share} for span, share in zip(prediction.spans, shares, strict=False)
     ]
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,10 @@ class Tuning:
     stopping: Callable[[], bool] = lambda: False  # asked after each step
 
     @property
+    def pad(self) -> int:
+        return self.start.tokenizer.specials.pad
+
+    @property
     def steps_per_epoch(self) -> int:
         return math.ceil(self.train.num_groups / self.settings.batch_size)
 
@@ -68,8 +72,7 @@ class Scored:
 
 
 def evaluate(tuning: Tuning, model: TunedModel, split: ReadSplit) -> Scored:
-    pad = tuning.start.tokenizer.specials.pad
-    outputs, loss = run_model(model, split.windows, tuning.task, pad=pad, device=tuning.device)
+    outputs, loss = run_model(model, split.windows, tuning.task, pad=tuning.pad, device=tuning.device)
     predictions = tuning.task.predict(outputs, split.windows, split.examples)
     labelled = split.windows.targets is not None
     return Scored(predictions, loss, tuning.task.score(predictions, split.examples) if labelled else {})
