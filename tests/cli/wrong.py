@@ -570,7 +570,7 @@ TABLES = [
     ),
     Case(
         "unknown task",
-        DataError,
+        ConfigError,
         r"no task named 'sst3'. Did you mean 'sst2'",
         lambda p: p.finetune(TABLE, "--task", "sst3"),
     ),

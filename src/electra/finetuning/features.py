@@ -80,14 +80,17 @@ class Windows:
     def __len__(self) -> int:
         return len(self.input_ids)
 
+    def lengths(self) -> Ids:
+        """Tokens of each window."""
+        return np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self))
+
     @property
     def num_groups(self) -> int:
         return len(self) // self.group
 
     def epoch(self, batch_size: int, seed: int, epoch: int) -> list[Ids]:
         """The windows of each batch of an epoch; a batch has `batch_size` groups."""
-        lengths = np.fromiter((len(ids) for ids in self.input_ids), np.int64, len(self))
-        longest = lengths.reshape(-1, self.group).max(1)
+        longest = self.lengths().reshape(-1, self.group).max(1)
         places = np.arange(self.group)
         return [
             (groups[:, None] * self.group + places).ravel()
