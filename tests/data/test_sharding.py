@@ -20,7 +20,7 @@ CONFIG = CorpusConfig(heldout=0.05)
 
 
 def corpus(folder: Path, files: int = 7) -> Path:
-    """Files of unequal size; some documents come again in later files, one holds what is mended and counted
+    """Files of unequal size; some documents come again in later files, one holds what is repaired and counted
     in reading.
     """
     documents = texts(140)

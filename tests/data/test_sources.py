@@ -275,7 +275,7 @@ def test_optional_packages_are_named_when_they_are_missing(
                 texts(tmp_path, tmp_path / name)
 
 
-def test_imperfect_text_is_mended_and_counted(tmp_path: Path) -> None:
+def test_imperfect_text_is_repaired_and_counted(tmp_path: Path) -> None:
     lines = (
         b"\xef\xbb\xbfmark\r\ncaf\xe9 au lait, caf\xc3\xa9\rn\0u\0l\nhalf \xe2\x82 a sign\n"
         + "kept \ufffd".encode()

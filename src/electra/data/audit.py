@@ -91,7 +91,7 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ),
         ),
         (
-            "mended",
+            "repaired",
             (
                 f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs"
                 " dropped"

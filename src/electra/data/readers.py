@@ -45,7 +45,7 @@ _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
 
 class Text(NamedTuple):
-    """One document's text, and what had to be mended to get it."""
+    """One document's text, and what had to be repaired to read it."""
 
     text: str
     replaced: int = 0  # bytes that were not UTF-8

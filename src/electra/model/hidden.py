@@ -47,7 +47,7 @@ class Row:
 
 
 def nothing(share: float) -> None:
-    """For who wants to hear of no progress."""
+    """No progress output."""
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
