@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import electra.testing
 from electra.cli.main import main
 from electra.config import read_toml
-from electra.testing import driven
+from electra.testing import driven, toy_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class TestTheObjective(electra.testing.ObjectiveContract):
     objective = EXAMPLES / "shuffled_tokens.py"
+
+
+class TestTheProbe(electra.testing.ProbeContract):
+    probe = EXAMPLES / "typos.py"
+    options: ClassVar = {"resamples": 40, "fraction": 0.3, "sentences": 40}
+    knows = "[UNK]"  # what a misspelt word is to the small tokenizer
+
+    def write_data(self, folder: Path) -> Path:
+        folder.mkdir()
+        (folder / "text.txt").write_text(10 * "the chef like that meal that the chef ate that new meal .\n")
+        return folder
 
 
 def test_the_objective_trains_from_the_command_line(
@@ -48,3 +61,36 @@ def test_help_lists_the_options_of_a_file(capsys: pytest.CaptureFixture[str]) ->
         main(["pretrain", "--objective.name", str(EXAMPLES / "shuffled_tokens.py"), "--help"])
     shown = capsys.readouterr().out
     assert ended.value.code == 0 and "--objective.reach" in shown and "may move" in shown
+
+
+def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kept when it has answered this question before; asked anew once its file has changed."""
+    model, own = str(toy_task.save_encoder(tmp_path / "model")), tmp_path / "my_typos.py"
+    own.write_text((EXAMPLES / "typos.py").read_text())
+    (tmp_path / "text.txt").write_text(
+        5 * "the film of the night was bright and its music slow in my town .\n"
+    )
+    words = ["analyze", model, "--probe", str(own), "--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    words += ["--probe-option", "my_typos.resamples=5", "--device", "cpu"]
+    assert main(words) == 0, capsys.readouterr().err
+    record = json.loads((tmp_path / "out" / "my_typos.probe.json").read_text())
+    assert record["probe"] == "my_typos" and record["probe_file"] == "my_typos.py"
+    assert main(words) == 0 and "kept" in capsys.readouterr().out
+    own.write_text(own.read_text() + "\n")
+    assert main(words) == 0 and "kept" not in capsys.readouterr().out
+    assert main(["analyze", "--probe", str(own), "--probe-option", "help"]) == 0
+    assert "fraction=0.1" in capsys.readouterr().out
+
+
+def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(toy_task.save_encoder(tmp_path / "model"))
+    (tmp_path / "my_typos.py").write_text((EXAMPLES / "typos.py").read_text())
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "heldout.txt").write_text(
+        5 * "the film of the night was bright and slow in my town .\n"
+    )
+    suite = tmp_path / "mine.toml"
+    suite.write_text('title = "Mine"\n[[probe]]\nname = "my_typos.py"\noptions = { resamples = 5 }\n')
+    words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data")]
+    assert main([*words, "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0, capsys.readouterr().err
+    assert len(list((tmp_path / "out").rglob("my_typos.probe.json"))) == 1

@@ -23,7 +23,7 @@ class Arguments:
     with.
     """
     probe: Repeated[tuple[str, ...]] = ()
-    """Which probe, by name (may be repeated; none, or all: every one whose data and networks are there)."""
+    """A probe by name, or your own: mine.py. Repeatable (default: all whose data and networks are there)."""
     data: Repeated[tuple[str, ...]] = ()
     """Files and folders that hold the probes' data, found by name (may be repeated)."""
     out: Path | None = None
@@ -47,9 +47,7 @@ def run(arguments: Arguments) -> int:
     from electra.report import probes as pages
 
     every = not arguments.probe or "all" in arguments.probe
-    chosen = (
-        analysis.names() if every else [name.replace("-", "_") for name in dict.fromkeys(arguments.probe)]
-    )
+    chosen = analysis.names() if every else list(dict.fromkeys(arguments.probe))
     if "help" in arguments.probe_option:
         for name in chosen:
             say(f"{name}: {analysis.module_of(name).Probe.question}")

@@ -37,6 +37,7 @@ from electra.evaluation.table import (
     has_floor,
     make_record,
 )
+from electra.extensions import PROBES, TASKS, is_path
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
@@ -193,11 +194,11 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
 def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
     if not suite.probe:
         return suite  # one command line for every suite
-    options = analysis.options_for([entry.name for entry in suite.probe], given)
+    options = analysis.options_for([entry.path for entry in suite.probe], given)
     return replace(
         suite,
         probe=tuple(
-            replace(entry, options={**entry.options, **options[entry.name]}) for entry in suite.probe
+            replace(entry, options={**entry.options, **options[entry.path]}) for entry in suite.probe
         ),
     )
 
@@ -207,7 +208,7 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
     found = []
     for entry in suite.probe:
         try:
-            data = analysis.create(entry.name, entry.options).find(roots)
+            data = analysis.create(entry.path, entry.options).find(roots)
         except ProbeDataError:
             continue
         if data:
@@ -239,7 +240,8 @@ def make_plan(
         },
         "tasks": {
             job.entry.name: {
-                "task": job.entry.task,
+                "task": TASKS.name_of(job.entry.task) if is_path(job.entry.task) else job.entry.task,
+                **TASKS.identity(job.entry.task),
                 "version": job.version,
                 "settings": job.settings,
                 "files": job.found.digests(),
@@ -249,7 +251,8 @@ def make_plan(
         "probes": {
             entry.name: {
                 "options": entry.options,
-                "version": analysis.create(entry.name, entry.options).version,
+                "version": analysis.create(entry.path, entry.options).version,
+                **PROBES.identity(entry.path),
                 "files": digests(data),
             }
             for entry, data in probes

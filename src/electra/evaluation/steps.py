@@ -104,9 +104,9 @@ class Step:
 
     def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> None:
         model = Model(self.entrant.name, self.entrant.source, device=pick_device(self.device))
-        probe = analysis.create(entry.name, entry.options)
+        probe = analysis.create(entry.path, entry.options)
         run_probe(
-            entry.name,
+            entry.path,
             probe,
             [model],
             data,

@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from electra.config import build, find_named, names_in, read_toml
 from electra.errors import ConfigError, nearest
+from electra.extensions import PROBES, beside
 
 SUITES = Path(__file__).parent / "suites"
 ALL = "all"
@@ -82,6 +83,8 @@ class TaskEntry:
 @dataclass(frozen=True)
 class ProbeEntry:
     name: str
+    """The probe, or the path of one's own: it goes by the stem."""
+    path: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     full: dict[str, int] = field(default_factory=dict)
     """Benchmark (the name of its folder) -> how many files are behind published numbers."""
@@ -117,6 +120,11 @@ def load_suite(name: str) -> Suite:
 
 def read_suite(path: Path) -> Suite:
     suite = build(Suite, read_toml(path), where=path.name)
+    probes = tuple(
+        replace(entry, name=PROBES.name_of(entry.name), path=beside(entry.name, path))
+        for entry in suite.probe
+    )
+    suite = replace(suite, probe=probes)
     entries = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in entries]
     for what, given in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
@@ -154,7 +162,8 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
             f"{entry.name!r} cannot name a folder", where=path, fix="Use letters, digits and hyphens"
         )
     folders = entry.folders or (entry.name,)
-    return replace(entry, task=entry.task or entry.name, title=entry.title or entry.name, folders=folders)
+    task = beside(entry.task or entry.name, path)
+    return replace(entry, task=task, title=entry.title or entry.name, folders=folders)
 
 
 def _grouped(suite: Suite) -> Suite:

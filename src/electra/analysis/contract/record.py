@@ -15,6 +15,7 @@ from electra.analysis.contract.origin import apart
 from electra.analysis.contract.probe import Probe, Progress
 from electra.artifacts.run import RunFolder
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
+from electra.extensions import PROBES
 from electra.interop.source import locate
 
 FORMAT = 2  # of the JSON files; 1 held tables and figures ready-made
@@ -42,12 +43,17 @@ def run_probe(
     progress: Progress,
     over_training: bool = False,
 ) -> Answered:
-    """Ask, and write OUT/NAME.probe.json; or keep that file, if it is the answer to this very question."""
-    stem = f"{name}-over-training" if over_training else name
+    """Ask, and write OUT/NAME.probe.json; or keep that file, if it is the answer to this very question.
+
+    name: of the probe, or the path of its file, which goes by its stem.
+    """
+    short = PROBES.name_of(name)
+    stem = f"{short}-over-training" if over_training else short
     path = out / f"{stem}{ENDING}"
     models, left_out = (models, []) if over_training else able(probe, models)
     asked = {
-        "probe": name,
+        "probe": short,
+        **PROBES.identity(name),
         "version": probe.version,
         "title": f"{probe.title}, over training" if over_training else probe.title,
         "question": probe.question,

@@ -1,0 +1,109 @@
+"""A probe of one's own: does the model notice misspelt words?
+
+    electra analyze runs/mine runs/other --probe examples/typos.py --data texts/ --out runs/analysis
+    electra analyze --probe examples/typos.py --probe-option help    # lists the options below
+
+Held-out sentences get misspellings of three kinds; the model judges every word, and the area under the ROC
+curve says how well its judgement tells the misspelt words from all others. A tokenizer alone finds many
+misspellings, because it cuts unknown words into more tokens: that is the scorer to beat, and stands beside.
+
+The file of a probe defines a frozen dataclass `Config`, whose fields are its options (a string under each
+says what it does), and a class `Probe`. `tests/examples/test_example_files.py` shows how to run electra's own
+tests on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from electra import seeds
+from electra.analysis import contract
+from electra.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
+from electra.analysis.measures import bootstrap
+from electra.analysis.measures.ranking import Ranking
+from electra.analysis.scoring.words import owners, suspicion, word_values
+from electra.analysis.texts import held_out
+
+MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # of a word, at one of its inner letters
+    "transposed letters": lambda word, at: word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+    "a dropped letter": lambda word, at: word[:at] + word[at + 1 :],
+    "a doubled letter": lambda word, at: word[:at] + word[at] + word[at:],
+}
+TOKENS = "number of tokens in the word"
+
+
+@dataclass(frozen=True)
+class Config:
+    sentences: int = 300
+    """Sentences of held-out text."""
+    fraction: float = 0.1
+    """Share of the words of four letters and more that are misspelt."""
+    resamples: int = 200
+    """Bootstrap samples of an interval."""
+    seed: int = 0
+    """Seed of the misspellings and the bootstrap."""
+
+
+class Probe(contract.Probe):
+    title = "Misspellings"
+    question = "Does P(replaced) find misspelt words?"
+    source = "Kinds of misspelling: Damerau 1964. No published answer for discriminators."
+    version = 1  # raise it whenever a change alters a number
+    needs = ("discriminator",)
+    scales: ClassVar[Mapping[str, tuple[float, float]]] = {  # what chance gets, and what a perfect scorer
+        f"AUC, {kind}": (0.5, 1.0) for kind in MISSPELLINGS
+    }
+    config: Config
+
+    def inputs(self) -> tuple[Input, ...]:
+        return (held_out.text_input(),)
+
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+        """Numbers are added with their place on named axes; tables and figures say which of them to show."""
+        config, findings, tokenizer = self.config, Findings(), models[0].discriminator.tokenizer
+        texts = held_out.held_out_sentences(tokenizer, data["text"], count=config.sentences)
+        for number, kind in enumerate(MISSPELLINGS):
+            misspelt = [self.misspell(words, kind, index) for index, words in enumerate(texts)]
+            wrong = np.concatenate(
+                [np.array(new) != np.array(old) for new, old in zip(misspelt, texts, strict=True)]
+            )
+            sentence = np.repeat(np.arange(len(texts)), [len(words) for words in texts])
+            scores = {
+                model.name: np.concatenate(word_values(model.discriminator, misspelt, "odds", suspicion))
+                for model in models
+            }
+            scores[TOKENS] = np.concatenate(
+                [np.bincount(owners(tokenizer, words), minlength=len(words)) for words in misspelt]
+            )
+            for scorer, found in scores.items():
+                ranking = Ranking(np.nan_to_num(found, nan=-np.inf), wrong)  # a word without tokens: last
+
+                def measure(weights: bootstrap.Floats, ranking: Ranking = ranking) -> dict[str, float]:
+                    return {"AUC": ranking.auc(weights)}
+
+                auc = bootstrap.estimates(measure, sentence, resamples=config.resamples, seed=config.seed)
+                findings.add_all(auc, misspelling=kind, scorer=scorer)
+            findings.headline[f"AUC, {kind}"] = findings.of(misspelling=kind, scorer=models[0].name)["AUC"]
+            findings.notes.append(f"{kind}: {int(wrong.sum()):,} of {len(wrong):,} words are misspelt.")
+            progress(kind, (number + 1) / len(MISSPELLINGS))
+        note = "0.5: no better than chance. 1: every misspelt word is more suspicious than every other."
+        findings.tables.append(Table("Which misspellings are found", ("misspelling", "scorer"), note=note))
+        findings.figures.append(
+            Figure("typos", "AUC", "misspelling", "scorer", {"measure": "AUC"}, note, "AUC", "categories")
+        )
+        return findings
+
+    def misspell(self, words: Sequence[str], kind: str, index: int) -> list[str]:
+        """The sentence with some of its words misspelt, drawn from the key of the sentence."""
+        keys = seeds.keys(self.config.seed, f"typos/{kind}", 0, np.array([index]))
+        chosen, places = seeds.uniforms(keys, 2 * len(words)).reshape(2, -1)
+        return [
+            MISSPELLINGS[kind](word, 1 + int(place * (len(word) - 2)))
+            if len(word) >= 4 and word.isalpha() and share < self.config.fraction
+            else word
+            for word, share, place in zip(words, chosen, places, strict=True)
+        ]
