@@ -1,7 +1,7 @@
 """Texts -> token ids, and windows of ids -> batches of similar length.
 
 A batch is padded to its own longest window. Padding has the piece id -1, so no token attends to it: an
-example's output does not depend on its neighbours (tests/finetune holds it to that).
+example's output does not depend on its neighbours (tests/finetuning checks it).
 Departure from the original code, which pads the training set to a whole number of batches with dummy
 examples, shuffles it once when it is written, and lower-cases without regard to the tokenizer's own settings.
 """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_finetune import read_tsv, silent, transformers_logits, tuning_for
+from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.cli.main import main
 from electra.errors import ConfigError, DataError, Interrupted

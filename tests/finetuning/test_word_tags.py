@@ -14,7 +14,7 @@ import pytest
 import tokenizers
 import torch
 from plain_loop import groups_with_decay, losses_of, write_start
-from test_finetune import read_tsv, silent, tuning_for
+from test_all_seeds import read_tsv, silent, tuning_for
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer, TokenizerConfig

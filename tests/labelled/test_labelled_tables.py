@@ -1,0 +1,103 @@
+"""Tables of every format, and what is wrong with them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from electra.errors import DataError
+from electra.labelled.tables import format_tsv, open_table
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def rows(path: Path, **options: object) -> list[dict[str, object]]:
+    return [dict(row) for _, row in open_table(path, **options).rows]  # type: ignore[arg-type]
+
+
+def test_a_tsv_has_literal_quotes_and_a_csv_has_quoted_cells(tmp_path: Path) -> None:
+    tsv = write(tmp_path / "a.tsv", 'sentence\tlabel\n"open quote\t1\nboth "x" here\t0\r\n')
+    assert rows(tsv) == [
+        {"sentence": '"open quote', "label": "1"},
+        {"sentence": 'both "x" here', "label": "0"},
+    ]
+    csv = write(tmp_path / "a.csv", 'text,label\r\n"one, two\nthree ""four""",yes\r\n')
+    assert rows(csv) == [{"text": 'one, two\nthree "four"', "label": "yes"}]
+
+
+def test_only_a_line_feed_ends_a_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "sentence\tlabel\none\u2028two\x85three\x1cfour\t1\n")
+    assert rows(path) == [{"sentence": "one\u2028two\x85three\x1cfour", "label": "1"}]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    assert open_table(write(tmp_path / "a.tsv", "\ufeffQuality\tx\n1\t2\n")).columns == ("Quality", "x")
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz", ".zst"])
+def test_compressions_give_the_same_rows_and_damage_is_told(tmp_path: Path, ending: str) -> None:
+    content = "".join(
+        json.dumps({"text": f"text number {i} {i * 7919 % 101}", "label": i % 3}) + "\n" for i in range(500)
+    ).encode()
+    if ending == ".zst":
+        zstandard = pytest.importorskip("zstandard")
+        packed = zstandard.compress(content[:700]) + zstandard.compress(content[700:])
+    else:
+        packed = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending](
+            content
+        )
+    path = tmp_path / f"train.jsonl{ending}"
+    path.write_bytes(packed)
+    assert [row["label"] for row in rows(path)] == [i % 3 for i in range(500)]
+    if ending:
+        path.write_bytes(packed[: len(packed) // 2])
+        with pytest.raises(DataError, match=r"train\.jsonl.*damaged or truncated"):
+            rows(path)
+
+
+def test_a_header_is_recognised_by_the_names_it_must_have(tmp_path: Path) -> None:
+    header, wanted = ("source", "label", "mark", "sentence"), (("sentence",),)
+    bare = write(tmp_path / "train.tsv", "gj04\t1\t\tOur friends.\ngj04\t0\t*\tWe friends.\n")
+    assert [row["sentence"] for row in rows(bare, header=header, wanted=wanted)] == [
+        "Our friends.",
+        "We friends.",
+    ]
+    named = write(tmp_path / "test.tsv", "index\tsentence\n0\tBill whistled.\n")
+    assert rows(named, header=header, wanted=wanted) == [{"index": "0", "sentence": "Bill whistled."}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "sentence\tlabel\none\t1\ntwo\n", r"a\.tsv:3: 1 columns instead of 2 \(sentence, label\)"),
+        ("a.csv", "text,label\nhello, world,1\n", r"a\.csv:2: 3 columns instead of 2"),
+        ("a.csv", 'text,label\n"never closed,1\n', r"a\.csv:2: not valid csv"),
+        ("a.jsonl", '{"text": "x"}\n{"text": \n', r"a\.jsonl:2: not valid JSON"),
+        ("a.jsonl", '["x"]\n', r"a\.jsonl:1: not a JSON object"),
+        ("a.tsv", "", r"a\.tsv: the file is empty"),
+        ("a.tsv", "x\tx\n1\t2\n", r"a\.tsv:1: two columns have one name"),
+        ("a.txt", "x", r"a\.txt: unrecognised file extension"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        rows(write(tmp_path / name, content))
+
+
+def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_bytes("sentence\tlabel\nfür\t1\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"a\.tsv:2: not UTF-8"):
+        rows(tmp_path / "a.tsv")
+
+
+def test_predictions_stay_one_row_each() -> None:
+    assert format_tsv([("id", "label"), ("a\tb\nc", "x")]) == b"id\tlabel\na b c\tx\n"
