@@ -9,7 +9,7 @@ from pathlib import Path
 
 from electra.errors import DataError
 from electra.labelled.files import read_objects
-from electra.labelled.tables import open_table
+from electra.labelled.tables import cell_text, open_table
 
 ScoredPair = tuple[str, str, float]
 """Two sentences and their score."""
@@ -25,11 +25,12 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
         raise DataError(what, where=path, fix="Pass GLUE's STS-B dev.tsv")
     found = []
     for line, row in table.rows:
-        first, second, score = (row.get(column) for column in SCORED)
+        where = f"{path}:{line}"
+        first, second = (cell_text(row, column, where) for column in SCORED[:2])
         try:
-            found.append((str(first), str(second), float(score)))  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            raise DataError("not two sentences and a number", where=f"{path}:{line}") from None
+            found.append((first, second, float(row[SCORED[2]])))
+        except (TypeError, ValueError, KeyError):
+            raise DataError("not two sentences and a number", where=where) from None
     if len(found) < 2:
         raise DataError("fewer than two pairs of sentences", where=path)
     return found

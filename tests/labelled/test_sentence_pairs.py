@@ -1,0 +1,88 @@
+"""Benchmarks of judged sentences and n-best lists: what is read, and what is refused, with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from electra.errors import DataError
+from electra.labelled.hypotheses import Utterance, read_utterances
+from electra.labelled.sentence_pairs import read_cola, read_minimal_pairs, read_scored_pairs
+from electra.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def test_scored_pairs(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.tsv", "index\tscore\tsentence1\tsentence2", '0\t2.5\ta "b\tc', "1\t0\td\te")
+    assert read_scored_pairs(path) == [('a "b', "c", 2.5), ("d", "e", 0.0)]
+    with pytest.raises(DataError, match=r"dev\.tsv:2: not two sentences and a number"):
+        read_scored_pairs(write(path, "score\tsentence1\tsentence2", "high\ta\tb"))
+    with pytest.raises(DataError, match="does not name the columns sentence1"):
+        read_scored_pairs(write(path, "a\tb", "1\t2"))
+    with pytest.raises(DataError, match="fewer than two pairs"):
+        read_scored_pairs(write(path, "score\tsentence1\tsentence2", "1\ta\tb"))
+
+
+def test_cola_has_no_header(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.tsv", "gj04\t1\t\tIt rains.", "gj04\t0\t*\tRains it.")
+    assert read_cola(path) == [("It rains.", 1), ("Rains it.", 0)]
+    with pytest.raises(DataError, match=r"dev\.tsv:1: the label is 'x', not 0 or 1"):
+        read_cola(write(path, "gj04\tx\t\tIt rains."))
+    with pytest.raises(DataError, match="all sentences have the same label"):
+        read_cola(write(path, "gj04\t1\t\tIt rains."))
+
+
+def test_minimal_pairs(tmp_path: Path) -> None:
+    def pair(good: str, bad: str) -> dict[str, str]:
+        return {"sentence_good": good, "sentence_bad": bad, "linguistics_term": "order"}
+
+    path = write(
+        tmp_path / "p.jsonl", pair("a b", "b a"), pair("c", "c"), pair("d e", "e d"), pair("f g", "g f")
+    )
+    found = read_minimal_pairs(path, limit=2)
+    assert (found.name, found.phenomenon, found.benchmark) == ("p", "order", tmp_path.name)
+    assert (found.good, found.bad, found.equal) == (("a b", "d e"), ("b a", "e d"), 1)
+    with pytest.raises(DataError, match=r"p\.jsonl:1: not a minimal pair"):
+        read_minimal_pairs(write(path, {"sentence_good": "a", "sentence_bad": " "}))
+    with pytest.raises(DataError, match="no minimal pairs"):
+        read_minimal_pairs(write(path, pair("a", "a")))
+
+
+def test_utterances(tmp_path: Path) -> None:
+    hyps = [{"text": "a b", "am": -1, "lm": -2.5}, {"text": "a", "am": -3, "lm": -1}]
+    path = write(tmp_path / "n.jsonl", {"ref": "a b", "hyps": hyps})
+    assert read_utterances(path) == [Utterance("a b", ("a b", "a"), {"am": (-1.0, -3.0), "lm": (-2.5, -1.0)})]
+    assert read_utterances(path, hypotheses=1)[0].hypotheses == ("a b",)
+    for wrong, said in [
+        ({"hyps": hyps}, "without its reference"),
+        ({"ref": "a", "hyps": []}, "without hypotheses"),
+        ({"ref": "a", "hyps": [hyps[0], {"text": "b", "am": 1}]}, "lacks a score that the others have"),
+        ({"ref": "a", "hyps": [{"text": "b", "am": True}]}, "not a number"),
+        ({"ref": " ", "hyps": hyps}, "no utterance has a reference"),
+    ]:
+        with pytest.raises(DataError, match=said):
+            read_utterances(write(path, wrong))
+
+
+def test_columns_by_number(tmp_path: Path) -> None:
+    conllu = write(
+        tmp_path / "t.conllu",
+        "# text = It rains",
+        "1-2\tItr\t_\t_\t_\t_\t_\t_\t_\t_",
+        "1\tIt\tit\tPRON\t_\t_\t2\t_\t_\t_",
+        "2\trains\train\tVERB\t_\t_\t0\t_\t_\t_",
+    )
+    assert universal_dependencies(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
+    chunks = write(tmp_path / "train.txt", "He PRP B-NP", "left VBD B-VP", "", "So RB O")
+    assert [len(one) for one in read_columns(chunks, (2,))] == [2, 1]
+    assert read_columns(chunks, (2,))[0].columns == (("B-NP", "B-VP"),)
+    with pytest.raises(DataError, match=r"train\.txt:1: 3 columns instead of at least 4"):
+        read_columns(chunks, (3,))
+    with pytest.raises(DataError, match="no sentences"):
+        read_columns(write(tmp_path / "empty.txt", ""), (0,))
