@@ -21,6 +21,8 @@ from pathlib import Path
 
 from contest import electra
 
+from electra.artifacts import RunFolder
+
 
 def first_step(store: str, options: list[str]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +42,7 @@ def first_step(store: str, options: list[str]) -> tuple[float, float]:
         began = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            while not any(row.get("kind") == "train" for row in rows(out / "metrics.jsonl")):
+            while not RunFolder(out).ledger().of("train"):
                 if process.poll() is not None:
                     raise SystemExit("the run ended before its first step")
                 time.sleep(0.02)
@@ -48,11 +50,6 @@ def first_step(store: str, options: list[str]) -> tuple[float, float]:
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-
-
-def rows(path: Path) -> list[dict[str, object]]:
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines]
 
 
 def processor_seconds(pid: int) -> float:

@@ -169,7 +169,7 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
 
     calm = tmp_path / "calm"  # the same plan, carried out here without a stop
     calm.mkdir()
-    (calm / plan.RECORD).write_bytes((out / plan.RECORD).read_bytes())
+    (calm / "study.json").write_bytes((out / "study.json").read_bytes())
     TokenStore.open(plan.read_plan(out)["store"]).tokenizer.save(calm / "tokenizer")
     with StopRequest() as stop:
         for job in JOBS:

@@ -13,7 +13,7 @@ import pytest
 from fake_study import STUDY
 
 from electra import durable
-from electra.ablation.plan import RECORD, Job, all_jobs, job_recipe, make_plan, seeds_begun
+from electra.ablation.plan import Job, all_jobs, job_recipe, make_plan, seeds_begun
 from electra.ablation.study import read_study
 from electra.errors import ConfigError, ElectraError, RunFolderError
 from electra.testing import toy
@@ -68,7 +68,9 @@ def test_other_text_or_tokens_are_refused(
         "threads": 1,
         "panel": NO_PANEL,
     }
-    durable.commit_json(tmp_path / "out" / RECORD, make_plan(study, toy.store(), tmp_path / "out", **options))
+    durable.commit_json(
+        tmp_path / "out" / "study.json", make_plan(study, toy.store(), tmp_path / "out", **options)
+    )
     store = toy.store()
     changed = {"description": {"digest": "other"}} if what == "data" else {"tokenizer_digest": "other"}
     with pytest.raises(RunFolderError, match=f"holds another study: {what} was toy, now other"):
@@ -119,7 +121,7 @@ def test_a_budget_of_time_is_turned_into_flops_once(
     monkeypatch.setattr("electra.ablation.plan.seconds_per_step", lambda run: 0.5)
     made = plan(budget="30s")
     assert made["fixed"]["arms"]["mlm"]["steps"] == [60]
-    durable.commit_json(tmp_path / "out" / RECORD, made)
+    durable.commit_json(tmp_path / "out" / "study.json", made)
     monkeypatch.setattr("electra.ablation.plan.seconds_per_step", lambda run: 0.25)
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
@@ -153,7 +155,7 @@ def test_an_arm_that_cannot_be_built_is_named(plan: Callable[..., dict[str, Any]
 def test_another_study_in_the_same_folder_is_refused_naming_what_differs(
     plan: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    durable.commit_json(tmp_path / "out" / RECORD, plan())
+    durable.commit_json(tmp_path / "out" / "study.json", plan())
     with pytest.raises(
         RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was 50.0, now 7.0"
     ):
@@ -170,7 +172,7 @@ def test_a_study_planned_by_a_version_with_fewer_options_goes_on(
     older = plan()
     for arm in older["fixed"]["arms"].values():
         del arm["recipe"]["training"]["clip_separately"], arm["recipe"]["model"]["generator_width"]
-    durable.commit_json(tmp_path / "out" / RECORD, older)
+    durable.commit_json(tmp_path / "out" / "study.json", older)
     assert plan() != older
     with pytest.raises(RunFolderError, match=r"arms.mlm.recipe.training.clip_separately was False, now True"):
         plan(STUDY.replace("[arms.mlm]", "[base]\ntraining.clip_separately = true\n[arms.mlm]"))
@@ -188,7 +190,7 @@ def test_seeds_begun_are_those_of_the_run_folders(
 
 def test_words_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     first = plan(budget="3e10flops")
-    durable.commit_json(tmp_path / "out" / RECORD, first)
+    durable.commit_json(tmp_path / "out" / "study.json", first)
     more = plan(
         STUDY.replace("Toy", "Other") + "\n[arms.weak]\nobjective.discriminator_weight = 1.0\n", "3e10flops"
     )

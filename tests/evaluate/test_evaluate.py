@@ -21,7 +21,6 @@ from electra.cli.evaluate import Arguments
 from electra.cli.main import main
 from electra.errors import ConfigError, RunFailed, RunFolderError
 from electra.evaluation.running import entrants, refuse_changes
-from electra.report.suite import PAGE
 
 SUITE = """
 title = "Toys"
@@ -222,7 +221,7 @@ def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: P
     rest, _ = process.communicate(timeout=120)
     assert process.returncode == 143 and "stopped; the same command continues from here" in rest
     assert statuses(read(tmp_path / "out"))["sst2"] == ["waiting"]
-    assert "waiting" in (tmp_path / "out" / PAGE).read_text()
+    assert "waiting" in (tmp_path / "out" / "evaluation.html").read_text()
 
 
 def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
@@ -478,7 +477,7 @@ def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Pa
     assert main([*command, str(tmp_path / "without")]) == 0
     assert (
         statuses(read(tmp_path / "without"))["mnli-mm"] == ["no data"] * 3
-        and "undefined" not in (tmp_path / "without" / PAGE).read_text()
+        and "undefined" not in (tmp_path / "without" / "evaluation.html").read_text()
     )
     (tmp_path / "mine.toml").write_text('title = "Mine"\n[[task]]\nname = "mnli"\n')
     assert main([*command, str(tmp_path / "mine"), "--suite", str(tmp_path / "mine.toml")]) == 0

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from electra import durable
 from electra.ablation.study import Arm, Study, arm_recipe
 from electra.artifacts.session import refuse_differences
+from electra.artifacts.study import StudyFolder
 from electra.config import differences
 from electra.data.store import TokenStore
 from electra.errors import ConfigError, ElectraError, RunFolderError
@@ -33,7 +34,7 @@ from electra.training.rehearsal import seconds_per_step
 from electra.training.run import build_run, with_defaults
 
 FORMAT = 1
-RECORD = "study.json"
+RECORD = StudyFolder.RECORD
 MIN_STEPS = 10  # one for each held-out evaluation of a run
 
 
@@ -45,8 +46,7 @@ class Job(NamedTuple):
     seed: int
 
     def folder(self, out: Path) -> Path:
-        arm = out / "arms" / self.arm
-        return (arm if self.share == 1 else arm / f"budget-{self.share:g}") / f"seed-{self.seed}"
+        return StudyFolder(out).run(self.arm, self.share, self.seed).path
 
     def __str__(self) -> str:
         at = "" if self.share == 1 else f" at {self.share:g} of the budget"
@@ -73,7 +73,7 @@ def make_plan(
     panel: dict[str, Any],
 ) -> dict[str, Any]:
     """The contents of study.json; refuses when `out` holds another study."""
-    recorded = read_plan(out) if (out / RECORD).exists() else None
+    recorded = read_plan(out) if StudyFolder.is_at(out) else None
     planned = {name: _planned(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
     asked = budget_text or _own_budget(recipe)
     flops = None if recorded is None or recorded["budget"] != asked else float(recorded["fixed"]["flops"])
@@ -178,10 +178,12 @@ def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, ask
 
 def read_plan(out: Path) -> dict[str, Any]:
     fix = "Choose another --out"
-    plan = durable.read_record(out / RECORD, FORMAT, RunFolderError, "a study", fix=fix)
+    plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
     missing = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
     if missing:
-        raise RunFolderError(f"the record of a study has no {missing[0]!r}", where=out / RECORD, fix=fix)
+        raise RunFolderError(
+            f"the record of a study has no {missing[0]!r}", where=out / StudyFolder.RECORD, fix=fix
+        )
     return plan
 
 
@@ -208,13 +210,10 @@ def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
 
 def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
     """The seeds that the study's folder holds runs of, finished or not."""
-    folders = [
-        path
-        for arm in plan["fixed"]["arms"]
-        for under in ("", "budget-*/")
-        for path in (out / "arms" / arm).glob(f"{under}seed-*")
-    ]
-    return {int(path.name.removeprefix("seed-")) for path in folders if path.is_dir()}
+    study, fixed = StudyFolder(out), plan["fixed"]
+    return {
+        seed for arm in fixed["arms"] for share in (1, *fixed["budgets"]) for seed in study.seeds(arm, share)
+    }
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:

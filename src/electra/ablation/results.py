@@ -13,12 +13,11 @@ from typing import Any
 from electra import durable
 from electra.ablation.runner import Progress
 from electra.ablation.statistics import compare, crossing, holm, reliability, summarise
-from electra.ablation.worker import SCORE
 from electra.artifacts.run import RunFolder
+from electra.artifacts.study import StudyFolder
 from electra.errors import RunFolderError
 
 FORMAT = 2
-RESULTS = "results.json"
 PANEL = "panel"  # the mean of the panel's tasks
 PRETRAINING = (
     "generator_loss",
@@ -119,7 +118,7 @@ def _scores(done: Sequence[Progress], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
     for progress in done:
         seed = progress.job.seed
-        record = durable.read_json(progress.folder / SCORE, RunFolderError)
+        record = durable.read_json(RunFolder(progress.folder).score, RunFolderError)
         found = {name: float(record["scores"][name]["value"]) for name in tasks}
         if found:
             found = {PANEL: math.fsum(found.values()) / len(found), **found}
@@ -236,7 +235,7 @@ def _evaluations(progress: Progress) -> list[dict[str, Any]]:
 
 
 def write(out: Path, results: Mapping[str, Any]) -> None:
-    durable.commit_json(out / RESULTS, results)
+    durable.commit_json(StudyFolder(out).results, results)
 
 
 def describe(results: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,6 @@ from typing import Any
 from electra import durable, jobs
 from electra.ablation import worker
 from electra.ablation.plan import Job
-from electra.ablation.worker import SCORE
 from electra.artifacts.ledger import newest_row
 from electra.artifacts.run import RunFolder
 from electra.errors import RunFolderError
@@ -93,9 +92,9 @@ def said_by(progress: Progress) -> Path:
 
 def scored(folder: Path, identity: dict[str, Any]) -> bool:
     """Whether a job is done: trained to its end, and scored by this panel."""
-    if not (folder / SCORE).exists():
+    if not RunFolder(folder).score.exists():
         return False
     record = durable.read_json(
-        folder / SCORE, RunFolderError, fix="Delete it: the scores are then made again"
+        RunFolder(folder).score, RunFolderError, fix="Delete it: the scores are then made again"
     )
     return bool(isinstance(record, dict) and record.get("panel") == identity)

@@ -14,6 +14,8 @@ from typing import Any
 from electra import durable
 from electra.ablation import panel
 from electra.ablation.plan import Job, job_recipe, read_plan
+from electra.artifacts.run import RunFolder
+from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.errors import Interrupted, RunFolderError
@@ -23,7 +25,6 @@ from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.run import Run, start
 
-SCORE = "score.json"
 PATIENCE = 60.0  # seconds for the worker of a study that was killed to save and let go of the run
 
 
@@ -32,9 +33,9 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
     plan, folder = read_plan(out), job.folder(out)
     with ExitStack() as held:
         _lock(held, folder)
-        store = TokenStore.open(plan["store"], Tokenizer.load(out / "tokenizer"))
-        if not (folder / "tokenizer").exists():
-            store.tokenizer.save(folder / "tokenizer")  # so that the run can be used by itself
+        store = TokenStore.open(plan["store"], Tokenizer.load(StudyFolder(out).tokenizer))
+        if not RunFolder(folder).tokenizer.exists():
+            store.tokenizer.save(RunFolder(folder).tokenizer)  # so that the run can be used by itself
         with start(job_recipe(plan, job, threads), folder, store, World(), name=plan["recipe"]) as run:
             if not train(run, stop):
                 raise Interrupted(folder)
@@ -44,7 +45,7 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
             record = score(run, plan["panel"], job.seed, stop)
             if record is None:
                 raise Interrupted(folder)
-        durable.commit_json(folder / SCORE, record)
+        durable.commit_json(RunFolder(folder).score, record)
 
 
 def score(run: Run, chosen: dict[str, Any], seed: int, stop: Stop) -> dict[str, Any] | None:

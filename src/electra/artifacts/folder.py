@@ -14,6 +14,8 @@ from electra import config, durable
 from electra.artifacts.session import LOG, Say, Session, open_session, quiet, with_article
 from electra.errors import ElectraError, RunFolderError
 
+FIGURES = "figures"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -64,6 +66,11 @@ class Folder:
 
     def exists(self) -> bool:
         return self.is_at(self.path)
+
+    @property
+    def figures(self) -> Path:
+        """Its page's figures, as standalone SVG."""
+        return self.path / FIGURES
 
     @property
     def log(self) -> Path:

@@ -8,6 +8,8 @@ from electra.artifacts.folder import Sealed
 from electra.errors import StoreError
 
 SPLITS = ("train", "heldout")
+TOKENIZER = "tokenizer"
+ENDING = ".ds"  # of a file of documents; also of those that datatrove writes
 
 
 class StoreFolder(Sealed):
@@ -23,15 +25,25 @@ class StoreFolder(Sealed):
 
     def documents(self, split: str) -> Path:
         """The ids of a split, documents back to back."""
-        return self.path / f"{split}.ds"
+        return self.path / f"{split}{ENDING}"
 
     def index(self, split: str) -> Path:
         """Where each document of a split ends."""
         return index_of(self.documents(split))
 
+    @classmethod
+    def split_files(cls) -> list[str]:
+        """The names of the files that hold the splits."""
+        here = cls(Path())
+        return [file.name for split in SPLITS for file in here.of_split(split)]
+
+    def of_split(self, split: str) -> list[Path]:
+        """The files that hold one split."""
+        return [self.documents(split), self.index(split)]
+
     @property
     def tokenizer(self) -> Path:
-        return self.path / "tokenizer"
+        return self.path / TOKENIZER
 
     @property
     def audit(self) -> Path:
@@ -57,6 +69,9 @@ class ShardFolder(StoreFolder):
     def digests(self, split: str) -> Path:
         """What is remembered of each document, so that duplicates are found across shards."""
         return self.path / f"{split}.docs"
+
+    def of_split(self, split: str) -> list[Path]:
+        return [*super().of_split(split), self.digests(split)]
 
     def describe(self) -> list[str]:
         return ["a shard of a token store"]

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from electra import config as recipes
 from electra import durable, machine
+from electra.artifacts.store import SPLITS, TOKENIZER, ShardFolder, StoreFolder
 from electra.data import sources, store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
@@ -40,7 +41,6 @@ Progress = Callable[
 ]  # what is being done, and the characters done so far; may raise to end the build
 _CHUNK = 1 << 20  # characters that a worker gets at a time
 _CHUNK_DOCUMENTS = 1 << 12
-FILES = tuple(f"{split}.{kind}" for split in store.SPLITS for kind in ("ds", "ds.index"))
 RECORD = np.dtype(
     [("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")]
 )  # of each document of a split, in SPLIT.docs
@@ -122,8 +122,8 @@ def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, sett
     with durable.explain_disk_errors(out):
         _hold_out(work, settings["corpus"]["heldout"], audit)
     train, held = (
-        store.map_documents(work / f"{split}.ds", store.id_dtype(tokenizer.vocab_size))
-        for split in store.SPLITS
+        store.map_documents(StoreFolder(work).documents(split), store.id_dtype(tokenizer.vocab_size))
+        for split in SPLITS
     )
     counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(held, tokenizer.vocab_size)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
@@ -146,18 +146,21 @@ def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, sett
         "sources": audit.sources,
     }
     files: dict[str, durable.Content] = {
-        f"tokenizer/{name}": content for name, content in tokenizer.files().items()
+        f"{TOKENIZER}/{name}": content for name, content in tokenizer.files().items()
     }
-    files |= {"store.json": durable.to_json(description), "audit.json": durable.to_json(audit.as_json())}
-    files |= {name: partial(os.replace, work / name) for name in FILES}
+    files |= {
+        StoreFolder.RECORD: durable.to_json(description),
+        StoreFolder(out).audit.name: durable.to_json(audit.as_json()),
+    }
+    files |= {name: partial(os.replace, work / name) for name in StoreFolder.split_files()}
     publish(work, out, files)
 
 
 def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
     """Write the folder beside `out`, then give it its name."""
-    durable.commit_directory(work / "store", files)
+    durable.commit_directory(work / "made", files)
     with durable.explain_disk_errors(out):
-        durable.OPS.rename(work / "store", out)
+        durable.OPS.rename(work / "made", out)
         durable.OPS.fsync(out.parent)
 
 
@@ -190,7 +193,7 @@ def _finished(
 ) -> TokenStore | None:
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
-    if not (out / "store.json").is_file():
+    if not StoreFolder.is_at(out):
         raise StoreError(
             "exists and is not a token store", where=out, fix="Choose another --out, or remove it"
         )
@@ -285,7 +288,7 @@ class Writer:
 
     def __init__(self, work: Path, split: str) -> None:
         self.split = split
-        self.files = [open(work / f"{split}.{kind}", "wb") for kind in ("ds", "ds.index", "docs")]  # noqa: SIM115
+        self.files = [open(path, "wb") for path in ShardFolder(work).of_split(split)]  # noqa: SIM115
         self.documents = self.end = 0
 
     def append(
@@ -307,7 +310,7 @@ def write_documents(
     documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit
 ) -> None:
     """Encode the documents and append each to its split."""
-    train, heldout = writers = [Writer(work, split) for split in store.SPLITS]
+    train, heldout = writers = [Writer(work, split) for split in SPLITS]
     waiting: deque[list[Kept]] = deque()
 
     def texts() -> Iterator[list[str]]:
@@ -347,15 +350,18 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
     end.
     """
     if not audit.documents_train:  # every one: begin again with all of them to train on
-        for kind in ("ds", "ds.index", "docs"):
-            os.replace(work / f"heldout.{kind}", work / f"train.{kind}")
+        for held, train in zip(
+            *(ShardFolder(work).of_split(split) for split in ("heldout", "train")), strict=True
+        ):
+            os.replace(held, train)
         audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
     if audit.documents_heldout:
         return
     if not audit.documents_train:
         raise no_text(audit)
-    ends = np.fromfile(work / "train.ds.index", dtype="<u8")
-    digests = np.fromfile(work / "train.docs", dtype=RECORD)["digest"]
+    folder = ShardFolder(work)
+    ends = np.fromfile(folder.index("train"), dtype="<u8")
+    digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
     place = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
     total, stop = int(ends[-1]), int(ends[place])
     start = int(ends[place - 1]) if place else 0
@@ -369,15 +375,15 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
             fix="Part of it is held out, and something must remain to train on",
         )
     ends[place:] -= np.uint64(stop - start)
-    tokens = np.memmap(work / "train.ds", dtype="u1", mode="r")
+    tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")
     item = len(tokens) // total
-    (work / "heldout.ds").write_bytes(tokens[start * item : stop * item].data)
-    (work / "heldout.ds.index").write_bytes(np.array([stop - start], dtype="<u8").data)
+    folder.documents("heldout").write_bytes(tokens[start * item : stop * item].data)
+    folder.index("heldout").write_bytes(np.array([stop - start], dtype="<u8").data)
     with open(work / "rest", "wb") as rest:
         rest.write(tokens[: start * item].data)
         rest.write(tokens[stop * item :].data)
-    os.replace(work / "rest", work / "train.ds")
-    (work / "train.ds.index").write_bytes(np.delete(ends, [place] if whole else []).data)
+    os.replace(work / "rest", folder.documents("train"))
+    folder.index("train").write_bytes(np.delete(ends, [place] if whole else []).data)
     audit.heldout_by = "smallest hash" if whole else "end of one document"
     audit.documents_train -= int(whole)
     audit.documents_heldout = 1

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from electra import durable
+from electra.artifacts.store import StoreFolder
 from electra.data.sources import explain, is_remote
 from electra.errors import RunFolderError, StoreError
 
@@ -37,7 +38,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
     try:
         listing: dict[str, dict[str, Any]] = json.loads(manifest)["files"]
         names = [name for name in listing if name == name.strip("/") and ".." not in name.split("/")]
-        if "store.json" not in names or len(names) < len(listing):
+        if StoreFolder.RECORD not in names or len(names) < len(listing):
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise StoreError(

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import durable, machine
+from electra.artifacts.store import SPLITS, ShardFolder
 from electra.config import differences
 from electra.data import packing, store
 from electra.data.audit import Audit
@@ -33,8 +34,6 @@ from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, CorpusError, StoreError
 
-NAME = "shard.json"
-FILES = tuple(f"{split}.{kind}" for split in store.SPLITS for kind in ("ds", "ds.index", "docs"))
 _DOCUMENTS = 1 << 16  # copied at a time
 
 
@@ -77,9 +76,11 @@ def build_shard(
             f"tokenizer/{name}": content for name, content in tokenizer.files().items()
         }
         files |= {
-            NAME: durable.to_json({"format": store.FORMAT, "settings": settings, "audit": asdict(audit)})
+            ShardFolder.RECORD: durable.to_json(
+                {"format": store.FORMAT, "settings": settings, "audit": asdict(audit)}
+            )
         }
-        files |= {name: partial(os.replace, work / name) for name in FILES}
+        files |= {name: partial(os.replace, work / name) for name in ShardFolder.split_files()}
         packing.publish(work, out, files)
     return True
 
@@ -90,7 +91,7 @@ def merge(
     """One store of all shards of a corpus, given in any order."""
     shards = _in_order(folders)
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}
-    tokenizer = Tokenizer.load(shards[0][0] / "tokenizer")
+    tokenizer = Tokenizer.load(ShardFolder(shards[0][0]).tokenizer)
     if out.exists() and any(out.iterdir()):
         raise StoreError("exists already", where=out, fix="Choose another --out, or remove it")
     with packing.workplace(out) as work:
@@ -106,7 +107,7 @@ def merge(
                 setattr(audit, name, getattr(audit, name) + description["audit"][name])
             audit.sources += description["audit"]["sources"]
         with durable.explain_disk_errors(out):
-            for split in store.SPLITS:
+            for split in SPLITS:
                 setattr(
                     audit,
                     f"documents_{split}",
@@ -127,8 +128,10 @@ def _join(folders: list[Path], writer: Writer, audit: Audit, progress: Progress)
     try:
         for folder in folders:
             tokens, ends, records = (
-                _array(folder / f"{writer.split}.{kind}", of)
-                for kind, of in (("ds", dtype), ("ds.index", "<u8"), ("docs", RECORD))
+                _array(path, of)
+                for path, of in zip(
+                    ShardFolder(folder).of_split(writer.split), (dtype, "<u8", RECORD), strict=True
+                )
             )
             for first in range(0, len(ends), _DOCUMENTS):
                 part = slice(first, first + _DOCUMENTS)
@@ -155,14 +158,16 @@ def _array(path: Path, dtype: Any) -> npt.NDArray[Any]:
 
 
 def _open(folder: Path) -> dict[str, Any]:
-    if not (folder / NAME).is_file():
+    if not ShardFolder.is_at(folder):
         raise StoreError(
-            f"not a shard (it has no {NAME})", where=folder, fix="Make one with electra prepare --shard"
+            f"not a shard (it has no {ShardFolder.RECORD})",
+            where=folder,
+            fix="Make one with electra prepare --shard",
         )
     problem = durable.verify_directory(folder)
     if problem:
         raise StoreError(problem, where=folder, fix="Delete this shard and prepare it again")
-    description: dict[str, Any] = durable.read_json(folder / NAME, StoreError)
+    description: dict[str, Any] = ShardFolder(folder).record
     if description["format"] != store.FORMAT:
         raise StoreError(
             f"shard format {description['format']}, this version reads format {store.FORMAT}", where=folder

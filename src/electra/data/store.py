@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import durable
+from electra.artifacts.store import ENDING, SPLITS, StoreFolder, index_of
 from electra.data.specials import Specials
 from electra.errors import StoreError
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 FORMAT = 1  # of store.json; change it when a store written earlier could no longer be read as it should be
-SPLITS = ("train", "heldout")
 REBUILD = "Delete it and run electra prepare again"
 _BLOCK = 1 << 24  # ids looked at in one go when a whole file is checked
 AT_ONCE = 1 << 30  # bytes whose content is checked before training begins: about a second
@@ -82,15 +82,16 @@ class TokenStore:
         aside.
         """
         path = Path(path)
-        if path.suffix == ".ds":
+        if path.suffix == ENDING:
             return _open_bare(path, tokenizer, heldout)
         if not path.exists():
             raise StoreError("no such token store", where=path, fix="Make one with electra prepare")
-        if not (path / "store.json").is_file():
+        folder = StoreFolder(path)
+        if not folder.exists():
             raise StoreError(
                 "not a token store (it has no store.json)", where=path, fix="Make one with electra prepare"
             )
-        description = durable.read_json(path / "store.json", StoreError, fix=REBUILD)
+        description = durable.read_json(path / folder.RECORD, StoreError, fix=REBUILD)
         try:
             if description["format"] != FORMAT:
                 raise StoreError(
@@ -100,14 +101,14 @@ class TokenStore:
                 )
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
             train, held = (
-                map_documents(path / f"{split}.ds", dtype, int(description[split]["tokens"]))
+                map_documents(folder.documents(split), dtype, int(description[split]["tokens"]))
                 for split in SPLITS
             )
             for split, documents in zip(SPLITS, (train, held), strict=True):
                 if documents.num_documents != description[split]["documents"]:
                     raise StoreError(
                         f"{documents.num_documents} documents instead of {description[split]['documents']}",
-                        where=path / f"{split}.ds.index",
+                        where=folder.index(split),
                         fix=REBUILD,
                     )
             store = cls(
@@ -120,7 +121,7 @@ class TokenStore:
                 description=description,
             )
         except (KeyError, TypeError, ValueError) as problem:
-            raise StoreError(f"store.json is damaged ({problem!r})", where=path, fix=REBUILD) from None
+            raise StoreError(f"{folder.RECORD} is damaged ({problem!r})", where=path, fix=REBUILD) from None
         if tokenizer is not None and tokenizer.digest != store.tokenizer_digest:
             raise StoreError(
                 "this store was built with another tokenizer",
@@ -134,11 +135,11 @@ class TokenStore:
         """The tokenizer that made the ids."""
         from electra.data.tokenizer import Tokenizer
 
-        tokenizer = self.given_tokenizer or Tokenizer.load(self.path / "tokenizer")
+        tokenizer = self.given_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
         if tokenizer.digest != self.tokenizer_digest:
             raise StoreError(
                 "the tokenizer in this store is not the one that made its ids",
-                where=self.path / "tokenizer",
+                where=StoreFolder(self.path).tokenizer,
                 fix=REBUILD,
             )
         return tokenizer
@@ -156,7 +157,7 @@ class TokenStore:
         """What became of the text (empty for a bare pair of files)."""
         if self.given_tokenizer is not None:
             return {}
-        audit: dict[str, Any] = durable.read_json(self.path / "audit.json", StoreError, fix=REBUILD)
+        audit: dict[str, Any] = durable.read_json(StoreFolder(self.path).audit, StoreError, fix=REBUILD)
         return audit
 
     def check(self) -> ContentCheck:
@@ -169,10 +170,10 @@ class TokenStore:
             what = (
                 f"vocab_size is {self.vocab_size}, but the tokenizer has {self.tokenizer.vocab_size} entries"
             )
-            raise StoreError(what, where=self.path / "store.json", fix=REBUILD)
+            raise StoreError(what, where=self.path / StoreFolder.RECORD, fix=REBUILD)
         for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
             if (documents.ends[1:] < documents.ends[:-1]).any():
-                where = self.path / f"{split}.ds.index"
+                where = StoreFolder(self.path).index(split)
                 raise StoreError("document ends that go backwards", where=where, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
         if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= AT_ONCE:
@@ -239,7 +240,7 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
 
 def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = None) -> TokenDocuments:
     """Map a `.ds` and its index, checking what can be checked without reading them."""
-    index = path.with_name(path.name + ".index")
+    index = index_of(path)
     for file, item in ((path, dtype.itemsize), (index, 8)):
         if not file.is_file():
             raise StoreError("missing from the token store", where=file, fix=REBUILD)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import tokenizers
 
 from electra import durable
+from electra.artifacts.model import SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY
 from electra.data import wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.specials import Specials
@@ -27,7 +28,6 @@ from electra.errors import TokenizerError
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
 
-FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _STYLES = (  # names tried, in this order, for roles that the tokenizer's own configuration does not name
     wordpiece.SPECIAL_TOKENS,
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
@@ -78,10 +78,14 @@ class Tokenizer:
         """From a folder, a tokenizer.json, a vocab.txt, or a name on the Hugging Face hub."""
         path = Path(name).expanduser()
         if path.is_dir():
-            files = {file: path / file for file in FILES if (path / file).is_file()}
+            files = {file: path / file for file in TOKENIZER_FILES if (path / file).is_file()}
         elif path.is_file():
-            kind = "vocab.txt" if path.suffix == ".txt" else "tokenizer.json"
-            beside = {file: path.with_name(file) for file in FILES[1:3] if path.with_name(file).is_file()}
+            kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
+            beside = {
+                file: path.with_name(file)
+                for file in (TOKENIZER_CONFIG, SPECIAL_TOKENS)
+                if path.with_name(file).is_file()
+            }
             files = beside | {kind: path}
         elif _is_hub_name(str(name)):
             files = _download(str(name))
@@ -92,18 +96,18 @@ class Tokenizer:
     @classmethod
     def _from_files(cls, files: dict[str, Path], origin: object) -> Tokenizer:
         settings: dict[str, Any] = {}
-        for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        for file in (SPECIAL_TOKENS, TOKENIZER_CONFIG):
             if file in files:
                 found = durable.read_json(files[file], TokenizerError)
                 settings |= found if isinstance(found, dict) else {}
         names = {role: _text_of(settings[key]) for role in Specials._fields if (key := _key(role, settings))}
-        if "tokenizer.json" in files:
-            content = durable.read_json(files["tokenizer.json"], TokenizerError)
+        if TOKENIZER in files:
+            content = durable.read_json(files[TOKENIZER], TokenizerError)
             if not isinstance(content, dict) or "model" not in content:
-                raise TokenizerError("not a tokenizer.json (it has no model)", where=files["tokenizer.json"])
+                raise TokenizerError("not a tokenizer.json (it has no model)", where=files[TOKENIZER])
             return cls(json.dumps(content, ensure_ascii=False), names, origin)
-        if "vocab.txt" in files:
-            return cls(_from_vocabulary(files["vocab.txt"], settings), names, origin)
+        if VOCABULARY in files:
+            return cls(_from_vocabulary(files[VOCABULARY], settings), names, origin)
         raise TokenizerError("neither a tokenizer.json nor a vocab.txt here", where=origin)
 
     @cached_property
@@ -181,9 +185,9 @@ class Tokenizer:
                 settings["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
             pieces = sorted(content["model"]["vocab"].items(), key=lambda item: item[1])
             if [number for _, number in pieces] == list(range(len(pieces))):
-                files["vocab.txt"] = "".join(f"{piece}\n" for piece, _ in pieces).encode()
-        files["tokenizer.json"] = (self.definition + "\n").encode()
-        files["tokenizer_config.json"] = durable.to_json(settings)
+                files[VOCABULARY] = "".join(f"{piece}\n" for piece, _ in pieces).encode()
+        files[TOKENIZER] = (self.definition + "\n").encode()
+        files[TOKENIZER_CONFIG] = durable.to_json(settings)
         return files
 
     def save(self, folder: str | Path) -> None:
@@ -267,7 +271,7 @@ def _download(name: str) -> dict[str, Path]:
 
     fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
     try:
-        folder = Path(snapshot_download(name, allow_patterns=list(FILES)))
+        folder = Path(snapshot_download(name, allow_patterns=list(TOKENIZER_FILES)))
     except LocalEntryNotFoundError:
         raise TokenizerError(
             "no such folder or file, and the hub cannot be reached", where=name, fix=fix
@@ -277,4 +281,4 @@ def _download(name: str) -> dict[str, Path]:
         raise TokenizerError(
             f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix
         ) from None
-    return {file: folder / file for file in FILES if (folder / file).is_file()}
+    return {file: folder / file for file in TOKENIZER_FILES if (folder / file).is_file()}

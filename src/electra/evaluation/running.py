@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from electra import analysis, durable, machine
 from electra.analysis.contract import ProbeDataError, named_models
+from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import build, differences
 from electra.errors import ConfigError, DataError, DiskError, RunFolderError
@@ -28,8 +29,6 @@ from electra.evaluation.data import find_data
 from electra.evaluation.steps import Asked, ReadyTask, Step, Todo
 from electra.evaluation.suite import Suite
 from electra.evaluation.table import (
-    RECORD,
-    TABLE,
     Entrant,
     Layout,
     Measured,
@@ -108,7 +107,9 @@ def evaluate(
         fix = "Give the folder that holds theirs, each in a folder of its name"
         raise DataError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
-    refuse_strangers(out, RECORD, "an evaluation")  # before a lock is left in a folder of other things
+    refuse_strangers(
+        out, EvaluationFolder.RECORD, "an evaluation"
+    )  # before a lock is left in a folder of other things
     with durable.lock(out):
         known = refuse_changes(out, plan)
         measured = Measured(
@@ -272,7 +273,7 @@ def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
     """Models and tasks may be added to a folder or left out; those it has already must be what they were.
     Returns the plan with all that the folder has ever held: what is left out now is not forgotten.
     """
-    path = out / RECORD
+    path = out / EvaluationFolder.RECORD
     if not path.exists():
         return dict(plan)
     record = durable.read_json(path, RunFolderError, fix="Choose another --out")
@@ -292,6 +293,7 @@ def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def write(measured: Measured) -> dict[str, Any]:
     record = make_record(measured)
-    durable.commit_json(measured.layout.out / RECORD, record)
-    durable.commit_file(measured.layout.out / TABLE, format_table(record))
+    folder = EvaluationFolder(measured.layout.out)
+    folder.write_record(record)
+    durable.commit_file(folder.table, format_table(record))
     return record

@@ -10,7 +10,8 @@ from typing import Any
 
 from electra import analysis, durable
 from electra.analysis.contract import Model
-from electra.analysis.contract.record import ENDING, run_probe
+from electra.analysis.contract.record import run_probe
+from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.config import build
 from electra.errors import RunFolderError
@@ -59,7 +60,7 @@ class Step:
 
     def done(self) -> bool:
         if not isinstance(self.todo, ReadyTask):
-            return (self.layout.probes(self.entrant) / f"{self.name}{ENDING}").exists()
+            return AnalysisFolder(self.layout.probes(self.entrant)).probe(self.name).exists()
         results = TuningFolder(self.layout.task(self.entrant, self.name)).results
         seeds = 1 if self.entrant.init == "floor" else self.seeds
         return results.exists() and set(range(seeds)) <= set(
@@ -85,7 +86,9 @@ class Step:
     def finetune(self, job: ReadyTask, say: Say, stop: Stop) -> None:
         given = {
             "task": job.entry.task,
-            "data": join_train(job.found, self.layout.out / "data" / f"{job.entry.name}-train.json"),
+            "data": join_train(
+                job.found, EvaluationFolder(self.layout.out).data / f"{job.entry.name}-train.json"
+            ),
             "dev": job.found.dev,
             "test": job.found.test,
             "also": job.found.also,

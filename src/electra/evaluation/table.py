@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra import durable
-from electra.analysis.contract.record import ENDING
+from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import RunFolderError
 from electra.evaluation.published import Column, columns_for
@@ -21,7 +21,6 @@ from electra.finetuning.metrics import summary
 from electra.finetuning.tasks import load_task
 from electra.labelled.tables import format_tsv
 
-RECORD, TABLE = "evaluation.json", "evaluation.tsv"
 FORMAT = 1
 METRIC_NAMES = {
     "f1": "F1",
@@ -53,10 +52,10 @@ class Layout:
     out: Path
 
     def task(self, entrant: Entrant, name: str) -> Path:
-        return self.out / "tasks" / entrant.folder / name
+        return EvaluationFolder(self.out).task(entrant.folder, name).path
 
     def probes(self, entrant: Entrant) -> Path:
-        return self.out / "probes" / entrant.folder
+        return EvaluationFolder(self.out).probes(entrant.folder).path
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     """A row for each headline number of any model."""
     records = {}
     for entrant in measured.entrants:
-        path = measured.layout.probes(entrant) / f"{entry.name}{ENDING}"
+        path = AnalysisFolder(measured.layout.probes(entrant)).probe(entry.name)
         if path.exists() and entry.name in measured.plan["probes"]:
             records[entrant.name] = durable.read_json(path, RunFolderError)
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra import durable
+from electra.artifacts.model import CONFIG
 from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.context_windows import Arrangement, Context, Window, cut
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
@@ -292,7 +293,7 @@ class QuestionAnswering(Task):
         threshold = config.get(THRESHOLD)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
             raise ModelError(
-                f"{THRESHOLD} is {threshold!r}, not a number", where="config.json", fix="Mend or remove it"
+                f"{THRESHOLD} is {threshold!r}, not a number", where=CONFIG, fix="Mend or remove it"
             )
         return replace(
             self,

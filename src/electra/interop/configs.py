@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
+from electra.artifacts.model import CONFIG
+from electra.artifacts.tuning import TuningFolder
 from electra.errors import ModelError
 from electra.interop.names import Kind
 from electra.model.sizes import EncoderConfig
@@ -141,8 +143,8 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
 
 def read_config(folder: Path) -> FolderConfig:
     """What a model folder's config.json says, or one line about what the folder is instead."""
-    path = folder / "config.json"
-    if not path.exists() and (folder / "finetune.json").is_file():
+    path = folder / CONFIG
+    if not path.exists() and TuningFolder.is_at(folder):
         raise ModelError(
             "this is the folder of a fine-tuning", where=folder, fix="Its model is in the folder model/ in it"
         )

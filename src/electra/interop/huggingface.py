@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from electra import durable
+from electra.artifacts.model import CARD, CONFIG, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
 from electra.errors import ModelError
 from electra.interop.card import Card, render
 from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, write_config
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 Dtype = Literal["float32", "bfloat16"]
-WEIGHTS = "model.safetensors"
-FILES = ("config.json", WEIGHTS, "tokenizer.json", "tokenizer_config.json", "vocab.txt", "README.md")
+FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, CARD)
 DIGEST = "sha256"  # its key in the header of model.safetensors
 
 
@@ -95,11 +95,11 @@ def write_model(
     if card.output != LOG_ODDS:
         settings[OUTPUT] = card.output
     files: dict[str, durable.Content] = {
-        "config.json": durable.to_json(settings),
+        CONFIG: durable.to_json(settings),
         WEIGHTS: lambda path: write_weights(path, tensors),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
         **further,
-        "README.md": render(
+        CARD: render(
             replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
         ).encode(),
     }
@@ -175,7 +175,7 @@ def tokenizer_files(
     tokenizer_config.json.
     """
     files = tokenizer.files()
-    settings: dict[str, Any] = json.loads(files["tokenizer_config.json"])
+    settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings["model_max_length"] = max_positions
     if kind in ("classifier", "tagger", "reader"):
         settings["split_special_tokens"] = (
@@ -183,4 +183,4 @@ def tokenizer_files(
         )
     if architecture == "modern":
         settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
-    return {**files, "tokenizer_config.json": durable.to_json(settings)}
+    return {**files, TOKENIZER_CONFIG: durable.to_json(settings)}

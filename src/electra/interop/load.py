@@ -11,13 +11,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.model import PICKLE, WEIGHTS
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, ModelError
 from electra.interop import names, run_folder
 from electra.interop.configs import CLASSES, LOG_ODDS, FolderConfig, read_config
-from electra.interop.huggingface import WEIGHTS
 from electra.interop.names import Kind
-from electra.interop.source import PICKLE, locate
+from electra.interop.source import locate
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder

@@ -9,18 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from electra.artifacts.model import CONFIG, PICKLE, TOKENIZER_FILES, WEIGHTS, ModelFolder
 from electra.errors import ModelError
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_WANTED = [
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
-    "special_tokens_map.json",
-]
-PICKLE = "pytorch_model.bin"
+_WANTED = [CONFIG, WEIGHTS, *TOKENIZER_FILES]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
@@ -68,7 +61,7 @@ def _fetch(name: str, patterns: list[str]) -> Path:
         raise ModelError(
             f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again"
         ) from None
-    if not (folder / "config.json").is_file():
+    if not ModelFolder.is_at(folder):
         raise ModelError(
             "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
         )

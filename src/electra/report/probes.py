@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
+from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError
 from electra.report import charts, svg
 from electra.report.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
 
-ENDING = ".probe.json"
-PAGE = "analysis.html"
 FORMATS = (1, 2)
 LONG = 40  # rows from which a table is folded
 
@@ -33,15 +32,16 @@ def write_page(folder: Path) -> Path:
     summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
     opening: list[Block] = [] if svg.available() else [Text(svg.INSTALL, "quiet")]
     html = render(", ".join(names), sections, kicker="electra analyze", summary=summary, opening=opening)
-    write(folder / PAGE, html)
-    return folder / PAGE
+    write(AnalysisFolder(folder).page, html)
+    return AnalysisFolder(folder).page
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
-    paths = sorted(folder.glob(f"*{ENDING}"))
-    if not paths:
-        raise ConfigError(f"no probe results here (*{ENDING})", where=folder, fix="Run electra analyze")
-    return [{"stem": path.name.removesuffix(ENDING)} | read_record(path) for path in paths]
+    probes = AnalysisFolder(folder).probes()
+    if not probes:
+        what = f"no probe results here ({AnalysisFolder.RECORD})"
+        raise ConfigError(what, where=folder, fix="Run electra analyze")
+    return [{"stem": name} | read_record(path) for name, path in probes.items()]
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from electra.artifacts.run import RunFolder
 from electra.report import svg
 from electra.report.compare import comparison
 from electra.report.curves import Part, Plot, chance, held_out, trained, views
@@ -19,7 +20,6 @@ from electra.report.glossary import AUDIT, METRICS, Metric, humanize
 from electra.report.page import Block, Columns, Facts, Number, Section, Table, Text, render, write
 from electra.report.read import RunRecord, read_run
 
-REPORT_FILE = "report.html"
 _LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
 _KNOWS_SOMETHING, _RANKS_SOMETHING = (
     0.005,
@@ -31,7 +31,7 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
     """Write the report of `run` (its report.html, or `out`) and its figures (RUN/figures/*.svg); return the
     page's path.
     """
-    run, out = Path(run), Path(out) if out else Path(run) / REPORT_FILE
+    run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
     record = read_run(run)
     others = [
         read_run(other) for other in dict.fromkeys(map(Path, compare)) if other.resolve() != run.resolve()

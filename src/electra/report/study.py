@@ -15,6 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from electra import durable
+from electra.artifacts.study import StudyFolder
 from electra.errors import ConfigError
 from electra.report import charts, curves, svg
 from electra.report.glossary import METRICS
@@ -32,7 +33,6 @@ from electra.report.page import (
     write,
 )
 
-RESULTS, PAGE = "results.json", "report.html"
 FORMAT = 2
 SCALE = (
     "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never"
@@ -78,13 +78,13 @@ class PValue(Number):
 def write_report(out: Path) -> Path:
     """Draw the results that lie in `out` and write their page; returns its path."""
     results = durable.read_record(
-        out / RESULTS, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
+        StudyFolder(out).results, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
     )
     drawn: dict[str, str] = {}
     html = page(results, drawn)
     svg.write_all(out, drawn)
-    write(out / PAGE, html)
-    return out / PAGE
+    write(StudyFolder(out).page, html)
+    return StudyFolder(out).page
 
 
 def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:

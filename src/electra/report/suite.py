@@ -12,11 +12,11 @@ from typing import Any
 from markupsafe import Markup
 
 from electra import durable
+from electra.artifacts.evaluation import EvaluationFolder
 from electra.errors import ConfigError
 from electra.report import charts, svg
 from electra.report.page import Block, Fold, Number, Section, Table, Text, render, write
 
-RECORD, PAGE = "evaluation.json", "evaluation.html"
 FORMAT = 1
 WEIGHTS = {
     "pretrained": "as pre-trained",
@@ -59,13 +59,18 @@ class Incomparable(Points):
 def write_page(folder: Path) -> Path:
     """Draw OUT/evaluation.html from OUT/evaluation.json; returns the page's path."""
     record = durable.read_record(
-        folder / RECORD, FORMAT, ConfigError, "an evaluation's record", fix="Run electra evaluate"
+        folder / EvaluationFolder.RECORD,
+        FORMAT,
+        ConfigError,
+        "an evaluation's record",
+        fix="Run electra evaluate",
     )
     drawn: dict[str, str] = {}
     html = page(record, drawn)
     svg.write_all(folder, drawn)
-    write(folder / PAGE, html)
-    return folder / PAGE
+    page_file = EvaluationFolder(folder).page
+    write(page_file, html)
+    return page_file
 
 
 def page(record: Mapping[str, Any], drawn: dict[str, str]) -> str:

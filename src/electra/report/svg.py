@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
+from electra.artifacts.folder import FIGURES
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = (
@@ -73,7 +74,7 @@ def inline(svg: str) -> str:
 
 def write_all(folder: Path, drawn: Mapping[str, str]) -> None:
     for name, svg in drawn.items():
-        durable.commit_file(folder / "figures" / f"{name}.svg", svg.encode())
+        durable.commit_file(folder / FIGURES / f"{name}.svg", svg.encode())
 
 
 def plain_text(label: str) -> str:

@@ -8,7 +8,6 @@ everything and done nothing else; `spawn` starts one as a user does.
 from __future__ import annotations
 
 import hashlib
-import json
 import multiprocessing
 import os
 import random
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from electra.artifacts.run import RunFolder
 
 SETTINGS = {
     "--model.size": "tiny",
@@ -172,37 +173,23 @@ def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
 
 
 def rows(out: Path, kind: str = "train") -> list[dict[str, Any]]:
-    found = []
-    for line in (out / "metrics.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        if row["kind"] == kind:
-            found.append(row)
-    return found
+    return RunFolder(out).ledger().of(kind)
 
 
 def steps_done(out: Path) -> int:
-    """The last step in metrics.jsonl while it is being written."""
-    try:
-        lines = (out / "metrics.jsonl").read_bytes().splitlines()
-    except FileNotFoundError:
-        return -1
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line).get("step", -1))
-        except ValueError:
-            continue
-    return -1
+    """The last step in the ledger while it is being written."""
+    rows = RunFolder(out).ledger().rows
+    return int(rows[-1]["step"]) if rows else -1
 
 
 def fingerprint(out: Path) -> dict[str, Any]:
     """Everything that must be equal to the bit: weights, moments, and the ledger but for its times."""
-    last = max((out / "checkpoints").glob("step-*"))
+    last = RunFolder(out).saved()[0]
     digests = {
-        name: hashlib.sha256((last / name).read_bytes()).hexdigest()
-        for name in ("model.safetensors", "optimizer.safetensors")
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (last.weights, last.optimizer)
     }
     untimed = [
         {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")}
         for row in rows(out) + rows(out, "eval")
     ]
-    return {**digests, "checkpoint": last.name, "ledger": untimed}
+    return {**digests, "checkpoint": last.path.name, "ledger": untimed}

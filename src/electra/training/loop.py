@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from electra.artifacts.run import RunFolder
 from electra.errors import RunFailed
 from electra.model.precision import autocast
 from electra.seeds import key
@@ -161,7 +162,7 @@ def save(run: Run) -> None:
     if run.world.leads:
         state = {**run.progress(), "identity": run.identity, "world_size": run.world.size}
         checkpoint.write(
-            run.folder / "checkpoints", run.pair, run.optimizer, state, keep=run.recipe.training.keep
+            RunFolder(run.folder).checkpoints, run.pair, run.optimizer, state, keep=run.recipe.training.keep
         )
     run.saved = run.step
     run.world.barrier()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from electra import durable
 from electra.analysis.contract.origin import Origin, origin_of
+from electra.artifacts.model import WEIGHTS
 from electra.errors import AbsentNetwork, ElectraError, ModelError
-from electra.interop.huggingface import WEIGHTS
 
 if TYPE_CHECKING:
     import torch

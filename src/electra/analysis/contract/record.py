@@ -13,13 +13,13 @@ from electra.analysis.contract.inputs import Data
 from electra.analysis.contract.models import Model
 from electra.analysis.contract.origin import apart
 from electra.analysis.contract.probe import Probe, Progress
+from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.extensions import PROBES
 from electra.interop.source import locate
 
 FORMAT = 2  # of the JSON files; 1 held tables and figures ready-made
-ENDING = ".probe.json"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def run_probe(
     """
     short = PROBES.name_of(name)
     stem = f"{short}-over-training" if over_training else short
-    path = out / f"{stem}{ENDING}"
+    path = AnalysisFolder(out).probe(stem)
     models, left_out = (models, []) if over_training else able(probe, models)
     asked = {
         "probe": short,

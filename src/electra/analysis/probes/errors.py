@@ -37,7 +37,7 @@ from electra.analysis.scoring.words import Combine, owners, suspicion, word_valu
 from electra.analysis.texts import learners
 from electra.analysis.texts.reading import Sentence, sample
 from electra.analysis.texts.word_kinds import kind_of
-from electra.interop.huggingface import WEIGHTS
+from electra.artifacts.model import WEIGHTS
 
 UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
 CURVE_POINTS = 60

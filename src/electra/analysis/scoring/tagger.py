@@ -13,6 +13,7 @@ import numpy as np
 from electra.analysis.scoring import token_rows
 from electra.analysis.scoring.token_rows import Floats
 from electra.analysis.scoring.words import combine, owners
+from electra.artifacts.tuning import TuningFolder
 from electra.errors import ModelError
 from electra.interop.detection import split
 from electra.interop.load import load
@@ -27,7 +28,7 @@ CORRECT = ("c", "o", "correct", "original", "0")  # names of the label that says
 
 def folder_of(source: str) -> Path:
     """The model's folder: a fine-tuning keeps it in model/."""
-    inner = Path(source) / "model"
+    inner = TuningFolder(Path(source)).model.path
     return inner if inner.is_dir() else Path(source)
 
 

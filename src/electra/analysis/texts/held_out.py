@@ -12,6 +12,7 @@ import numpy as np
 
 from electra.analysis.contract import Input, ProbeDataError
 from electra.analysis.scoring.token_rows import Ints
+from electra.artifacts.store import StoreFolder
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.store import TokenStore
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 
-STORE = "store.json"
+STORE = StoreFolder.RECORD
 PER_DOCUMENT = 8  # rows or sentences taken from one document at most, so that no document is the whole sample
 SHORTEST = 8  # tokens of a row, words of a sentence: headings and the like are left out
 LONGEST_SENTENCE = 40
