@@ -6,12 +6,18 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 import electra.testing
+from electra import objectives
+from electra.ablation.study import arm_recipe, read_study
 from electra.cli.main import main
 from electra.config import read_toml
-from electra.testing import driven, toy_task
+from electra.extensions import OBJECTIVES, TASKS
+from electra.objectives.parts.statistics import Statistics
+from electra.testing import driven, toy, toy_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -29,6 +35,32 @@ class TestTheProbe(electra.testing.ProbeContract):
         folder.mkdir()
         (folder / "text.txt").write_text(10 * "the chef like that meal that the chef ate that new meal .\n")
         return folder
+
+
+class TestTheTask(electra.testing.TaskContract):
+    task = EXAMPLES / "star_ratings.py"
+
+
+def test_quadratic_kappa_is_the_library_s() -> None:
+    draw = np.random.default_rng(1)
+    predicted, gold = draw.integers(5, size=(2, 200))
+    found = TASKS.load(str(EXAMPLES / "star_ratings.py")).quadratic_kappa(predicted, gold).value
+    assert found == pytest.approx(cohen_kappa_score(predicted, gold, weights="quadratic"), rel=1e-12)
+
+
+def test_the_study_plans_its_arms_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = read_study(EXAMPLES / "word_order.toml")
+    recipes = {name: arm_recipe(study, arm, "tiny") for name, arm in study.arms.items()}
+    shuffled = recipes["nearby"].objective
+    assert OBJECTIVES.name_of(shuffled["name"]) == "shuffled_tokens" and shuffled["reach"] == 2.0
+    for recipe in recipes.values():
+        assert objectives.create(
+            recipe.objective,
+            vocab_size=60,
+            specials=toy.SPECIALS._asdict(),
+            statistics=Statistics(toy.store()),
+        ).weights
 
 
 def test_the_objective_trains_from_the_command_line(

@@ -1,0 +1,70 @@
+"""A task of one's own: how many stars does a review give?
+
+    electra finetune runs/mine --task examples/star_ratings.py --data reviews/ --out runs/stars
+    electra predict runs/stars new.csv --out stars.tsv
+
+reviews/ holds train and dev files (csv, tsv, jsonl or parquet) with a column `text` or `review` and one named
+`stars` or `rating`. Labels have an order, which plain classification ignores and regression takes for equal
+steps. Here the loss spreads a part of each label over its neighbours; the primary measure is Cohen's kappa
+with quadratic weights: two stars off cost four times as much as one.
+
+The file of a task defines `TASK`. `tests/examples/test_example_files.py` shows how to run electra's own tests
+on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from electra.finetuning.metrics import Score, accuracy, mae
+from electra.finetuning.text_class import TextClassification
+from electra.labelled.examples import Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedClasses(TextClassification):
+    """Classes in the order of `labels` (soft ordinal labels: Diaz and Marathe 2019)."""
+
+    sharpness: float = 2.0  # each step away from the label gets exp(-sharpness) times the weight
+
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        """(sum, count), never a mean: the trainer divides once, over all micro-batches."""
+        classes = torch.arange(logits.shape[-1], device=logits.device)
+        soft = torch.softmax(-self.sharpness * (classes - targets[:, None]).abs().float(), dim=-1)
+        return -(soft * torch.log_softmax(logits.float(), dim=-1)).sum(), float(len(targets))
+
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        """Of predictions as `TextClassification.predict` gives them: the probability of each class."""
+        predicted = np.stack(predictions).argmax(-1)
+        gold = np.array([self.gold_class(example) for example in examples])
+        return {
+            "quadratic_kappa": quadratic_kappa(predicted, gold),
+            "mae": mae(predicted, gold),
+            "accuracy": accuracy(predicted, gold),
+        }
+
+
+def quadratic_kappa(predicted: Any, gold: Any) -> Score:
+    """1 - the squared error over the one of predictions that are shuffled (Cohen 1968)."""
+    chance = float(((predicted[:, None] - gold[None, :]) ** 2).mean())
+    if chance == 0:
+        return Score(None, "one label only, in the data and predicted")
+    return Score(1 - float(((predicted - gold) ** 2).mean()) / chance)
+
+
+TASK = OrderedClasses(
+    name="star_ratings",
+    version=1,  # raise it whenever a change alters a number
+    source="your own reviews",
+    metrics=("quadratic_kappa", "mae", "accuracy"),  # the first compares seeds and epochs
+    texts=(("text",), ("review",)),  # the columns that are looked for, in this order
+    label=("stars", "rating"),
+    labels=("1", "2", "3", "4", "5"),
+    max_length=256,
+)
