@@ -11,7 +11,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from electra.ablation import panel, probing
-from electra.ablation.probing import Tagged, fit, probe, read_words
+from electra.ablation.probing import Tagged, probe, read_words
+from electra.analysis.measures.linear import fit
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import TokenizerConfig
 from electra.errors import ElectraError
@@ -92,7 +93,7 @@ def test_the_fit_is_the_optimum_that_scikit_learn_finds() -> None:
     draw = torch.Generator().manual_seed(0)
     layer = torch.randn(400, 5, generator=draw)
     targets = (layer @ torch.randn(5, 3, generator=draw) + torch.randn(400, 3, generator=draw)).argmax(1)
-    weights = fit(layer[None], targets, 3)
+    weights = fit(layer[None], targets, 3, probing.PENALTY)
     ours = (layer @ weights[1].T + weights[2]).softmax(1)
     theirs = LogisticRegression(C=1 / (2 * probing.PENALTY * 400), max_iter=1000, tol=1e-8).fit(
         layer.numpy(), targets.numpy()
@@ -106,7 +107,7 @@ def test_the_mix_finds_the_layer_that_knows() -> None:
     draw = torch.Generator().manual_seed(0)
     layers = torch.randn(3, 500, 8, generator=draw)
     targets = (layers[1] @ torch.randn(8, 4, generator=draw)).argmax(1)
-    assert fit(layers, targets, 4)[0].softmax(0)[1] > 0.9
+    assert fit(layers, targets, 4, probing.PENALTY)[0].softmax(0)[1] > 0.9
 
 
 def test_a_probe_reads_what_words_decide_and_is_the_same_every_time(tokenizer: Tokenizer) -> None:

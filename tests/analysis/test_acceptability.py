@@ -15,10 +15,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import matthews_corrcoef
 
 from electra import analysis
-from electra.analysis.contract import Estimate, ProbeDataError
+from electra.analysis.contract import Estimate
 from electra.analysis.measures import correlation
 from electra.analysis.probes import acceptability
 from electra.analysis.scoring import across_models
+from electra.errors import DataError
+from electra.labelled.sentence_pairs import read_cola
 from electra.testing import small
 
 
@@ -144,13 +146,13 @@ def test_random_labels_give_chance(tmp_path: Path, data: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("x\tyes\t\tthe cat\n", "holds 'yes'"),
+        ("x\tyes\t\tthe cat\n", "the label is 'yes'"),
         ("x\t1\tthe cat\n", "3 columns"),
-        ("x\t1\t\tthe cat\n", "both labels are needed"),
-        ("\n\n", "both labels"),
+        ("x\t1\t\tthe cat\n", "both are needed"),
+        ("\n\n", "the file is empty"),
     ],
 )
 def test_wrong_files_are_told(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "dev.tsv").write_text(content)
-    with pytest.raises(ProbeDataError, match=message):
-        acceptability.read_cola(tmp_path / "dev.tsv")
+    with pytest.raises(DataError, match=message):
+        read_cola(tmp_path / "dev.tsv")

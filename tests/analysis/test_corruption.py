@@ -18,7 +18,7 @@ from electra.analysis.texts import corruption, held_out, learners
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.wordpiece import TokenizerConfig
-from electra.errors import ModelError
+from electra.errors import DataError, ModelError
 from electra.interop.load import Loaded
 from electra.testing import small, toy
 
@@ -232,7 +232,7 @@ def test_learner_files_write_quotes_with_a_backslash(tmp_path: Path) -> None:
     with pytest.raises(ProbeDataError, match='no word is labelled "c"'):
         learners.read_learners(tmp_path / "dev.tsv")
     (tmp_path / "dev.tsv").write_text("He\n")
-    with pytest.raises(ProbeDataError, match=r"dev.tsv:1"):
+    with pytest.raises(DataError, match=r"dev.tsv:1"):
         learners.read_learners(tmp_path / "dev.tsv")
 
 

@@ -16,10 +16,11 @@ from scipy.stats import binomtest
 
 from electra import analysis
 from electra.analysis.contract import Estimate, Model, ProbeDataError
+from electra.analysis.measures.preference import Accuracy, average, judge
 from electra.analysis.scoring import across_models
 from electra.analysis.scoring.scorers import SCORERS
-from electra.analysis.texts.paradigms import Accuracy, average, judge, read_paradigm
-from electra.errors import AbsentNetwork, ConfigError, ModelError
+from electra.errors import AbsentNetwork, ConfigError, DataError, ModelError
+from electra.labelled.sentence_pairs import read_minimal_pairs
 from electra.testing import small
 
 GOOD, BAD = "the cat eats {} .", "the cat eat {} ."
@@ -208,7 +209,7 @@ def test_each_model_answers_with_its_own_networks(data: Path, monkeypatch: pytes
 
 def test_a_row_is_read_as_it_stands_and_equal_sentences_are_left_out(tmp_path: Path) -> None:
     pairs = [("a b", "b a"), ("same", "same"), ("c d", "d c"), ("e f", "f e")]
-    paradigm = read_paradigm(write(tmp_path, "p", pairs, linguistics_term="order"), limit=2)
+    paradigm = read_minimal_pairs(write(tmp_path, "p", pairs, linguistics_term="order"), limit=2)
     assert (paradigm.good, paradigm.bad) == (("a b", "c d"), ("b a", "d c"))
     assert (paradigm.name, paradigm.phenomenon, paradigm.equal) == ("p", "order", 1)
 
@@ -216,19 +217,19 @@ def test_a_row_is_read_as_it_stands_and_equal_sentences_are_left_out(tmp_path: P
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"sentence_good": "a"}', "bad.jsonl:1: no minimal pair"),
+        ('{"sentence_good": "a"}', "bad.jsonl:1: not a minimal pair"),
         (
             '{"sentence_good": "a", "sentence_bad": "b"}\n\n{"sentence_good": 1, "sentence_bad": "b"}',
-            "bad.jsonl:3: no minimal pair",
+            "bad.jsonl:3: not a minimal pair",
         ),
-        ('{"sentence_good": "a", "sentence_bad": "a"}', "bad.jsonl: no minimal pairs in it"),
+        ('{"sentence_good": "a", "sentence_bad": "a"}', "bad.jsonl: no minimal pairs in this file"),
         ("nonsense", "bad.jsonl:1: "),
     ],
 )
 def test_files_that_hold_no_pairs(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.jsonl").write_text(content + "\n")
-    with pytest.raises(ProbeDataError) as caught:
-        read_paradigm(tmp_path / "bad.jsonl")
+    with pytest.raises(DataError) as caught:
+        read_minimal_pairs(tmp_path / "bad.jsonl")
     assert said in str(caught.value)
 
 
@@ -273,11 +274,11 @@ def test_the_interval_of_a_mean_covers() -> None:
 
 
 def test_real_files(shared_data: Callable[[str], Path]) -> None:
-    paradigm = read_paradigm(shared_data("blimp/passive_1.jsonl.gz"))
+    paradigm = read_minimal_pairs(shared_data("blimp/passive_1.jsonl.gz"))
     assert (
         len(paradigm.good) + paradigm.equal == 1000
         and paradigm.phenomenon == "argument_structure"
         and paradigm.benchmark == "blimp"
     )
-    supplement = read_paradigm(shared_data("babylm-supplement/qa_congruence_easy.jsonl.gz"))
+    supplement = read_minimal_pairs(shared_data("babylm-supplement/qa_congruence_easy.jsonl.gz"))
     assert len(supplement.good) == 64 and "\n" in supplement.good[0]

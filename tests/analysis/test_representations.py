@@ -6,19 +6,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from electra import analysis
-from electra.analysis.contract import Findings, Model, ProbeDataError
+from electra.analysis.contract import Findings, Model
 from electra.analysis.measures import linear
 from electra.analysis.measures.cka import Features, cka
 from electra.analysis.measures.half_samples import half_samples
 from electra.analysis.measures.space import effective_rank, mean_cosine
 from electra.analysis.probes import attention, linear_probes, matching, neighbours, sentence_similarity
-from electra.analysis.representations import attention_heads, by_depth, sts
+from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoders import (
     Named,
     common_words,
@@ -26,9 +27,10 @@ from electra.analysis.representations.encoders import (
     rows_of_texts,
     rows_of_words,
 )
-from electra.analysis.representations.treebank import treebank
-from electra.analysis.texts.reading import sentences, universal_dependencies
+from electra.errors import DataError
 from electra.interop.load import Loaded
+from electra.labelled.sentence_pairs import read_scored_pairs
+from electra.labelled.tagged_sentences import read_columns, universal_dependencies
 from electra.model import hidden
 from electra.model.passes import passes
 from electra.model.sizes import Architecture
@@ -123,7 +125,7 @@ def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Pa
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats", layers=3)]
     path = small.write_treebank(tmp_path / "x.dev.conllu")
     encoders = encoders_of(models, untrained=True)
-    words = common_words(encoders, treebank([path], 0), quiet)
+    words = common_words(encoders, universal_dependencies(path), quiet)
     assert [states.shape[:2] for states in words.vectors] == [(3, 40), (4, 40), (3, 40)]
     assert encoders[2].loaded.config == encoders[0].loaded.config
     assert words.of(s.columns[0] for s in universal_dependencies(path))[:3].tolist() == [
@@ -206,15 +208,20 @@ def test_half_samples_have_the_width_of_the_sampling_distribution() -> None:
     assert (found[1].low, found[1].high) == (1, 1)
 
 
+def classified(x: Any, labels: Any, z: Any) -> Any:
+    learn, judge = (torch.from_numpy(one)[None].float() for one in (x, z))
+    return linear.classify(learn, labels.tolist(), judge, 5 / len(x))[0]
+
+
 def test_linear_readings() -> None:
     random = np.random.default_rng(4)
     x, z = random.normal(size=(500, 10)), random.normal(size=(300, 10))
     direction = random.normal(size=10)
     labels, gold = np.where(x @ direction > 0, "up", "down"), np.where(z @ direction > 0, "up", "down")
-    assert (linear.classify(x * 1000, labels, z * 1000) == gold).mean() > 0.95  # whatever the scale
-    assert (linear.classify(x, random.permutation(labels), z) == gold).mean() < 0.7
+    assert (classified(x * 1000, labels, z * 1000) == gold).mean() > 0.95  # whatever the scale
+    assert (classified(x, random.permutation(labels), z) == gold).mean() < 0.7
     assert np.corrcoef(linear.regress(x, x @ direction, z), z @ direction)[0, 1] > 0.99
-    assert linear.classify(x, np.array(["only"] * 500), z).tolist() == ["only"] * 300
+    assert classified(x, np.array(["only"] * 500), z).tolist() == ["only"] * 300
     words = ["like", "like", "like", "cat"]
     assert linear.usual_label(words, np.array(["V", "V", "P", "N"]), ["like", "dog"]).tolist() == ["V", "V"]
     assert linear.usual_number(words, np.array([1.0, 2.0, 3.0, 6.0]), ["like", "dog"]).tolist() == [2.0, 3.0]
@@ -371,7 +378,7 @@ def test_encoders_of_other_depths_are_compared_at_their_last_ones_too(tmp_path: 
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
     report = ask("layer_similarity", models, data)
     mine, theirs = common_words(
-        encoders_of(models, False), treebank([data / "en-dev.conllu"], 0), quiet
+        encoders_of(models, False), universal_dependencies(data / "en-dev.conllu"), quiet
     ).vectors
     last = report.headline["CKA with two, last depth"]
     assert last.value == pytest.approx(cka(Features(mine[-1]), Features(theirs[-1])), abs=1e-6)
@@ -389,7 +396,7 @@ def test_encoders_of_other_depths_are_compared_at_their_last_ones_too(tmp_path: 
 def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
     model = small.model(tmp_path, "one")
     report = ask("attention", [model], data)
-    encoder, sentences = encoders_of([model], False)[0], treebank([data / "en-dev.conllu"], 0)
+    encoder, sentences = encoders_of([model], False)[0], universal_dependencies(data / "en-dev.conllu")
     looked, alone = (attention.look(encoder, some, quiet) for some in (sentences, sentences[3:4]))
     assert alone.sums["entropy"][0] == pytest.approx(
         looked.sums["entropy"][3], rel=1e-5
@@ -475,7 +482,7 @@ def test_a_word_that_one_model_lacks_is_left_out_of_all(
     path = small.write_treebank(tmp_path / "x.dev.conllu")
     words = common_words(
         encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False),
-        treebank([path], 0),
+        universal_dependencies(path),
         quiet,
     )
     assert words.kept.tolist() == [i for i in range(40) if i not in (3, 5)]
@@ -485,22 +492,22 @@ def test_a_word_that_one_model_lacks_is_left_out_of_all(
 def test_wrong_data_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dev.tsv"
     path.write_text("a\tb\tc\n")
-    with pytest.raises(ProbeDataError, match="does not name the columns"):
-        sts.read_pairs(path)
+    with pytest.raises(DataError, match="does not name the columns"):
+        read_scored_pairs(path)
     path.write_text("sentence1\tsentence2\tscore\na\tb\tmuch\n")
-    with pytest.raises(ProbeDataError, match="not two sentences and a number"):
-        sts.read_pairs(path)
+    with pytest.raises(DataError, match="not two sentences and a number"):
+        read_scored_pairs(path)
     empty = tmp_path / "empty.conllu"
     empty.write_text("# nothing\n\n")
-    with pytest.raises(ProbeDataError, match="no sentences"):
+    with pytest.raises(DataError, match="no sentences"):
         universal_dependencies(empty)
     short = tmp_path / "short.conllu"
     short.write_text("1\tword\n\n")
-    with pytest.raises(ProbeDataError, match="2 columns where 7 are needed"):
+    with pytest.raises(DataError, match="2 columns instead of at least 7"):
         universal_dependencies(short)
     columns = tmp_path / "chunks.txt"
     columns.write_text("the DT B-NP\ncat NN I-NP\n\nate VBD B-VP\n")
-    assert [(s.words, s.columns) for s in sentences(columns, (2,))] == [
+    assert [(s.words, s.columns) for s in read_columns(columns, (2,))] == [
         (("the", "cat"), (("B-NP", "I-NP"),)),
         (("ate",), (("B-VP",),)),
     ]

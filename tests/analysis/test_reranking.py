@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra import analysis
-from electra.analysis.contract import Model, ProbeDataError
+from electra.analysis.contract import Model
 from electra.analysis.measures import nbest
 from electra.analysis.measures.bootstrap import halves
 from electra.analysis.measures.word_errors import word_errors
 from electra.analysis.probes import reranking
 from electra.analysis.scoring import across_models
-from electra.errors import AbsentNetwork, ConfigError
+from electra.errors import AbsentNetwork, ConfigError, DataError
+from electra.labelled.hypotheses import read_utterances
 from electra.testing import small
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)
@@ -116,11 +117,11 @@ def test_the_recognisers_mix_is_found() -> None:
 
 
 def test_real_lists_have_the_error_rates_of_their_record(shared_data: Callable[[str], Path]) -> None:
-    utterances = reranking.read_lists(shared_data("asr-nbest/librispeech-dev-clean.jsonl.gz"), 0)
+    utterances = read_utterances(shared_data("asr-nbest/librispeech-dev-clean.jsonl.gz"))
     some = utterances[::30]
-    lists = nbest.lists_of([(one["ref"], [h["text"] for h in one["hyps"]]) for one in some])
+    lists = nbest.lists_of([(one.reference, one.hypotheses) for one in some])
     jiwer = pytest.importorskip("jiwer")
-    expected = jiwer.wer([one["ref"] for one in some], [one["hyps"][0]["text"] for one in some])
+    expected = jiwer.wer([one.reference for one in some], [one.hypotheses[0] for one in some])
     assert lists.errors[:, 0].sum() / lists.reference_words.sum() == pytest.approx(expected)
     assert len(utterances) == 2703
 
@@ -245,14 +246,14 @@ def test_negative_limits_are_told(tmp_path: Path, lists: Path, option: str) -> N
         ({"ref": "A", "hyps": [{"ctc": 1}]}, "without hypotheses"),
         (
             {"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]},
-            "without the scores that the others have",
+            "lacks a score that the others have",
         ),
-        ({"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]}, "no number"),
-        ({"ref": " ", "hyps": [{"text": "A", "ctc": 1}]}, "no utterance with a reference"),
+        ({"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]}, "is not a number"),
+        ({"ref": " ", "hyps": [{"text": "A", "ctc": 1}]}, "no utterance has a reference"),
         ({"ref": "A", "hyps": [{"text": "A", "lm": 1}]}, "no scores of a recogniser"),
     ],
 )
 def test_wrong_lists_are_told(tmp_path: Path, line: dict[str, Any], message: str) -> None:
     (tmp_path / "nbest.jsonl").write_text(json.dumps(line))
-    with pytest.raises(ProbeDataError, match=message):
+    with pytest.raises(DataError, match=message):
         ask([small.model(tmp_path)], tmp_path)

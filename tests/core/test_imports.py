@@ -21,7 +21,7 @@ ROOMS: dict[str, set[str]] = {  # room -> the rooms it may import, besides leave
     "training": {"objectives", "model", "data"},
     "finetuning": {"labelled", "training", "model", "data", "interop"},
     "analysis": {"labelled", "objectives", "model", "data", "interop"},
-    "ablation": {"labelled", "training", "finetuning", "objectives", "interop", "model", "data"},
+    "ablation": {"analysis", "labelled", "training", "finetuning", "objectives", "interop", "model", "data"},
     "evaluation": {"labelled", "finetuning", "analysis", "interop", "training", "model", "data"},
 }
 ROOMS["workflow"] = set(ROOMS)

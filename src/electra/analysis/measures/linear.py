@@ -1,55 +1,77 @@
-"""Linear readings of frozen vectors: what can be read off without learning a representation (Alain and Bengio
-2017).
+"""What can be read off frozen vectors by a linear model, without learning a representation (Alain and Bengio
+2017): of one layer, or of a learned mix of several (the scalar mix of ELMo, Peters et al. 2018, section 3.2).
 
-Deterministic: closed form or L-BFGS from zero. The penalty is fixed, not tuned, so that every depth of every
-model is read alike.
+Deterministic: closed form, or L-BFGS from zeros. Penalties are fixed, not tuned, so that every layer of every
+model is read alike. Departures from ELMo: layers are standardised before they are mixed, so that those of
+different scale start level, and there is no overall scale. Shapes: L layers, N words, D features.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 Vectors = npt.NDArray[np.floating[Any]]
 Answers = npt.NDArray[Any]
 
-INVERSE_PENALTY = 0.1  # C of the logistic regression, on standardised features
-ITERATIONS = 200
+ITERATIONS = 60
 RIDGE = 10.0
 
 
-def standardised(train: Vectors, test: Vectors) -> tuple[Vectors, Vectors]:
-    """Each feature to mean 0 and deviation 1 on the training words."""
-    mean, deviation = train.mean(0), train.std(0)
-    deviation = np.where(deviation > 1e-8, deviation, 1.0)
-    return (train - mean) / deviation, (test - mean) / deviation
+def classify(
+    train_LND: Tensor, labels: Sequence[str], test_LND: Tensor, penalty: float
+) -> tuple[Answers, Tensor]:
+    """The label of each test word by multinomial logistic regression, and the weight [L] of each layer.
+
+    penalty: on the sum of the squared weights, beside the mean cross-entropy.
+    """
+    names = sorted(set(labels))
+    numbers = {name: number for number, name in enumerate(names)}
+    mean, scale = train_LND.mean(1, keepdim=True), train_LND.std(1, keepdim=True) + 1e-6
+    targets = torch.tensor([numbers[label] for label in labels])
+    weights = fit((train_LND - mean) / scale, targets, len(names), penalty)
+    answers = _logits((test_LND - mean) / scale, weights).argmax(1)
+    return np.array(names)[answers.numpy()], weights[0].softmax(0)
 
 
-def classify(train: Vectors, labels: Answers, test: Vectors) -> Answers:
-    """The label of each test vector by multinomial logistic regression."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
+def fit(layers_LND: Tensor, targets_N: Tensor, num_labels: int, penalty: float) -> list[Tensor]:
+    """Mixing weights [L], matrix [labels, D] and bias [labels] of the least penalised cross-entropy."""
+    num_layers, _, size = layers_LND.shape
+    weights = [torch.zeros(num_layers), torch.zeros(num_labels, size), torch.zeros(num_labels)]
+    for weight in weights:
+        weight.requires_grad_(True)
+    solver = torch.optim.LBFGS(weights, max_iter=ITERATIONS, history_size=20, line_search_fn="strong_wolfe")
 
-    if len(np.unique(labels)) < 2:
-        return np.repeat(labels[:1], len(test))
-    x, z = standardised(train, test)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # after this many steps hardly a prediction moves
-        return np.asarray(
-            LogisticRegression(C=INVERSE_PENALTY, max_iter=ITERATIONS).fit(x, labels).predict(z)
-        )
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = F.cross_entropy(_logits(layers_LND, weights), targets_N) + penalty * weights[1].square().sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    solver.step(closure)  # type: ignore[no-untyped-call]
+    return [weight.detach() for weight in weights]
 
 
-def regress(train: Vectors, numbers: Answers, test: Vectors) -> Answers:
+def _logits(layers_LND: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    mix, matrix, bias = weights
+    return F.linear(torch.tensordot(mix.softmax(0), layers_LND, dims=1), matrix, bias)
+
+
+def regress(train_ND: Vectors, numbers: Answers, test_ND: Vectors) -> Answers:
+    """The number of each test word by ridge regression."""
     from sklearn.linear_model import Ridge
 
-    x, z = standardised(train, test)
-    return np.asarray(Ridge(alpha=RIDGE).fit(x, numbers).predict(z), np.float64)
+    mean, deviation = train_ND.mean(0), train_ND.std(0)
+    deviation = np.where(deviation > 1e-8, deviation, 1.0)
+    fitted = Ridge(alpha=RIDGE).fit((train_ND - mean) / deviation, numbers)
+    return np.asarray(fitted.predict((test_ND - mean) / deviation), np.float64)
 
 
 def usual_label(words: Sequence[str], labels: Answers, asked: Sequence[str]) -> Answers:
@@ -76,7 +98,7 @@ def usual_number(words: Sequence[str], numbers: Answers, asked: Sequence[str]) -
 
 def depths_in_tree(heads: Sequence[str]) -> list[float]:
     """How many arcs lie between each word and the root, from the number of each word's head (0: the root).
-    nan for what is no tree.
+    nan for what is not a tree.
     """
     numbers = [int(head) if head.isdecimal() else -1 for head in heads]
     depths = []

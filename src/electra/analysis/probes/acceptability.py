@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ from electra.analysis.contract import (
     Findings,
     Input,
     Model,
-    ProbeDataError,
     Progress,
     Table,
 )
@@ -30,7 +28,8 @@ from electra.analysis.measures import correlation
 from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.measures.ranking import Ranking
 from electra.analysis.scoring.across_models import scores_of
-from electra.analysis.texts.reading import cells, sample
+from electra.analysis.texts.sampling import sample
+from electra.labelled.sentence_pairs import read_cola
 
 Floats = npt.NDArray[np.float64]
 
@@ -168,19 +167,3 @@ def best_threshold(scores: Floats, labels: npt.NDArray[np.int64]) -> float:
     positive = labels.sum()
     found = correlation.matthews(true, false, positive - true, len(labels) - positive - false)
     return float(ranking.thresholds[int(found.argmax())])
-
-
-def read_cola(path: Path) -> list[tuple[str, int]]:
-    """(sentence, 1 for acceptable) of CoLA's file: source, label, the author's mark, sentence; no header."""
-    found = []
-    for where, row in cells(path, 4):
-        if row[1] not in ("0", "1"):
-            raise ProbeDataError(
-                f"the second column holds {row[1]!r}, not 0 or 1",
-                where=where,
-                fix="Give CoLA's own file, with labels",
-            )
-        found.append((row[3], int(row[1])))
-    if len({label for _, label in found}) < 2:
-        raise ProbeDataError("both labels are needed, and this file has only one", where=path)
-    return found

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from electra.analysis.contract import Findings, Progress
 from electra.analysis.representations import attention_heads, by_depth
+from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import UNTRAINED, Named, rows_of_words, within
-from electra.analysis.representations.treebank import TreebankConfig, TreebankProbe
-from electra.analysis.texts.reading import Sentence
+from electra.labelled.tagged_sentences import Sentence
 from electra.model import hidden
 
 Floats = npt.NDArray[np.float64]

@@ -35,8 +35,9 @@ from electra.analysis.scoring import token_rows
 from electra.analysis.scoring.token_rows import Bools, Floats, Ints
 from electra.analysis.scoring.words import owners
 from electra.analysis.texts import corruption
-from electra.analysis.texts.reading import Sentence, sample, universal_dependencies
+from electra.analysis.texts.sampling import sample
 from electra.interop.detection import split
+from electra.labelled.tagged_sentences import Sentence, universal_dependencies
 
 FEWEST = 20  # tokens of a group, to say anything about it
 KINDS = ("false alarms", "misses")

@@ -35,9 +35,10 @@ from electra.analysis.scoring.tagger import detector_values, folder_of
 from electra.analysis.scoring.token_rows import Bools, Floats, Ints
 from electra.analysis.scoring.words import Combine, owners, suspicion, word_values
 from electra.analysis.texts import learners
-from electra.analysis.texts.reading import Sentence, sample
+from electra.analysis.texts.sampling import sample
 from electra.analysis.texts.word_kinds import kind_of
 from electra.artifacts.model import WEIGHTS
+from electra.labelled.tagged_sentences import Sentence
 
 UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
 CURVE_POINTS = 60

@@ -41,10 +41,10 @@ from electra.analysis.scoring import token_rows
 from electra.analysis.scoring.token_rows import Bools, Floats, Ints
 from electra.analysis.scoring.words import Combine, suspicion, word_values
 from electra.analysis.texts import corruption, held_out, learners
-from electra.analysis.texts.paradigms import read_paradigm
-from electra.analysis.texts.reading import sample
+from electra.analysis.texts.sampling import sample
 from electra.errors import ConfigError
 from electra.interop.detection import refuse_energies
+from electra.labelled.sentence_pairs import read_minimal_pairs
 
 Kind = Literal["generators", "uniform", "unigram", "swaps", "agreement", "pairs", "learners"]
 OF_TOKENS = ("generators", "uniform", "unigram")
@@ -267,7 +267,7 @@ def agreement_pairs(paths: Sequence[Path], count: int, seed: int) -> list[tuple[
     """(good, bad, where) of minimal pairs that differ in one word; as many of each file."""
     found: list[tuple[list[str], list[str], Bools]] = []
     for path in paths:
-        paradigm, of_file = read_paradigm(path), []
+        paradigm, of_file = read_minimal_pairs(path), []
         for pair in zip(paradigm.good, paradigm.bad, strict=True):
             good, bad = (held_out.words_of(sentence) for sentence in pair)
             if len(good) == len(bad) and (differs := np.array(good) != np.array(bad)).sum() == 1:

@@ -9,9 +9,9 @@ from electra.analysis.contract import Findings, Progress
 from electra.analysis.measures.half_samples import half_samples
 from electra.analysis.measures.space import effective_rank, mean_cosine
 from electra.analysis.representations import by_depth
+from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import Named, Words, common_words
-from electra.analysis.representations.treebank import TreebankConfig, TreebankProbe
-from electra.analysis.texts.reading import Sentence
+from electra.labelled.tagged_sentences import Sentence
 from electra.model.hidden import Ints, Vectors
 
 Config = TreebankConfig

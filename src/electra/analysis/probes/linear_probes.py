@@ -14,16 +14,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from electra.analysis import contract
 from electra.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress, Table
 from electra.analysis.measures import linear
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoders import Named, Words, common_words, encoders_of
-from electra.analysis.texts.reading import Sentence, sample, sentences, universal_dependencies
+from electra.analysis.texts.sampling import sample
+from electra.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
 
 Floats = npt.NDArray[np.float64]
 
+PENALTY = 5.0  # on squared weights, beside the sum of the cross-entropies
 USUAL = "each word's usual answer"
 COMMONEST = "the commonest answer"
 
@@ -75,7 +78,7 @@ class Probe(contract.Probe):
     title = "Linear readings of frozen representations"
     question = "What do the representations hold that a straight line can read, and at which depth?"
     source = "Method: Alain and Bengio 2017. Data: Universal Dependencies; CoNLL-2000 chunks."
-    version = 1
+    version = 2
     needs = ("encoder",)
     config: Config
 
@@ -115,7 +118,7 @@ class Probe(contract.Probe):
         found = [Corpus(train, judged, (PART_OF_SPEECH, TREE_DEPTH))]
         if "chunks_train" in data and "chunks_judged" in data:
             train, judged = (
-                sample([s for path in data[key] for s in sentences(path, columns=(2,))], limit)
+                sample([s for path in data[key] for s in read_columns(path, columns=(2,))], limit)
                 for key in ("chunks_train", "chunks_judged")
             )
             found.append(Corpus(train, judged, (CHUNK,)))
@@ -178,10 +181,11 @@ class Scored:
         )
 
     def by_vectors(self, train: linear.Vectors, judged: linear.Vectors) -> Floats:
-        given = train[self.known], self.train[self.known]
-        return self._points(
-            linear.regress(*given, judged) if self.number else linear.classify(*given, judged)
-        )
+        x, labels = train[self.known], self.train[self.known]
+        if self.number:
+            return self._points(linear.regress(x, labels, judged))
+        learn, judge = (torch.from_numpy(states)[None] for states in (x, judged))
+        return self._points(linear.classify(learn, labels.tolist(), judge, PENALTY / len(x))[0])
 
     def by_words(self, train: Sequence[str], judged: Sequence[str]) -> Floats:
         usual = linear.usual_number if self.number else linear.usual_label

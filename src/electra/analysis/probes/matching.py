@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from electra.analysis.contract import Findings, ProbeDataError, Progress
 from electra.analysis.representations import attention_heads, by_depth
+from electra.analysis.representations.encoder_probe import PairsConfig, PairsProbe
 from electra.analysis.representations.encoders import Named, within
-from electra.analysis.representations.sts import Pair, PairsConfig, PairsProbe
+from electra.labelled.sentence_pairs import ScoredPair
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Probe(PairsProbe):
     version = 1
     config: Config
 
-    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Findings:
+    def look(self, encoders: Sequence[Named], pairs: Sequence[ScoredPair], progress: Progress) -> Findings:
         texts = [pair[:2] for pair in pairs]
         looked = {
             encoder.name: look(encoder, texts, within(progress, encoder.name, number, len(encoders)))

@@ -3,9 +3,9 @@ has a network for.
 
 A minimal pair is two sentences that differ in one thing, which makes one of them ungrammatical (or, in the
 supplement, odd). A scorer is right when it gives the good one the higher score. Nothing is trained. The
-scorers are those of `scoring/scorers.py`; ties and equal sentences are treated as in `texts/paradigms.py`. As
-the good sentence may be the longer or the shorter one, and sums fall with length, accuracies are given by
-which of the two has more tokens, beside a scorer that only counts tokens.
+scorers are those of `scoring/scorers.py`; ties and equal sentences are treated as in
+`measures/preference.py`. As the good sentence may be the longer or the shorter one, and sums fall with
+length, accuracies are given by which of the two has more tokens, beside a scorer that only counts tokens.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from electra.analysis import contract
 from electra.analysis.contract import Cell, Data, Figure, Findings, Input, Model, Progress, Table
+from electra.analysis.measures.preference import Accuracy, average, judge
 from electra.analysis.scoring.across_models import scores_of
 from electra.analysis.scoring.scorers import SCORERS, find_scorer
-from electra.analysis.texts.paradigms import Accuracy, Paradigm, average, judge, read_paradigm
 from electra.errors import ConfigError
+from electra.labelled.sentence_pairs import MinimalPairs, read_minimal_pairs
 
 SHORTER = "shorter"  # the yardstick that only counts tokens
 LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence against the bad one, in tokens
@@ -90,13 +91,13 @@ class Probe(contract.Probe):
             raise contract.ProbeDataError(
                 f"no minimal pairs here ({wanted})", where="--data", fix="Give the folder that holds blimp/"
             )
-        paradigms = [read_paradigm(path, self.config.limit) for paths in data.values() for path in paths]
+        paradigms = [read_minimal_pairs(path, self.config.limit) for paths in data.values() for path in paths]
         columns = columns_of(models, paradigms, self.config.scorers, progress)
         return report(paradigms, columns)
 
 
 def columns_of(
-    models: Sequence[Model], paradigms: Sequence[Paradigm], scorers: Sequence[str], progress: Progress
+    models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
 ) -> list[Column]:
     """All scorers of all models, each model's own yardstick last."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
@@ -123,7 +124,7 @@ def columns_of(
     return columns
 
 
-def report(paradigms: Sequence[Paradigm], columns: Sequence[Column]) -> Findings:
+def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Findings:
     bounds = np.cumsum([0, *(len(paradigm.good) for paradigm in paradigms)])
     slices = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
     benchmarks = list(dict.fromkeys(paradigm.benchmark for paradigm in paradigms))
@@ -210,7 +211,7 @@ def _is_sum(column: Column) -> bool:
     return column.scorer in SCORERS and SCORERS[column.scorer].reduction == "sum"
 
 
-def _notes(paradigms: Sequence[Paradigm], benchmarks: Sequence[str]) -> list[str]:
+def _notes(paradigms: Sequence[MinimalPairs], benchmarks: Sequence[str]) -> list[str]:
     notes = []
     for name in benchmarks:
         of_it = [paradigm for paradigm in paradigms if paradigm.benchmark == name]

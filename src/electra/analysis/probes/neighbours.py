@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from electra.analysis.contract import Findings, ProbeDataError, Progress, Table
 from electra.analysis.representations import by_depth
+from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import UNTRAINED, Named, Words, common_words, within
-from electra.analysis.representations.treebank import TreebankConfig, TreebankProbe
-from electra.analysis.texts.reading import Sentence
+from electra.labelled.tagged_sentences import Sentence
 from electra.model.hidden import Ints
 
 Floats = npt.NDArray[np.float64]

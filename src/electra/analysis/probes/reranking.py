@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +30,8 @@ from electra.analysis.contract import (
 from electra.analysis.measures import nbest
 from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.scoring.across_models import scores_of
-from electra.analysis.texts.reading import objects, sample
+from electra.analysis.texts.sampling import sample
+from electra.labelled.hypotheses import read_utterances
 
 Floats = npt.NDArray[np.float64]
 
@@ -101,23 +100,16 @@ class Probe(contract.Probe):
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config = self.config
-        utterances = sample(
-            [one for path in data["lists"] for one in read_lists(path, config.hypotheses)], config.sentences
-        )
-        lists = nbest.lists_of(
-            [(one["ref"], [hypothesis["text"] for hypothesis in one["hyps"]]) for one in utterances]
-        )
-        columns = {
-            name: nbest.pad([[h[name] for h in one["hyps"]] for one in utterances])
-            for name in utterances[0]["hyps"][0]
-            if name != "text"
-        }
+        given = [one for path in data["lists"] for one in read_utterances(path, config.hypotheses)]
+        utterances = sample(given, config.sentences)
+        lists = nbest.lists_of([(one.reference, one.hypotheses) for one in utterances])
+        columns = {name: nbest.pad([one.scores[name] for one in utterances]) for name in utterances[0].scores}
         acoustic, mix = self._acoustic(columns, lists)
         systems = self._references(columns, acoustic, lists)
-        texts = [hypothesis["text"] for one in utterances for hypothesis in one["hyps"]]
+        texts = [text for one in utterances for text in one.hypotheses]
         texts = [text.lower() for text in texts] if config.lowercase else texts
         for (model, scorer), values in scores_of(models, config.scorers, texts, progress).items():
-            score = nbest.pad(np.split(values, np.cumsum([len(one["hyps"]) for one in utterances])[:-1]))
+            score = nbest.pad(np.split(values, np.cumsum([len(one.hypotheses) for one in utterances])[:-1]))
             errors, weights = nbest.judge_both_ways(lists, acoustic, score)
             systems[f"{model}: {scorer}"] = System(errors, weights, lists.chosen_errors(score))
         findings = Findings()
@@ -217,41 +209,3 @@ class Probe(contract.Probe):
             return dict(zip(rows, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
 
         return estimates(measure, np.arange(len(words)), resamples=self.config.resamples)
-
-
-def read_lists(path: Path, hypotheses: int) -> list[dict[str, Any]]:
-    """Utterances with `ref` and `hyps`: hypotheses with `text` and the same named scores everywhere, the
-    recogniser's best first.
-    """
-    found: list[dict[str, Any]] = []
-    for where, one in objects(path):
-        listed = one.get("hyps")
-        if not isinstance(one.get("ref"), str):
-            raise ProbeDataError(
-                "an utterance without its reference", where=where, fix="Each line needs ref and hyps"
-            )
-        if (
-            not isinstance(listed, list)
-            or not listed
-            or not all(isinstance(h, dict) and isinstance(h.get("text"), str) for h in listed)
-        ):
-            raise ProbeDataError(
-                "an utterance without hypotheses",
-                where=where,
-                fix="hyps is a list of objects with text and scores",
-            )
-        names = set((found[0]["hyps"] if found else listed)[0]) - {"text"}
-        for hypothesis in listed:
-            if set(hypothesis) - {"text"} != names or not all(_is_number(hypothesis[name]) for name in names):
-                raise ProbeDataError(
-                    "a hypothesis without the scores that the others have, or with one that is no number",
-                    where=where,
-                )
-        found.append({"ref": one["ref"], "hyps": listed[: hypotheses or None]})
-    if not any(one["ref"].split() for one in found):
-        raise ProbeDataError("no utterance with a reference", where=path)
-    return found
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))

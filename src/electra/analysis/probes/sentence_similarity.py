@@ -13,8 +13,9 @@ from electra.analysis.contract import Estimate, Findings, Progress, Table
 from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.measures.correlation import pearson, ranks
 from electra.analysis.representations import by_depth
+from electra.analysis.representations.encoder_probe import PairsConfig, PairsProbe
 from electra.analysis.representations.encoders import Named, rows_of_texts, within
-from electra.analysis.representations.sts import Pair, PairsConfig, PairsProbe
+from electra.labelled.sentence_pairs import ScoredPair
 from electra.model import hidden
 
 Config = PairsConfig
@@ -29,7 +30,7 @@ class Probe(PairsProbe):
     source = "Data: STS-B, Cer et al. 2017. Spearman correlation with human scores."
     version = 1
 
-    def look(self, encoders: Sequence[Named], pairs: Sequence[Pair], progress: Progress) -> Findings:
+    def look(self, encoders: Sequence[Named], pairs: Sequence[ScoredPair], progress: Progress) -> Findings:
         gold = np.array([pair[2] for pair in pairs])
         texts = [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
         raw: dict[str, list[Floats]] = {}

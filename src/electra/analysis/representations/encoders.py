@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from electra.analysis.contract import Model, ProbeDataError, Progress
 from electra.analysis.contract.origin import Origin
-from electra.analysis.texts.reading import Sentence
 from electra.errors import ModelError
+from electra.labelled.tagged_sentences import Sentence
 from electra.model import hidden
 from electra.model.hidden import Ints, Row, Vectors
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from electra.analysis.contract import Input, ProbeDataError
-from electra.analysis.texts.reading import Sentence, sentences
+from electra.labelled.tagged_sentences import Sentence, read_columns
 
 Language = Literal["en", "de"]
 
@@ -31,7 +31,7 @@ def read_learners(path: Path) -> list[Sentence]:
     """
     found = [
         Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns)
-        for one in sentences(path, (1,), separator="\t")
+        for one in read_columns(path, columns=(1,))
     ]
     if not any(CORRECT in one.columns[0] for one in found):
         raise ProbeDataError(
