@@ -503,7 +503,7 @@ def test_wrong_data_is_told(tmp_path: Path) -> None:
         universal_dependencies(empty)
     short = tmp_path / "short.conllu"
     short.write_text("1\tword\n\n")
-    with pytest.raises(DataError, match="2 columns instead of at least 7"):
+    with pytest.raises(DataError, match="2 columns instead of 10"):
         universal_dependencies(short)
     columns = tmp_path / "chunks.txt"
     columns.write_text("the DT B-NP\ncat NN I-NP\n\nate VBD B-VP\n")
