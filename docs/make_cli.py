@@ -12,8 +12,8 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +21,13 @@ from typing import Any, NamedTuple
 from electra import config, objectives
 from electra.artifacts.harmless import WHEN_RESUMED
 from electra.cli import pretrain
+from electra.cli.arguments import written
 from electra.cli.main import verbs
 from electra.finetuning.tasks import load_task, task_names
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
+DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # what leaving an option out means, where the code has None
 PATH = Path(__file__).with_name("cli.md")
 CODES = (
     "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), "
@@ -40,9 +42,17 @@ Made by `python docs/make_cli.py` from the code; change it there.
 RECIPES = """## Recipes
 
 `--recipe` takes one of the names below or the path of a TOML file. A recipe is defaults, overridden by the file, overridden by flags:
-the key `learning_rate` of the section `[training]` is the flag `--training.learning-rate`. The resolved recipe is kept in `run.toml`
+the key `learning_rate` of the section `[training]` is the flag `--training.learning-rate`, or `--learning-rate` for short where no
+other section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is kept in `run.toml`
 in the run folder. A stopped run goes on with the recipe it began with, or is refused; keys marked * are free to change.
 """
+
+
+MORE = {
+    "pretrain": "Every key of a recipe is a flag too: see [Recipes](#recipes) and [Objectives](#objectives).\n\n",
+    "prepare": "So is every key of the sections [tokenizer] and [data] of a recipe (here `--tokenizer.vocab-size` is 30522"
+    " by default): see [Recipes](#recipes).\n\n",
+}
 
 
 class Option(NamedTuple):
@@ -54,25 +64,12 @@ class Option(NamedTuple):
 
 def options(cls: type) -> Iterator[Option]:
     """The fields of a dataclass in order, each with the string that stands below it in the source."""
-    written: dict[str, tuple[ast.expr, str]] = {}
-    for owner in reversed(cls.__mro__):
-        if dataclasses.is_dataclass(owner):
-            written |= _written(owner)
+    found = written(cls)
     for field in dataclasses.fields(cls):
-        annotation, text = written[field.name]
-        yield Option(field.name, _kind(annotation), _default(field), text)
-
-
-def _written(cls: type) -> dict[str, tuple[ast.expr, str]]:
-    """Annotation and docstring of each field that the class itself writes down."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for statement, following in zip(body.body, [*body.body[1:], None], strict=True):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            text = following.value.value if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant) else ""
-            found[statement.target.id] = (statement.annotation, " ".join(str(text).split()))
-    return found
+        annotation, text = found[field.name]
+        told = DEFAULT.search(text)
+        text = DEFAULT.sub("", text).replace(" .", ".")
+        yield Option(field.name, _kind(annotation), _default(field) or (told[1] if told else ""), text)
 
 
 def _kind(annotation: ast.expr) -> str:
@@ -107,23 +104,23 @@ def table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def verb(name: str, module: Any) -> str:
-    cls = pretrain.Inputs if name == "pretrain" else module.Arguments
+    cls = pretrain.Options if name == "pretrain" else module.Arguments
     sections = {field.name for field in dataclasses.fields(Recipe)}
-    positional = {field for owner in cls.__mro__ if dataclasses.is_dataclass(owner) for field in _positional(owner)}
+    positional = _positional(cls)
     rows = []
     for option in options(cls):
-        if option.name in sections and name == "pretrain":
+        if option.name in sections and name in MORE:
             continue
         flag = option.name.upper() if option.name in positional else f"--{option.name.replace('_', '-')}"
         rows.append((f"`{flag}`", option.kind, option.default, option.help))
     rows.sort(key=lambda row: row[0].startswith("`--"))  # what is given without a flag comes first
-    more = "Every key of a recipe is a flag too: see [Recipes](#recipes) and [Objectives](#objectives).\n\n" if name == "pretrain" else ""
+    more = MORE.get(name, "")
     description = " ".join((module.__doc__ or "").split())
     return f"### electra {name}\n\n{description}\n\n{more}{table(('Option', 'Value', 'Default', 'Meaning'), rows)}"
 
 
 def _positional(cls: type) -> set[str]:
-    return {name for name, (annotation, _) in _written(cls).items() if ast.unparse(annotation).startswith("Positional")}
+    return {name for name, (annotation, _) in written(cls).items() if ast.unparse(annotation).startswith("Positional")}
 
 
 def recipe_keys() -> Iterator[str]:

@@ -19,17 +19,17 @@ T = TypeVar("T")
 
 
 def find_recipe(name: str) -> Path:
-    return find_named(RECIPES, name, "recipe", where="--recipe")
+    return find_named(RECIPES, name, "recipe", key="recipe")
 
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
-def find_named(folder: Path, name: str, kind: str, *, where: str, also: Sequence[str] = ()) -> Path:
+def find_named(folder: Path, name: str, kind: str, *, key: str, also: Sequence[str] = ()) -> Path:
     """One of our TOML files in `folder` by name, or the user's own by path.
 
-    where: the option that took the name.
+    key:   the setting that took the name.
     also:  further names that the option takes.
     """
     for path in (folder / f"{name}.toml", Path(name)):
@@ -38,7 +38,7 @@ def find_named(folder: Path, name: str, kind: str, *, where: str, also: Sequence
     if name.endswith(".toml") or "/" in name:
         raise ConfigError(f"no such {kind} file", where=name)
     fix = f"{nearest(name, [*names_in(folder), *also])} Or give a TOML file"
-    raise ConfigError(f"no {kind} named {name!r}", where=where, fix=fix)
+    raise ConfigError(f"no {kind} named {name!r}", key=key, fix=fix)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

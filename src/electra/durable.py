@@ -272,7 +272,7 @@ def lock(folder: Path) -> Iterator[IO[str]]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise RunFolderError(
-                f"in use by {holder}", where=folder, fix="Wait for it, stop it, or choose another --out"
+                f"in use by {holder}", where=folder, fix="Wait for it, stop it, or choose another `out`"
             ) from None
         file.truncate(0)
         file.write(f"process {os.getpid()}")

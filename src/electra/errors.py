@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+
 from electra.visible import one_line
+
+_SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*(?:=[^`]*)?)`")
 
 
 class ElectraError(Exception):
-    """A problem the user can mend. The command line prints it as one line and exits with `exit_code`.
+    """A problem the user can fix. The command line prints it as one line and exits with `exit_code`.
 
     what:  what is wrong, in plain words.
-    where: the file, line, field or option it was found at.
+    where: the file, line or field it was found at.
+    key:   or the setting: "training.steps", "out".
     fix:   what to do about it.
+
+    A setting that `what` or `fix` mentions stands in backquotes, with or without a value:
+    "Lower `training.learning_rate`, or use `training.precision=fp32`". Whoever knows how the user gives
+    settings spells them (`line`).
     """
 
     exit_code = 2
 
-    def __init__(self, what: str, *, where: object = "", fix: str = "") -> None:
-        self.what, self.where, self.fix = what, str(where), fix
+    def __init__(self, what: str, *, where: object = "", key: str = "", fix: str = "") -> None:
+        self.what, self.where, self.key, self.fix = what, str(where), key, fix
         super().__init__(what)
 
+    def line(self, spell: Callable[[str], str] | None = None) -> str:
+        """The error as one line, each setting spelled by `spell` (None: as it stands in Python)."""
+        key = spell(self.key) if spell and self.key else self.key
+        text = ": ".join(part for part in (self.where, key, self.what) if part)
+        text = f"{text}. {self.fix}" if self.fix else text
+        if spell is not None:
+            text = _SETTING.sub(lambda match: spell(match[1]), text)
+        return one_line(text)
+
     def __str__(self) -> str:
-        line = f"{self.where}: {self.what}" if self.where else self.what
-        line = f"{line}. {self.fix}" if self.fix else line
-        return one_line(line)
+        return self.line()
+
+    def to_json(self) -> dict[str, str]:
+        """For another process, which makes the error again with `from_json`."""
+        return {
+            "kind": type(self).__name__,
+            **{name: getattr(self, name) for name in ("what", "where", "key", "fix")},
+        }
+
+
+def from_json(told: Mapping[str, str]) -> ElectraError:
+    """The error that `to_json` described."""
+    kinds: dict[str, type[ElectraError]] = {kind.__name__: kind for kind in _below(ElectraError)}
+    kind = kinds.get(told["kind"], ElectraError)
+    return kind(told["what"], where=told["where"], key=told["key"], fix=told["fix"])
+
+
+def _below(kind: type[ElectraError]) -> Iterator[type[ElectraError]]:
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _below(subclass)
 
 
 class ConfigError(ElectraError):

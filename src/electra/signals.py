@@ -10,8 +10,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+
+from electra.errors import Interrupted
 
 Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
@@ -27,7 +30,7 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         _open.append(self)
-        if threading.current_thread() is threading.main_thread():
+        if _in_main_thread():
             for number in EXIT_CODES:
                 self._previous[number] = signal.signal(number, _handle)
         return self
@@ -58,3 +61,23 @@ def _handle(number: int, frame: FrameType | None) -> None:
     if hasattr(sys, "ps1"):  # a notebook or an interactive shell outlives the work it began
         raise KeyboardInterrupt
     os._exit(_open[0].exit_code)
+
+
+@contextmanager
+def unwinding(where: object) -> Iterator[None]:
+    """Around work that leaves nothing behind: a signal ends it where it stands, as an `Interrupted`."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(where, EXIT_CODES[signal.Signals(number)])
+
+    caught = (signal.SIGTERM, signal.SIGINT) if _in_main_thread() else ()
+    previous = {number: signal.signal(number, leave) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

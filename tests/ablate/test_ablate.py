@@ -148,7 +148,7 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=240)[0]
     assert process.returncode == 143, said
-    assert "stopped; the same command continues from here" in said
+    assert "stopped; rerun to resume" in said
     assert json.loads((out / "results.json").read_text())["complete"] is False
 
     process = spawn(command)
@@ -335,7 +335,7 @@ def test_a_study_keeps_its_panel_when_a_later_command_names_none(
 def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     at = command.index("--panel-data")
     assert main([*command[:at], *command[at + 2 :]]) == 2
-    assert "--panel: is of no use without --panel-data" in capsys.readouterr().err
+    assert "--panel: needs --panel-data" in capsys.readouterr().err
 
 
 def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(

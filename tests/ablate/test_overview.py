@@ -31,7 +31,7 @@ def jobs(tmp_path: Path) -> list[Progress]:
 def test_the_table_has_a_row_an_arm_and_a_cell_a_seed(jobs: list[Progress], tmp_path: Path) -> None:
     shown = io.StringIO()
     Console(file=shown, width=100, force_terminal=False).print(
-        Overview("A study", jobs, tmp_path / "log.txt").table()
+        Overview("A study", jobs, lambda line: None, Console(file=io.StringIO())).table()
     )
     lines = [" ".join(line.split()) for line in shown.getvalue().splitlines()]
     assert lines[:6] == [
@@ -47,28 +47,22 @@ def test_the_table_has_a_row_an_arm_and_a_cell_a_seed(jobs: list[Progress], tmp_
 def test_plain_lines_where_there_is_no_terminal(
     jobs: list[Progress], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = io.StringIO()
+    shown, said = io.StringIO(), list[str]()
     monkeypatch.setattr("electra.ablation.overview.QUIET_SECONDS", -1.0)
-    with Overview(
-        "A study", jobs, tmp_path / "log.txt", Console(file=shown, width=200, soft_wrap=True)
-    ) as overview:
+    with Overview("A study", jobs, said.append, Console(file=shown, width=200, soft_wrap=True)) as overview:
         overview.look()
         jobs[1].row = {"step": 90}
         overview.look()
         overview.ended(jobs[3])
-    assert (
-        shown.getvalue().splitlines()[0]
-        == "mlm, seed 1: step 40/100, 9,000 tokens/s; rtd at 0.5 of the budget, seed 1: scoring"
-    )
-    assert " left" in shown.getvalue().splitlines()[1]
-    assert "rtd, seed 1 failed: no luck  (2 of 8 runs)" in (tmp_path / "log.txt").read_text()
+    assert said[0] == "mlm, seed 1: step 40/100, 9,000 tokens/s; rtd at 0.5 of the budget, seed 1: scoring"
+    assert " left" in said[1]
+    assert "rtd, seed 1 failed: no luck  (2 of 8 runs)" in said and not shown.getvalue()
 
 
 def test_a_live_display_is_left_tidy(jobs: list[Progress], tmp_path: Path) -> None:
     shown = io.StringIO()
-    with Overview(
-        "A study", jobs, tmp_path / "log.txt", Console(file=shown, force_terminal=True, width=100)
-    ) as overview:
+    console = Console(file=shown, force_terminal=True, width=100)
+    with Overview("A study", jobs, console.print, console) as overview:
         overview.look()
         overview.say("a line")
         assert overview.live is not None and overview.live.is_started

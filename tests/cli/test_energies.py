@@ -15,7 +15,6 @@ import torch
 from electra.analysis.scoring.scorers import token_scores
 from electra.analysis.scoring.token_rows import log_odds
 from electra.cli.main import main
-from electra.cli.pretrain import finish
 from electra.data.store import TokenStore
 from electra.errors import ModelError
 from electra.interop.detection import detect
@@ -26,6 +25,7 @@ from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.run import start
+from electra.workflow.pretrain import finish
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ import pytest
 from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
 from electra import durable, errors
-from electra.cli import pretrain as pretrain_verb
 from electra.cli.main import main
 from electra.errors import CheckpointError, DiskError, ElectraError, FullDisk, RunFailed, RunFolderError
 from electra.testing import driven
+from electra.workflow import pretrain as pretrain_verb
 
 command_line = importlib.import_module("electra.cli.main")  # the module: `main` alone is its function
 

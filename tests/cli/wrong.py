@@ -226,7 +226,7 @@ TEXT = [
     Case(
         "no field",
         CorpusError,
-        r"a\.jsonl:2: no text in field 'text'.*body.*--text-field",
+        r"a\.jsonl:2: no text in field 'text'.*body.*--data\.text-field",
         lambda p: p.prepare(no_field(p)),
     ),
     Case(
@@ -279,24 +279,27 @@ TEXT = [
         lambda p: p.prepare(lines(p), "--out", blocked(p)),
     ),
     Case(
-        "no workers", ConfigError, r"--workers.*At least 1", lambda p: p.prepare(lines(p), "--workers", "0")
+        "no workers",
+        ConfigError,
+        r"--workers: must be at least 1",
+        lambda p: p.prepare(lines(p), "--workers", "0"),
     ),
     Case(
         "too large a vocabulary for a run",
         TokenizerError,
-        r"^error: tokenizer\.vocab_size: .*Choose \d+ or less",
+        r"^error: --tokenizer\.vocab-size: .*Choose \d+ or less",
         corpus_run,
     ),
     Case(
         "no field, in a run",
         CorpusError,
-        r"a\.jsonl:2: no text in field 'text'.*data\.text_field",
+        r"a\.jsonl:2: no text in field 'text'.*--data\.text-field",
         lambda p: ["pretrain", "--corpus", no_field(p), "--out", str(p.folder / "run"), "--workers", "1"],
     ),
     Case(
         "no text named",
         ConfigError,
-        r"no text named.*Such as",
+        r"no text given.*For example",
         lambda p: ["prepare", "--out", str(p.folder / "made")],
     ),
     Case("no --out", ConfigError, r"Missing.*--out.*electra prepare --help", lambda p: ["prepare", lines(p)]),
@@ -304,7 +307,10 @@ TEXT = [
 
 RECIPES = [
     Case(
-        "unknown verb", ElectraError, r"no verb 'pretrian'. Did you mean 'pretrain'", lambda p: ["pretrian"]
+        "unknown verb",
+        ElectraError,
+        r"unknown command 'pretrian'. Did you mean 'pretrain'",
+        lambda p: ["pretrian"],
     ),
     Case(
         "unknown recipe",
@@ -400,7 +406,7 @@ RECIPES = [
     Case(
         "a width that is no heads",
         ConfigError,
-        r"model\.hidden_size: 200 cannot be divided into heads.*multiple of 64",
+        r"--model\.hidden-size: 200 cannot be divided into heads.*multiple of 64",
         lambda p: p.pretrain("--model.hidden-size", "200"),
     ),
     Case(
@@ -454,7 +460,7 @@ RECIPES = [
     Case(
         "a loss that explodes",
         RunFailed,
-        r"not finite at step 1.*learning_rate",
+        r"not finite at step 1.*--training\.learning-rate",
         lambda p: p.pretrain("--training.learning-rate", "1e30"),
     ),
 ]

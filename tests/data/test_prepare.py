@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.prepare import prepare
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.training.recipe import DataSection, TokenizerSection
+from electra.workflow.display import Display
+from electra.workflow.prepare import build
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -37,7 +38,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = electra(*command)
     assert done.returncode == 0, done.stderr
     assert (
-        "Audit of the text" in done.stdout
+        "documents" in done.stdout
         and "0 lost" in done.stdout
         and f"written: {out}" in done.stdout.replace("\n", "")
     )
@@ -48,9 +49,7 @@ def test_the_command(tmp_path: Path) -> None:
         and store.heldout.num_documents >= 1
     )
     again = electra(*command)
-    assert (
-        again.returncode == 0 and "already complete" in again.stdout and "Audit of the text" in again.stdout
-    )
+    assert again.returncode == 0 and "already complete" in again.stdout and "documents" in again.stdout
     other = electra(text, "--unit", "line", "--out", out, "--vocab-size", 51, "--heldout", 0.02)
     assert other.returncode == 2 and other.stderr.count("\n") == 1
     assert (
@@ -123,19 +122,18 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_as_the_step_of_a_run(tmp_path: Path) -> None:
     text = corpus(tmp_path / "a.txt")
-    store = prepare(
+    store = build(
         [str(text)],
         tmp_path / "one",
-        data=DataSection(unit="line"),
-        tokenizer=TokenizerSection(vocab_size=50),
+        TokenizerSection(vocab_size=50),
+        DataSection(unit="line"),
         workers=1,
+        display=Display(),
     )
     assert store.vocab_size == 50 and store.audit["documents_read"] == 200
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text("")
     store.tokenizer.save(tmp_path / "run" / "tokenizer")
-    section = TokenizerSection(vocab_size=9)
-    other = prepare(
-        [str(text)], tmp_path / "two", data=DataSection(), tokenizer=section, existing=str(tmp_path / "run")
-    )
-    assert other.tokenizer_digest == store.tokenizer_digest, "the tokenizer of a run folder"
+    section = TokenizerSection(source=str(tmp_path / "run"))
+    other = build([str(text)], tmp_path / "two", section, DataSection(), workers=1, display=Display())
+    assert other.tokens.tokenizer_digest == store.tokens.tokenizer_digest, "the tokenizer of a run folder"

@@ -142,7 +142,7 @@ def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
 def test_json_rows(loaded: Loaded) -> None:
     [found] = detect(loaded, ["the caf\u00e9"])
     p = found.words[1].p_replaced
-    value = found.to_json(threshold=p)
+    value = replace(found, threshold=p).to_json()
     assert value["text"] == "the caf\u00e9" and value["threshold"] == p
     assert value["words"][1] == {
         "word": "caf\u00e9",
@@ -151,4 +151,4 @@ def test_json_rows(loaded: Loaded) -> None:
         "p_replaced": round(p, 6),
         "replaced": True,
     }
-    assert found.to_json(threshold=1.0)["words"][1]["replaced"] is False
+    assert replace(found, threshold=1.0).to_json()["words"][1]["replaced"] is False

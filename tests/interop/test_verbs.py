@@ -84,7 +84,7 @@ def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture
     assert "this is a generator" in fails(capsys, "detect", folder / "generator", "x")
     assert "give a text or --file" in fails(capsys, "detect", folder)
     assert "give a text or --file" in fails(capsys, "detect", folder, "x", "--file", "y")
-    assert "no probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
+    assert "must be a probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
     assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(
         capsys, "detect", folder, "--file", tmp_path / "latin"
     )

@@ -195,12 +195,12 @@ def test_other_networks_are_refused_in_one_line(tmp_path: Path) -> None:
     shared = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "embeddings"})
     with pytest.raises(
         ConfigError,
-        match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs --model",
+        match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs `model",
     ):
         build_run(shared, tmp_path, toy.store(), World())
     narrow = toy.recipe(objective={"name": "two_stage"}, model={"generator_width": 0.25})
     with pytest.raises(
-        ConfigError, match=r"model\.generator_width: 0\.25 does not go .* --model.generator-width 1\.0"
+        ConfigError, match=r"model\.generator_width: 0\.25 does not go .*`model\.generator_width=1\.0`"
     ):
         build_run(narrow, tmp_path, toy.store(), World())
     free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"generator_width": 0.25})

@@ -42,6 +42,9 @@ class StopAt:
     def __init__(self, run: Run, step: int | None) -> None:
         self.run, self.step = run, step
 
+    def __call__(self) -> bool:
+        return self.received is not None
+
     @property
     def received(self) -> signal.Signals | None:
         return signal.SIGTERM if self.step is not None and self.run.step >= self.step else None

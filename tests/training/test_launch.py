@@ -59,9 +59,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(launcher, "GRACE_SECONDS", 0.5)
-    return lambda processes, **script: launcher.launch(
-        [str(tmp_path), json.dumps({k.strip("_"): v for k, v in script.items()})], processes
-    )
+
+    def launch(processes: int, **script: str) -> int:
+        words = ["electra", str(tmp_path), json.dumps({k.strip("_"): v for k, v in script.items()})]
+        ended = launcher.launch(words, processes)
+        sys.stderr.write(ended.said)
+        return ended.code
+
+    return launch
 
 
 def notes(folder: Path, name: str) -> dict[int, str]:

@@ -115,7 +115,7 @@ def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
     assert (
         "training.learning_rate was 0.001, now 0.002" in said
         and "objective.temperature was 1.0, now 2.0" in said
-        and "another --out" in said
+        and "another `out`" in said
     )
     train(tmp_path / "run", training={"log_every": 5, "checkpoint_every": 2, "evaluate_every": 2})  # harmless
 
@@ -159,7 +159,7 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
     )  # a faster machine, the same run
     train(tmp_path / "run", **timed)
     assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s\..*--init-discriminator"):
+    with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s\..*init_discriminator"):
         train(tmp_path / "run", training={"steps": None, "budget": "604s"})
     with pytest.raises(ConfigError, match="no number of steps"):
         train(tmp_path / "none", training={"steps": None})

@@ -1,12 +1,9 @@
-"""What a study shows while it runs: a table that stays in place on a terminal, plain lines elsewhere. Both
-also go to log.txt.
-"""
+"""What a study shows while it runs: a table that stays in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from electra import durable
 from electra.ablation.runner import Progress
+from electra.artifacts.session import Say
 
 QUIET_SECONDS = 30.0  # between two plain lines about what is under way
 FINISHED = ("done", "failed", "stopped")
@@ -25,10 +22,14 @@ class Overview:
     """Use as a context manager around a study."""
 
     def __init__(
-        self, title: str, jobs: Sequence[Progress], log: Path, console: Console | None = None
+        self,
+        title: str,
+        jobs: Sequence[Progress],
+        say: Say,
+        console: Console,
+        progress: Callable[[str, float], None] = lambda what, share: None,
     ) -> None:
-        self.title, self.jobs, self.log = title, jobs, log
-        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.title, self.jobs, self.say, self.console, self.progress = title, jobs, say, console, progress
         self.began = self.last_line = time.monotonic()
         self.done_before = sum(progress.step for progress in jobs)
         self.live = (
@@ -46,18 +47,16 @@ class Overview:
         if self.live is not None:
             self.live.stop()
 
-    def say(self, line: str) -> None:
-        with durable.explain_disk_errors(self.log), open(self.log, "a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
-        self.console.print(line, markup=False)
-
     def look(self) -> None:
         """Show where things stand."""
+        running = "; ".join(f"{one.job}: {_stage(one)}" for one in self.jobs if one.state == "running")
         if self.live is not None:
             self.live.update(self.table())
-        elif time.monotonic() - self.last_line > QUIET_SECONDS:
+            return
+        done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
+        self.progress(f"{running}{self._rest()}", done / max(1, total))
+        if time.monotonic() - self.last_line > QUIET_SECONDS:
             self.last_line = time.monotonic()
-            running = "; ".join(f"{one.job}: {_stage(one)}" for one in self.jobs if one.state == "running")
             self.say(f"{running}{self._rest()}")
 
     def ended(self, progress: Progress) -> None:

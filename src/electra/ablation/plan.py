@@ -143,8 +143,8 @@ def _planned(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: in
             replace(made, training=replace(made.training, threads=threads)), Path("."), store, World()
         )
     except ElectraError as error:
-        where = f"{study.name}, arm {arm.name}" + (f": {error.where}" if error.where else "")
-        raise type(error)(error.what, where=where, fix=error.fix) from None
+        error.where = ": ".join(part for part in (f"{study.name}, arm {arm.name}", error.where) if part)
+        raise
     return Planned(made, run.flops_per_step, run.tokens_per_step)
 
 

@@ -86,7 +86,7 @@ class Study(_File):
 
 
 def find_study(name: str) -> Path:
-    return find_named(STUDIES, name, "study", where="STUDY")
+    return find_named(STUDIES, name, "study", key="study")
 
 
 def read_study(path: Path) -> Study:

@@ -79,7 +79,7 @@ def newest(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
         damaged.append((checkpoint.path.name, problem))
     if damaged:
         listed = "; ".join(f"{name}: {what}" for name, what in damaged)
-        fix = "Restore one of them, or choose another --out to start over"
+        fix = "Restore one of them, or choose another `out` to start over"
         raise CheckpointError(f"no checkpoint is whole ({listed})", where=folder, fix=fix)
     return None, ()
 
@@ -92,5 +92,5 @@ def chosen(folder: Path, step: int) -> Checkpoint:
         raise CheckpointError(f"no checkpoint of step {step}", where=folder, fix=f"There are: {steps}")
     problem = durable.verify_directory(found[step].path)
     if problem is not None:
-        raise CheckpointError(f"damaged: {problem}", where=found[step].path, fix="Choose another --step")
+        raise CheckpointError(f"damaged: {problem}", where=found[step].path, fix="Choose another `step`")
     return found[step]

@@ -135,7 +135,7 @@ def refuse_strangers(folder: Path, record: str, kind: str, beside: Collection[st
         Hidden files always may.
     """
     if folder.exists() and not folder.is_dir():
-        raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another --out")
+        raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another `out`")
     if (folder / record).exists():
         return
     strangers = sorted(
@@ -146,7 +146,7 @@ def refuse_strangers(folder: Path, record: str, kind: str, beside: Collection[st
         raise RunFolderError(
             f"holds files that are not {kind} ({strangers[0]}{more})",
             where=folder,
-            fix="Choose another --out",
+            fix="Choose another `out`",
         )
 
 
@@ -161,7 +161,7 @@ def refuse_differences(
     raise RunFolderError(
         f"holds another {kind}: {listed}{more}",
         where=folder,
-        fix=fix or "Use the same settings, or another --out",
+        fix=fix or "Use the same settings, or another `out`",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from electra import durable
 from electra.artifacts.folder import Finding, Folder, Sealed, numbered, problem_of
 from electra.artifacts.model import WEIGHTS, ModelFolder
+from electra.artifacts.session import LOG
 from electra.errors import RunFolderError
 
 
@@ -43,7 +44,7 @@ class TuningFolder(Folder):
     """What `electra finetune` writes.
 
     OUT/  finetune.json      settings, what identifies the run, what it ran on
-          log.txt
+          log.txt            data/ (rows given from Python)
           seeds/seed-0/      results.json, predictions, model.safetensors: whole or absent
           checkpoints/seed-0/   of a seed in work
           model/             the chosen seed's model
@@ -53,6 +54,7 @@ class TuningFolder(Folder):
 
     KIND = "fine-tuning"
     RECORD = "finetune.json"
+    BESIDE = (LOG, "data")  # rows that were given from Python
     IDENTITY = ("settings", "identity")
 
     def seed(self, number: int) -> SeedFolder:

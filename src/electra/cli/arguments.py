@@ -1,16 +1,19 @@
-"""The one module that knows the argument parser (tyro). A verb is a dataclass of arguments and a `run`
-function.
-"""
+"""The one module that knows the argument parser (tyro): a verb is a dataclass of arguments and a `run`."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import inspect
 import io
 import re
+import textwrap
+import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
@@ -21,25 +24,32 @@ from tyro.conf import (
 
 from electra.errors import ConfigError
 
-__all__ = ["Positional", "Repeated", "parse"]
+__all__ = ["Positional", "Repeated", "expand", "parse"]
 
 T = TypeVar("T")
+METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH", bool: "{True,False}"}
 
 
 def parse(
-    arguments: type[T], argv: Sequence[str], *, verb: str, description: str, default: T | None = None
+    arguments: type[T],
+    argv: Sequence[str],
+    *,
+    verb: str,
+    description: str,
+    default: T | None = None,
+    aliases: Mapping[str, str] = {},
 ) -> T:
     """Parse `argv` into the dataclass `arguments`. What is wrong becomes one line; --help ends the process
     with code 0.
     """
-    _name_positionals(arguments)
+    _show_plainly(arguments, with_help=any(word in ("-h", "--help") for word in argv))
     caught = io.StringIO()
     options: Any = {} if default is None else {"default": default}
     try:
         with contextlib.redirect_stderr(caught):
             parsed: T = tyro.cli(
                 arguments,
-                args=_switches_spelled(argv, set(_switches(arguments))),
+                args=_switches_spelled(expand(argv, arguments, aliases), set(_switches(arguments))),
                 prog=f"electra {verb}",
                 description=description,
                 config=(tyro.conf.AvoidSubcommands, tyro.conf.CascadeSubcommandArgs),
@@ -53,18 +63,102 @@ def parse(
         raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
 
 
-def _name_positionals(arguments: type) -> None:
-    """Positional arguments are called by their field's name in --help, where tyro would show the type."""
+def expand(argv: Sequence[str], arguments: type, aliases: Mapping[str, str] = {}) -> list[str]:
+    """Options by their whole names. One that only one section has may leave it out: --learning-rate."""
+    whole = set(_options(arguments))
+    short: dict[str, list[str]] = {}
+    for name in whole:
+        short.setdefault(f"--{name.rpartition('.')[2].removeprefix('--')}", []).append(name)
+    words = []
+    for word in argv:
+        given, equals, value = word.partition("=")
+        name = given.replace("_", "-")
+        plain = name.replace("--no-", "--", 1) if name not in short else name
+        found = [aliases[name]] if name in aliases else short.get(plain, [])
+        if name in whole or not found:
+            words.append(word)
+            continue
+        if len(found) > 1:
+            raise ConfigError(f"{name} is ambiguous", fix=f"Use {' or '.join(sorted(found))}")
+        section, dot, last = found[0].rpartition(".")
+        words.append(f"{section}{dot}{'no-' if plain != name else ''}{last}{equals}{value}")
+    return words
+
+
+def _options(kind: type, prefix: str = "--") -> Iterator[str]:
+    """The whole names of all options of a dataclass."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        name, hint = prefix + field.name.replace("_", "-"), hints[field.name]
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _options(hint, f"{name}.")
+        else:
+            yield name
+
+
+def _show_plainly(arguments: type, with_help: bool) -> None:
+    """In --help, show an argument's value in a word, where tyro would show its type; positional arguments by
+    their names. A default that says nothing (None, or no value) is not shown: the help tells what it means.
+    """
     hints = typing.get_type_hints(arguments, include_extras=True)
+    homes = {
+        name: kind for kind in reversed(arguments.__mro__) for name in vars(kind).get("__annotations__", {})
+    }
+    helps = {name: text for name, (_, text) in written(arguments).items()} if with_help else {}
     for field in dataclasses.fields(arguments):
         hint = hints[field.name]
-        if typing.get_origin(hint) is typing.Annotated and tyro.conf.Positional in hint.__metadata__:
-            shown = (
-                field.name.upper()
-                if field.default in (dataclasses.MISSING, ())
-                else f"[{field.name.upper()}]"
-            )
-            arguments.__annotations__[field.name] = typing.Annotated[hint, tyro.conf.arg(metavar=shown)]
+        plain = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+        if isinstance(plain, type) and dataclasses.is_dataclass(plain):
+            _show_plainly(plain, with_help)
+            continue
+        if any(isinstance(mark, _Shown) for mark in getattr(hint, "__metadata__", ())):
+            continue
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        silent = field.default is None or field.default in ("", ())
+        metavar: str | None = _metavar(plain) if plain is not bool else None
+        if tyro.conf.Positional in getattr(hint, "__metadata__", ()):
+            metavar = field.name.upper() if required or field.default == () else f"[{field.name.upper()}]"
+        shown = tyro.conf.arg(
+            metavar=metavar,
+            help=helps.get(field.name) or None,
+            help_behavior_hint="" if silent or (typing.get_origin(plain) is tuple and required) else None,
+        )
+        homes[field.name].__annotations__[field.name] = typing.Annotated[hint, shown, _Shown()]
+
+
+def written(arguments: type) -> dict[str, tuple[ast.expr, str]]:
+    """The annotation of each field of a dataclass, and the text below it, as they stand in the source."""
+    found: dict[str, tuple[ast.expr, str]] = {}
+    for kind in reversed(arguments.__mro__):
+        if not dataclasses.is_dataclass(kind):
+            continue
+        try:
+            [body] = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        except (OSError, TypeError):  # made at run time
+            continue
+        assert isinstance(body, ast.ClassDef)
+        for statement, following in zip(body.body, [*body.body[1:], None], strict=True):
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                below = following.value if isinstance(following, ast.Expr) else None
+                text = below.value if isinstance(below, ast.Constant) else ""
+                found[statement.target.id] = (statement.annotation, " ".join(str(text).split()))
+    return found
+
+
+class _Shown:
+    """Marks a field whose help has been dealt with."""
+
+
+def _metavar(kind: Any) -> str:
+    """A word for the value of an option."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _metavar(next(one for one in inner if one is not type(None)))
+    if origin is typing.Literal:
+        return "{" + ",".join(map(str, inner)) + "}"
+    if origin is tuple:
+        return f"{_metavar(inner[0])} ..." if inner[-1] is Ellipsis else " ".join(map(_metavar, inner))
+    return METAVARS.get(kind, "VALUE")
 
 
 def _switches(kind: type, prefix: str = "--") -> Iterator[str]:
@@ -123,5 +217,5 @@ def _complaint(box: str) -> tuple[str, str]:
     nearest = get_close_matches(typed, near, n=1, cutoff=0.0)
     stray = said.removeprefix("Unrecognized options: ")
     if stray != said and not stray.startswith("-"):
-        return f"{stray}: no option takes this here", "What has no option of its own goes side by side. "
+        return f"unexpected argument {stray!r}", ""
     return said, f"Did you mean {nearest[0]}? " if nearest else ""

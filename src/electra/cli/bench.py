@@ -125,7 +125,10 @@ def one(options: Arguments, setting: Setting) -> int:
     if setting[-1] > 1 and "WORLD_SIZE" not in os.environ:
         from electra.training.launch import launch
 
-        return launch(["bench", *flags(options, setting), *(["--json"] if options.json else [])], setting[-1])
+        words = ["electra", "bench", *flags(options, setting), *(["--json"] if options.json else [])]
+        ended = launch(words, setting[-1])
+        sys.stderr.write(ended.said)
+        return ended.code
     from electra.training.bench import measure
     from electra.training.distributed import join_world, leave_world
 

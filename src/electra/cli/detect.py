@@ -45,26 +45,22 @@ def run(arguments: Arguments) -> int:
             where="electra detect",
             fix='Such as: electra detect MODEL "The chef ate"',
         )
-    if not 0 <= arguments.threshold <= 1:
-        raise ConfigError(
-            f"{arguments.threshold} is no probability", where="--threshold", fix="Give a number from 0 to 1"
-        )
     texts = iter([arguments.text]) if arguments.text and not from_stdin else _lines(arguments.file or "-")
 
     from electra.interop.detection import detect
     from electra.interop.load import load
     from electra.model.precision import pick_device
 
-    model = load(arguments.model, "discriminator").to(pick_device(arguments.device, option="--device"))
+    model = load(arguments.model, "discriminator").to(pick_device(arguments.device))
     if arguments.json:
-        for detection in detect(model, texts):
-            sys.stdout.write(json.dumps(detection.to_json(arguments.threshold), ensure_ascii=False) + "\n")
+        for detection in detect(model, texts, threshold=arguments.threshold):
+            sys.stdout.write(json.dumps(detection.to_json(), ensure_ascii=False) + "\n")
         return 0
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
     words: list[Span] = []
-    for detection in detect(model, texts):
+    for detection in detect(model, texts, threshold=arguments.threshold):
         console.print(painted(detection, arguments.threshold))
         words += detection.words
     marked = sum(word.p_replaced >= arguments.threshold for word in words)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra.cli.arguments import Positional, Repeated
-from electra.cli.terminal import say
 from electra.errors import ConfigError
 
 
@@ -46,53 +45,27 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    if not arguments.models:
-        raise ConfigError(
-            "no model given",
-            where="electra evaluate",
-            fix="Such as: electra evaluate MODEL --data glue/ --out results/",
-        )
-    if not arguments.data:
-        raise ConfigError(
-            "no data given", where="--data", fix="Name the folder that holds the tasks' folders"
-        )
-    if arguments.seeds < 1:
-        raise ConfigError(f"must be at least 1, not {arguments.seeds}", where="--seeds")
-    if arguments.jobs < 1:
-        raise ConfigError(f"must be at least 1, not {arguments.jobs}", where="--jobs")
-    settings = dict(map(setting, arguments.option))
+    from electra.workflow.display import Terminal
+    from electra.workflow.evaluate import evaluate
 
-    from electra.evaluation.running import Options, entrants, evaluate
-    from electra.evaluation.suite import load_suite
-    from electra.report import suite as pages
-    from electra.signals import StopRequest
-
-    suite = load_suite(arguments.suite)
-    models = entrants(arguments.models, arguments.random_twin, arguments.floors)
-    options = Options(arguments.seeds, arguments.device, arguments.jobs, settings, arguments.probe_option)
-    roots = [Path(name) for name in arguments.data]
-    with StopRequest() as stop:
-        record = evaluate(
-            suite,
-            models,
-            roots,
-            arguments.out,
-            options=options,
-            say=say,
-            stop=lambda: stop.received is not None,
-        )
-    if record is None:
-        pages.write_page(arguments.out)  # what is done so far, as in evaluation.json
-        return stop.exit_code
-    failed = [f"{failure['task']} ({failure['model']})" for failure in record["failures"]]
-    say(f"table: {arguments.out / 'evaluation.tsv'}")
-    say(f"page: {pages.write_page(arguments.out)}")
-    if failed:
-        raise ConfigError(
-            f"could not be done: {', '.join(failed)}",
-            where=arguments.out,
-            fix="The lines above say why; then run it again",
-        )
+    evaluation = evaluate(
+        arguments.models,
+        data=arguments.data,
+        out=arguments.out,
+        suite=arguments.suite,
+        seeds=arguments.seeds,
+        jobs=arguments.jobs,
+        random_twin=arguments.random_twin,
+        floors=arguments.floors,
+        settings=dict(map(setting, arguments.option)),
+        probe_options=arguments.probe_option,
+        device=arguments.device,
+        progress=Terminal(),
+    )
+    if evaluation.failures:
+        failed = ", ".join(f"{failure['task']} ({failure['model']})" for failure in evaluation.failures)
+        fix = "The lines above say why; then run it again"
+        raise ConfigError(f"failed: {failed}", where=arguments.out, fix=fix)
     return 0
 
 
@@ -100,7 +73,7 @@ def setting(word: str) -> tuple[str, Any]:
     """A value is read as TOML where it can be, else as text."""
     name, equals, text = word.partition("=")
     if not equals:
-        raise ConfigError(f"{word!r} is not key=value", where="--option", fix="Such as --option epochs=1")
+        raise ConfigError(f"{word!r} is not key=value", key="option", fix="For example: `option=epochs=1`")
     try:
         return name.replace("-", "_"), tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -7,9 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from electra.artifacts.tuning import TuningFolder
 from electra.cli.arguments import Positional, Repeated
-from electra.cli.terminal import say
 from electra.finetuning.settings import Settings
 
 
@@ -26,9 +24,11 @@ class Arguments(Settings):
 
 
 def run(arguments: Arguments) -> int:
-    from electra.finetuning.all_seeds import finetune
+    from electra.workflow.display import Terminal
+    from electra.workflow.finetune import carry_out
 
     settings = Settings(**{field.name: getattr(arguments, field.name) for field in fields(Settings)})
-    finetune(arguments.model, settings, say)
-    say(f"results: {TuningFolder(settings.out).results}")
+    with Terminal() as display:
+        tuned = carry_out(arguments.model, settings, display)
+        display.say(f"results: {tuned.folder.results}")
     return 0

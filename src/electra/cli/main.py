@@ -11,6 +11,7 @@ import importlib.util
 import os
 import pkgutil
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -34,9 +35,7 @@ HELPERS = {"main", "arguments", "terminal"}
 
 
 def verbs() -> dict[str, str]:
-    """Each verb and its module: every file of this folder but the helpers (`import_.py` is the verb
-    `import`).
-    """
+    """Each verb and its module: every file of this folder but the helpers (`import_.py` is `import`)."""
     stems = [module.name for module in pkgutil.iter_modules(cli.__path__) if module.name not in HELPERS]
     stems.sort(key=lambda stem: (ORDER.index(stem) if stem in ORDER else len(ORDER), stem))
     return {stem.rstrip("_"): f"electra.cli.{stem}" for stem in stems}
@@ -79,30 +78,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ElectraError as error:
         if debug:
             raise
-        sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
+        sys.stderr.write(f"error: {error.line(as_flag)}\n")
+        code = error.exit_code
     except Interrupted as stop:
         return stop.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # so that the interpreter's own flush stays quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter's flush quiet
         return 0
+    except Exception:
+        if not launched():
+            raise
+        traceback.print_exc()
+        code = 1
+    if launched():  # no collective can be finished any more: leave, and the launcher ends the others
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def launched() -> bool:
+    """Whether this is one of several processes that a launcher started to share a training."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def as_flag(setting: str) -> str:
+    """A setting as it is given here: training.learning_rate=1e-3 is --training.learning-rate 1e-3."""
+    name, equals, value = setting.partition("=")
+    return f"--{name.replace('_', '-')}{' ' * bool(equals)}{value}"
 
 
 def run_verb(verb: str, arguments: list[str]) -> int:
     known = verbs()
     if verb not in known:
-        raise ElectraError(f"no verb {verb!r}", fix=nearest(verb, list(known)))
+        raise ElectraError(f"unknown command {verb!r}", fix=nearest(verb, list(known)))
     module: ModuleType = importlib.import_module(known[verb])
     parse = getattr(module, "parse", None)  # a verb whose options depend on others parses for itself
     if parse is None:
         from electra.cli.arguments import parse as parse_dataclass
 
-        parsed = parse_dataclass(module.Arguments, arguments, verb=verb, description=module.__doc__ or "")
+        parsed = parse_dataclass(
+            module.Arguments,
+            arguments,
+            verb=verb,
+            description=module.__doc__ or "",
+            aliases=getattr(module, "ALIASES", {}),
+        )
     else:
         parsed = parse(arguments)
     code: int = module.run(parsed)

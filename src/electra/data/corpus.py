@@ -52,7 +52,7 @@ class Documents:
         index, count = shard
         if len(found) < count:
             what = f"{len(found)} files cannot be dealt to {count} shards"
-            raise ConfigError(what, where="--shard", fix="Use fewer shards, or more and smaller files")
+            raise ConfigError(what, key="shard", fix="Use fewer shards, or more and smaller files")
         self.sources = found[len(found) * index // count : len(found) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[Text]:

@@ -195,7 +195,7 @@ def _finished(
         return None
     if not StoreFolder.is_at(out):
         raise StoreError(
-            "exists and is not a token store", where=out, fix="Choose another --out, or remove it"
+            "exists and is not a token store", where=out, fix="Choose another `out`, or remove it"
         )
     found = TokenStore.open(out)
     settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
@@ -212,7 +212,7 @@ def _finished(
         raise StoreError(
             f"built with other settings: {'; '.join(differing)}",
             where=out,
-            fix="Choose another --out, or remove the store",
+            fix="Choose another `out`, or remove the store",
         )
     return found
 

@@ -67,7 +67,7 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
         except BrokenProcessPool:
             raise RunFailed(
                 "a process that encodes text was ended from outside",
-                fix="If memory ran out, use fewer --workers",
+                fix="If memory ran out, use fewer `workers`",
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)

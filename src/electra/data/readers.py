@@ -177,7 +177,7 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
             raise CorpusError(
                 f"no text in field {field!r} (this line has: {known})",
                 where=where,
-                fix="Name the field with --text-field",
+                fix="Name the field with `data.text_field`",
             )
         yield from map(mend, _split(text))
 
@@ -203,7 +203,7 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
                 raise CorpusError(
                     f"no column {field!r} (it has: {known})",
                     where=source.name,
-                    fix="Name the column with --text-field",
+                    fix="Name the column with `data.text_field`",
                 )
             kind = file.schema_arrow.field(field).type
             kind = kind.value_type if types.is_dictionary(kind) else kind
@@ -211,7 +211,7 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
                 raise CorpusError(
                     f"column {field!r} holds {kind}, not text",
                     where=source.name,
-                    fix="Name the column with --text-field",
+                    fix="Name the column with `data.text_field`",
                 )
             _refuse_parquet_bomb(file.metadata, file.schema_arrow.names.index(field), source.name)
             # Repeated values stay one value with many numbers until they are asked for, one after the other.
@@ -257,7 +257,7 @@ def _hub(name: str, field: str) -> Iterator[Text]:
     if field not in records.column_names:
         known = ", ".join(records.column_names)
         raise CorpusError(
-            f"no column {field!r} (it has: {known})", where=name, fix="Name the column with --text-field"
+            f"no column {field!r} (it has: {known})", where=name, fix="Name the column with `data.text_field`"
         )
     for record in records.select_columns([field]):
         text = record[field]
@@ -265,7 +265,7 @@ def _hub(name: str, field: str) -> Iterator[Text]:
             raise CorpusError(
                 f"column {field!r} holds {type(text).__name__}, not text",
                 where=name,
-                fix="Name the column with --text-field",
+                fix="Name the column with `data.text_field`",
             )
         yield from map(mend, _split(text or ""))
 

@@ -41,7 +41,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     """`3/8` -> (3, 8). Shards are counted from 0, as array jobs are."""
     index, slash, count = text.partition("/")
     if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        raise ConfigError(f"{text!r} is no shard", where="--shard", fix="Such as 0/8, 1/8, ... 7/8")
+        raise ConfigError(f"{text!r} is no shard", key="shard", fix="Such as 0/8, 1/8, ... 7/8")
     return int(index), int(count)
 
 
@@ -63,7 +63,7 @@ def build_shard(
         changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(recorded, settings)]
         if changed:
             raise StoreError(
-                f"holds another shard: {'; '.join(changed)}", where=out, fix="Choose another --out"
+                f"holds another shard: {'; '.join(changed)}", where=out, fix="Choose another `out`"
             )
         return False
     with packing.workplace(out) as work:
@@ -93,7 +93,7 @@ def merge(
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}
     tokenizer = Tokenizer.load(ShardFolder(shards[0][0]).tokenizer)
     if out.exists() and any(out.iterdir()):
-        raise StoreError("exists already", where=out, fix="Choose another --out, or remove it")
+        raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
     with packing.workplace(out) as work:
         audit = Audit(vocab_size=tokenizer.vocab_size)
         for _, description in shards:

@@ -174,7 +174,9 @@ def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
     known, compression = _kind(path.name)
     if forced == "auto" and not known:
         raise CorpusError(
-            "its suffix names no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format"
+            "its suffix names no format of text",
+            where=name,
+            fix=f"Known are {_SUFFIXES}; or give `data.format`",
         )
     return Source(name, "file", path, known if forced == "auto" else forced, compression, named)
 
@@ -202,7 +204,9 @@ def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
         known, compression = _kind(re.sub(r"[?#].*", "", name))
         if forced == "auto" and not known:
             raise CorpusError(
-                "its name tells no format of text", where=name, fix=f"Known are {_SUFFIXES}; or say --format"
+                "its name tells no format of text",
+                where=name,
+                fix=f"Known are {_SUFFIXES}; or give `data.format`",
             )
         format = known if forced == "auto" else forced
         with explain(name), opened() as stream:

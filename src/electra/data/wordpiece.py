@@ -66,7 +66,7 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     if len(vocabulary) < config.vocab_size:
         raise TokenizerError(
             f"this text supports a vocabulary of {len(vocabulary)} entries, not {config.vocab_size}",
-            where="--vocab-size",
+            key="tokenizer.vocab_size",
             fix=f"Choose {len(vocabulary)} or less, or add text",
         )
     return assemble(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)

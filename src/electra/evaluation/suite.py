@@ -115,7 +115,7 @@ def load_suite(name: str) -> Suite:
     if name == ALL:
         suites = [load_suite(one) for one in names_in(SUITES)]
         return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
-    return read_suite(find_named(SUITES, name, "suite", where="--suite", also=[ALL]))
+    return read_suite(find_named(SUITES, name, "suite", key="suite", also=[ALL]))
 
 
 def read_suite(path: Path) -> Suite:

@@ -18,7 +18,6 @@ from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, ModelError
 from electra.finetuning.features import Tokens
-from electra.finetuning.heads import Pooling
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
@@ -139,7 +138,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         )
         kind, num_outputs = task.head, task.num_outputs
     else:
-        weights, pooling = loaded.head_weights, cast(Pooling, loaded.pooling)
+        weights, pooling = loaded.head_weights, loaded.pooling
         kind, num_outputs = cast(HeadKind, loaded.kind), loaded.head_weights["output.bias"].numel()
     head = build_head(kind, style, loaded.config, num_outputs, seed=0, pooling=pooling)
     try:

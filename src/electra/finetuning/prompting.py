@@ -147,7 +147,7 @@ def prepare(
     settings: PromptSettings, data: PromptData, task: PromptTask, loaded: Loaded
 ) -> tuple[Tuning, list[str]]:
     """What the zero-shot evaluation and all draws share; each draw brings its own training data."""
-    device, length = pick_device(settings.device, option="--device"), settings.max_length
+    device, length = pick_device(settings.device), settings.max_length
     resolved = ResolvedSettings(
         task=settings.task,
         data=settings.data,

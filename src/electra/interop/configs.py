@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from electra import durable
 from electra.artifacts.model import CONFIG
@@ -53,7 +53,7 @@ class FolderConfig:
     kind: Kind
     labels: tuple[str, ...]
     tied: bool
-    pooling: str  # of a classifier: cls or mean
+    pooling: Literal["cls", "mean"]  # what stands for a whole text
     output: str = LOG_ODDS  # of a discriminator: what its logits are
 
 
@@ -171,8 +171,9 @@ def read_config(folder: Path) -> FolderConfig:
     except _Unsupported as problem:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
     # The paper's encoder has no such setting: its classifier reads [CLS].
-    pooling = str(values.get("classifier_pooling", "cls")) if architecture == "modern" else "cls"
+    averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
     tied = bool(values.get("tie_word_embeddings", True))
+    pooling: Literal["cls", "mean"] = "mean" if averaged else "cls"
     return FolderConfig(encoder, kind, labels, tied, pooling, str(values.get(OUTPUT, LOG_ODDS)))
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.errors import ModelError
+from electra.errors import ConfigError, ModelError
 from electra.interop.configs import LOG_ODDS
 
 if TYPE_CHECKING:
@@ -39,11 +40,30 @@ class Span:
 
 @dataclass(frozen=True)
 class Detection:
+    """A text as a discriminator sees it; words of at least `threshold` are marked."""
+
     text: str
     tokens: tuple[Span, ...]
     words: tuple[Span, ...]
+    threshold: float = 0.5
 
-    def to_json(self, threshold: float) -> dict[str, Any]:
+    @property
+    def marked(self) -> tuple[Span, ...]:
+        """The words that look replaced."""
+        return tuple(word for word in self.words if word.p_replaced >= self.threshold)
+
+    def _repr_html_(self) -> str:
+        shown, position = [], 0
+        for word in self.words:
+            colour = f"background: rgba(220, 50, 47, {word.p_replaced:.2f})"
+            weight = "bold" if word.p_replaced >= self.threshold else "normal"
+            style = f'style="{colour}; font-weight: {weight}" title="P(replaced) {word.p_replaced:.3f}"'
+            shown.append(escape(self.text[position : word.start]))
+            shown.append(f"<span {style}>{escape(self.text[word.start : word.end])}</span>")
+            position = word.end
+        return f"<p>{''.join(shown)}{escape(self.text[position:])}</p>"
+
+    def to_json(self) -> dict[str, Any]:
         def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
             return [
                 {
@@ -51,14 +71,14 @@ class Detection:
                     "start": s.start,
                     "end": s.end,
                     "p_replaced": round(s.p_replaced, 6),
-                    "replaced": s.p_replaced >= threshold,
+                    "replaced": s.p_replaced >= self.threshold,
                 }
                 for s in spans
             ]
 
         return {
             "text": self.text,
-            "threshold": threshold,
+            "threshold": self.threshold,
             "tokens": rows(self.tokens, "token"),
             "words": rows(self.words, "word"),
         }
@@ -74,10 +94,16 @@ class Pieces:
     words: list[int | None]
 
 
-def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> Iterator[Detection]:
-    """Judge texts, in their order, in batches of similar length. `overlap`: the share of a window that the
-    next one sees again.
+def detect(
+    loaded: Loaded, texts: Iterable[str], *, threshold: float = 0.5, overlap: float = 0.25
+) -> Iterator[Detection]:
+    """Judge texts, in their order, in batches of similar length.
+
+    threshold: P(replaced) from which a word is marked.
+    overlap: the share of a window that the next one sees again.
     """
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
     refuse_energies(loaded)
     from electra.model.passes import Pass, read
 
@@ -103,7 +129,7 @@ def detect(loaded: Loaded, texts: Iterable[str], *, overlap: float = 0.25) -> It
         for (row, start, _, keep_from, keep_to), values in zip(windows, found, strict=True):
             scores[row][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
-            yield _detection(text, piece, values)
+            yield _detection(text, piece, values, threshold)
 
 
 def refuse_energies(loaded: Loaded) -> None:
@@ -146,7 +172,7 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
     return [(start, min(start + size, length), borders[i], borders[i + 1]) for i, start in enumerate(starts)]
 
 
-def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64]) -> Detection:
+def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64], threshold: float) -> Detection:
     tokens = tuple(
         Span(name, *offset, float(score))
         for name, offset, score in zip(pieces.names, pieces.offsets, scores, strict=True)
@@ -157,7 +183,7 @@ def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64]) -> De
         start, end = min(span.start for span in spans), max(span.end for span in spans)
         # A word is as suspicious as its most suspicious piece.
         words.append(Span(text[start:end], start, end, max(span.p_replaced for span in spans)))
-    return Detection(text, tokens, tuple(words))
+    return Detection(text, tokens, tuple(words), threshold)
 
 
 def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -112,7 +112,7 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise ModelError("this is a file", where=folder, fix="Choose another --out")
+        raise ModelError("this is a file", where=folder, fix="Choose another `out`")
     others = sorted(
         entry.name for entry in folder.iterdir() if entry.name not in (*FILES, *further, durable.MANIFEST)
     )
@@ -120,7 +120,7 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
         raise ModelError(
             f"the folder exists and holds other files ({', '.join(others[:3])})",
             where=folder,
-            fix="Choose another --out",
+            fix="Choose another `out`",
         )
 
 

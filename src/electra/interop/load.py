@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -47,8 +48,8 @@ class Loaded:
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
     # what the user may want to know: weights that were not used, say
     notes: tuple[str, ...] = ()
-    # of a classifier: "cls" or "mean"
-    pooling: str = "cls"
+    # what stands for a whole text: the state at [CLS], or the mean of all tokens
+    pooling: Literal["cls", "mean"] = "cls"
     # of a discriminator: whether its logits are log-odds of "replaced" or energies
     output: str = LOG_ODDS
 
@@ -101,7 +102,7 @@ def load(
     if not run_folder.holds_networks(path):
         if step is not None:
             raise ModelError(
-                "no run folder, so it has no checkpoint to choose", where=path, fix="Leave --step out"
+                "no run folder, so it has no checkpoint to choose", where=path, fix="Leave `step` out"
             )
         return load_folder(path, network, allow_pickle=allow_pickle)
     finished = run_folder.finished_network(path, network) if step is None else None
@@ -110,7 +111,8 @@ def load(
     opened = run_folder.open_checkpoint(path, network, step)
     encoder, head = opened.network.encoder, opened.network.head
     found = (encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint)
-    return Loaded(*found, notes=opened.notes, output=opened.output)
+    pooling: Literal["cls", "mean"] = "mean" if encoder.config.architecture == "modern" else "cls"
+    return Loaded(*found, notes=opened.notes, pooling=pooling, output=opened.output)
 
 
 def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:

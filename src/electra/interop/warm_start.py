@@ -41,7 +41,7 @@ def load_weights_into(
         if pair.discriminator is None:
             raise ModelError(
                 "this objective has no discriminator to start",
-                where="--init-discriminator",
+                key="init_discriminator",
                 fix="Leave the option out",
             )
         loaded = load(discriminator, "discriminator")
@@ -52,7 +52,7 @@ def load_weights_into(
         if pair.generator is None:
             raise ModelError(
                 "this objective has no generator to start",
-                where="--init-generator",
+                key="init_generator",
                 fix="Leave the option out",
             )
         loaded = load(generator, "generator")
@@ -155,7 +155,7 @@ def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Lo
             fix=SIZES_DIFFER,
         )
     if id(source) not in kept:
-        fix = "Give --init-discriminator too, or set --model.sharing none"
+        fix = "Give `init_discriminator` too, or set `model.sharing=none`"
         raise ModelError(
             "this generator's token table is made of its discriminator's", where=loaded.folder, fix=fix
         )
@@ -166,7 +166,7 @@ def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Lo
         raise ModelError(
             "this generator's token table is no projection of the discriminator's",
             where=loaded.folder,
-            fix="Start both networks from one pair, or set --model.sharing none",
+            fix="Start both networks from one pair, or set `model.sharing=none`",
         )
     tokens.projection.weight.copy_(solution.T)
 

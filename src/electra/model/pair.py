@@ -120,7 +120,7 @@ def share(generator: Generator, full: Generator | Discriminator, sharing: Sharin
         if mine.config != theirs.config:
             raise ConfigError(
                 "sharing all weights needs a generator of the discriminator's size",
-                where="model.sharing",
+                key="model.sharing",
                 fix="Set model.generator_width and model.generator_depth to 1.0, or share less",
             )
         generator.encoder = theirs

@@ -60,13 +60,11 @@ def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = 
     stay so.
     """
     if name not in SIZES:
-        raise ConfigError(f"no size named {name!r}", where="model.size", fix=nearest(name, list(SIZES)))
+        raise ConfigError(f"no size named {name!r}", key="model.size", fix=nearest(name, list(SIZES)))
     size = SIZES[name]
     if layers is not None:
         if layers < 1:
-            raise ConfigError(
-                f"{layers} is not a number of layers", where="model.layers", fix="Give 1 or more"
-            )
+            raise ConfigError(f"{layers} is not a number of layers", key="model.layers", fix="Give 1 or more")
         size = replace(size, num_layers=layers)
     if hidden_size is not None:
         if hidden_size < 2 or hidden_size % (2 if hidden_size < 2 * HEAD_SIZE else HEAD_SIZE):
@@ -74,9 +72,7 @@ def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = 
                 f"Give a multiple of {HEAD_SIZE}, the width of a head, or an even number below"
                 f" {2 * HEAD_SIZE} for one head"
             )
-            raise ConfigError(
-                f"{hidden_size} cannot be divided into heads", where="model.hidden_size", fix=fix
-            )
+            raise ConfigError(f"{hidden_size} cannot be divided into heads", key="model.hidden_size", fix=fix)
         embedding = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
         size = replace(size, hidden_size=hidden_size, embedding_size=embedding)
     return size

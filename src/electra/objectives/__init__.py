@@ -49,9 +49,9 @@ def create(
     )
     for key, value in vars(config).items():
         if key.endswith(("_fraction", "_share")) and value is not None and not 0 <= value <= 1:
-            raise ConfigError(f"must be a share from 0 to 1, not {value}", where=f"objective.{key}")
+            raise ConfigError(f"must be a share from 0 to 1, not {value}", key=f"objective.{key}")
         if key.endswith("_weight") and not 0 <= value < math.inf:
-            raise ConfigError(f"must be a number from 0, not {value}", where=f"objective.{key}")
+            raise ConfigError(f"must be a number from 0, not {value}", key=f"objective.{key}")
     objective: Objective = module.Objective(
         config, vocab_size=vocab_size, specials=specials, statistics=statistics
     )

@@ -75,11 +75,11 @@ class Objective(interface.Objective):
         if not 0 <= config.anneal_from <= config.anneal_to <= 1:
             raise ConfigError(
                 f"from {config.anneal_from} to {config.anneal_to} is no stretch of the training",
-                where="objective.anneal_to",
+                key="objective.anneal_to",
             )
         for name in ("temperature", "discriminator_weight", "mask_fraction"):
             if getattr(config, name) <= 0:
-                raise ConfigError("must be above 0", where=f"objective.{name}")
+                raise ConfigError("must be above 0", key=f"objective.{name}")
 
     @property
     def weights(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ class Config(masking.Options):
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise ConfigError(
                 f"with mask_share {self.mask_share} there is no room for {self.random_share}",
-                where="objective.random_share",
+                key="objective.random_share",
             )
 
 

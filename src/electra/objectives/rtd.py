@@ -36,7 +36,7 @@ class Config(replacing.Options):
         if not 0 <= self.label_smoothing < 1:
             raise ConfigError(
                 f"must be a share from 0 to below 1, not {self.label_smoothing}",
-                where="objective.label_smoothing",
+                key="objective.label_smoothing",
             )
 
 
@@ -102,7 +102,7 @@ class Objective(interface.Objective):
         """The weight of each token among the replacements [V]; special tokens never are."""
         uniform = self.config.generator == "uniform"
         if not uniform and self.statistics is None:
-            raise ConfigError("a unigram generator needs the training text", where="objective.generator")
+            raise ConfigError("a unigram generator needs the training text", key="objective.generator")
         weights = (
             np.ones(self.vocab_size)
             if uniform or self.statistics is None

@@ -55,7 +55,7 @@ class Objective(interface.Objective):
     def __init__(self, config: Config, **world: object) -> None:
         super().__init__(config, **world)  # type: ignore[arg-type]
         if config.candidates < 2:
-            raise ConfigError("a selection takes two candidates at least", where="objective.candidates")
+            raise ConfigError("a selection takes two candidates at least", key="objective.candidates")
 
     @property
     def weights(self) -> dict[str, float]:

@@ -47,7 +47,7 @@ class Objective(rtd.Objective):
         if self.noise is not None:
             raise ConfigError(
                 "two-stage training needs a generator to train",
-                where="objective.generator",
+                key="objective.generator",
                 fix="Leave it out",
             )
 

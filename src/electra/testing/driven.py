@@ -83,6 +83,7 @@ FORKS.set_forkserver_preload(
     [
         "__main__",
         "electra.testing.driven",
+        "electra.workflow.pretrain",
         "electra.cli.pretrain",
         "electra.training.loop",
         "electra.interop.examples",

@@ -58,7 +58,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     run = replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
     problem = compilation.compile_layers(run) if recipe.training.compile == "on" else None
     if problem is not None:
-        raise RunFailed(f"the layers cannot be compiled: {problem}", where="--compile on")
+        raise RunFailed(f"the layers cannot be compiled: {problem}", key="compile=on")
     now = clock(run.device)
     for _ in range(WARM_UP):
         began = now()

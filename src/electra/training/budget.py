@@ -27,7 +27,7 @@ def parse(text: str) -> tuple[float, str]:
         or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"})
     ):
         raise ConfigError(
-            f"{text!r} is no budget", where="--budget", fix="Write 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
+            f"{text!r} is no budget", key="budget", fix="Write 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
         )
     amount, unit = float(match["number"]) * _SCALES[match["scale"]], match["unit"]
     if unit in ("flops", "tokens", "steps"):
@@ -46,6 +46,6 @@ def steps_for(
         steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
     if steps < 1:
         raise ConfigError(
-            f"{text} pays for less than one step", where="--budget", fix="Give more, or train a smaller size"
+            f"{text} pays for less than one step", key="budget", fix="Give more, or train a smaller size"
         )
     return steps

@@ -13,32 +13,47 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from electra import machine
 
 RENDEZVOUS = "ELECTRA_RENDEZVOUS"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 GRACE_SECONDS = 10.0  # for the others to notice that one has failed
 
 
-def launch(argv: Sequence[str], processes: int) -> int:
-    """Run `electra ARGV` in `processes` processes that share each batch; the exit code of the first that did
-    not end well.
+class Ended(NamedTuple):
+    """How the processes ended: the exit code of the first that did not end well, and, where the leading
+    process had nothing to complain of, what the others said.
+    """
+
+    code: int
+    said: str
+
+
+def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | None = None) -> Ended:
+    """Run `python -m ARGV...` in `processes` processes that share each batch.
+
+    say: told each line that the leading process writes (None: it writes where this process does).
     """
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
-        started = [_start(argv, rank, processes, Path(folder)) for rank in range(processes)]
+        started = [
+            _start(argv, rank, processes, Path(folder), piped=say is not None) for rank in range(processes)
+        ]
+        reader = threading.Thread(target=_pass_on, args=(started[0], say), daemon=True)
+        reader.start()
 
         def forward(number: int, frame: FrameType | None) -> None:
             for process in started:
                 process.send_signal(number)
 
-        previous = {
-            number: signal.signal(number, forward)
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-        }
+        caught = SIGNALS if threading.current_thread() is threading.main_thread() else ()
+        previous = {number: signal.signal(number, forward) for number in caught}
         try:
             code = _wait(started)
             silent = not started[0].returncode  # it is ended below, or has ended well
@@ -48,14 +63,21 @@ def launch(argv: Sequence[str], processes: int) -> int:
             for process in started:
                 process.kill()
                 process.wait()
-        if code and silent:  # what the leading process did not tell
-            sys.stderr.write(
-                "".join(path.read_text(errors="replace") for path in sorted(Path(folder).glob("rank-*.txt")))
-            )
-        return code
+            reader.join()
+        others = sorted(Path(folder).glob("rank-*.txt")) if code and silent else []
+        return Ended(code, "".join(path.read_text(errors="replace") for path in others))
 
 
-def _start(argv: Sequence[str], rank: int, processes: int, folder: Path) -> subprocess.Popen[bytes]:
+def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], None] | None) -> None:
+    if process.stdout is not None and say is not None:
+        with process.stdout as lines:
+            for line in lines:
+                say(line.decode(errors="replace").rstrip())
+
+
+def _start(
+    argv: Sequence[str], rank: int, processes: int, folder: Path, *, piped: bool
+) -> subprocess.Popen[bytes]:
     cores = machine.cores()
     variables = {
         "RANK": rank,
@@ -69,9 +91,10 @@ def _start(argv: Sequence[str], rank: int, processes: int, folder: Path) -> subp
         **{k: str(v) for k, v in variables.items()},
     }
     # In a process group of its own, so that Ctrl-C reaches it once: from here.
-    command = [sys.executable, "-m", "electra", *argv]
+    command = [sys.executable, "-m", *argv]
     if rank == 0:
-        return subprocess.Popen(command, env=environment, process_group=0)
+        out = subprocess.PIPE if piped else None
+        return subprocess.Popen(command, env=environment, process_group=0, stdout=out)
     with (folder / f"rank-{rank}.txt").open("wb") as said:
         return subprocess.Popen(command, env=environment, process_group=0, stdout=said, stderr=said)
 

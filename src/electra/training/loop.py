@@ -36,9 +36,7 @@ def train(run: Run, stop: Stop) -> bool:
         if run.step == run.total_steps:
             return True
         if num_stops:
-            run.telemetry.event(
-                run.step, "stopped", f"stopped at step {run.step}; the same command continues from here"
-            )
+            run.telemetry.event(run.step, "stopped", f"stopped at step {run.step}; rerun to resume")
             return False
         update(run)
 
@@ -80,7 +78,7 @@ def update(run: Run) -> None:
         raise RunFailed(
             f"the gradient is not finite at step {step}: nothing was updated",
             where=run.folder,
-            fix="Lower training.learning_rate, or run in --training.precision fp32",
+            fix="Lower `training.learning_rate`, or use `training.precision=fp32`",
         )
     first, end = objective.stage(step, run.total_steps)
     rate = multiplier(step - first, end - first, run.recipe.training.warmup, run.recipe.training.schedule)

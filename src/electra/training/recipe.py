@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import build, read_toml
+from electra.config import build, merge, read_toml
 from electra.errors import ConfigError
 from electra.extensions import beside
 from electra.training.budget import parse as parse_budget
@@ -21,17 +21,17 @@ class ModelSection:
     size: str = "tiny"
     """tiny, mini (CPUs), small, small++, base, large (the paper's)."""
     layers: int | None = None
-    """Layers of the discriminator (none: the size's)."""
+    """Layers of the discriminator (default: the size's)."""
     hidden_size: int | None = None
-    """Width of the discriminator (none: the size's). Heads are 64 wide: of other widths as many as fit, one
-    at least.
+    """Width of the discriminator (default: the size's). Heads are 64 wide: of other widths as many as fit,
+    one at least.
     """
     encoder: Literal["electra", "modern"] = "electra"
     """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as
     ModernBERT.
     """
     generator_width: float | None = None
-    """Generator's hidden size as a fraction of the discriminator's (none: the size's own)."""
+    """Generator's hidden size as a fraction of the discriminator's (default: the size's own)."""
     generator_depth: float = 1.0
     """Generator's number of layers as a fraction of the discriminator's."""
     sharing: Literal["none", "token", "embeddings", "all", "disentangled"] = "embeddings"
@@ -52,14 +52,14 @@ class TrainingSection:
     batch_size: int = 32
     """Rows in one update, over all processes and accumulated micro-batches."""
     micro_batch: int | None = None
-    """Rows in one forward pass (none: the batch, divided over the processes)."""
+    """Rows in one forward pass (default: the batch, divided over the processes)."""
     steps: int | None = None
     """Updates. Give this or --budget."""
     budget: str | None = None
     """30m, 2h, 2e16flops, 50Mtokens or 5000steps: fixes `steps` when the run starts."""
     learning_rate: float = 5e-4
     generator_learning_rate: float | None = None
-    """For the weights that only the generator has (none: the same)."""
+    """For the weights that only the generator has (default: the same)."""
     warmup: float = 0.01
     """Share of the steps over which the learning rate rises."""
     schedule: Literal["linear", "reference"] = "linear"
@@ -90,13 +90,13 @@ class TrainingSection:
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = None
-    """CPU threads of each process (none: torch's choice)."""
+    """CPU threads of each process (default: torch's choice)."""
     checkpoint_every: int | None = None
-    """Steps between checkpoints (none: a twentieth of the run)."""
+    """Steps between checkpoints (default: a twentieth of the run)."""
     keep: int = 2
     """Checkpoints to keep, the newest first; at least 1."""
     evaluate_every: int | None = None
-    """Steps between held-out evaluations (none: a tenth of the run)."""
+    """Steps between held-out evaluations (default: a tenth of the run)."""
     log_every: int = 10
     """Steps between rows of metrics.jsonl."""
     on_collapse: Literal["warn", "stop"] = "warn"
@@ -114,22 +114,29 @@ class EvaluationSection:
 @dataclass(frozen=True)
 class TokenizerSection:
     source: str | None = None
-    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (none: train one on the corpus).
+    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the
+    corpus).
     """
     vocab_size: int = 8192
+    """Entries of the vocabulary to train."""
     lowercase: bool = True
+    """Lower-case the text; use --no-lowercase where capitals carry meaning, as in German."""
     strip_accents: bool | None = None
-    """None: as BERT does, when lower-casing."""
+    """Remove the accents from letters (default: when lower-casing, as BERT does)."""
+    sample_mb: int = 100
+    """Megabytes of text to train the vocabulary on, taken evenly from the corpus."""
 
 
 @dataclass(frozen=True)
 class DataSection:
     unit: Literal["file", "blank-line", "line"] = "file"
-    """What one document is in a .txt file."""
+    """What one document is in a .txt file: the file, a part between blank lines, or a line."""
     text_field: str = "text"
-    """Field of .jsonl and column of .parquet that holds the text."""
+    """Field of .jsonl, or column of .parquet and of hub data sets, that holds the text."""
+    format: Literal["auto", "txt", "jsonl", "parquet"] = "auto"
+    """Format of the sources (auto: what their file extension says; stdin is txt)."""
     heldout: float = 0.005
-    """Share of the documents kept for evaluation, never trained on (at least one)."""
+    """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
 
 
 @dataclass(frozen=True)
@@ -168,19 +175,17 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     }
     for name, value in positive.items():
         if value is not None and value < 1:
-            raise ConfigError(f"must be at least 1, not {value}", where=f"training.{name}")
+            raise ConfigError(f"must be at least 1, not {value}", key=f"training.{name}")
     if training.length < 4:
-        raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", where="training.length")
+        raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
     for name in ("generator_width", "generator_depth"):
         fraction = getattr(recipe.model, name)
         if fraction is not None and fraction <= 0:
-            raise ConfigError(f"must be above 0, not {fraction}", where=f"model.{name}")
+            raise ConfigError(f"must be above 0, not {fraction}", key=f"model.{name}")
     if training.budget is not None:
         parse_budget(training.budget)
     if not 0 <= training.warmup < 1:
-        raise ConfigError(
-            f"must be a share from 0 to below 1, not {training.warmup}", where="training.warmup"
-        )
+        raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", key="training.warmup")
     for name, share in (
         ("evaluation.mask_fraction", recipe.evaluation.mask_fraction),
         ("data.heldout", recipe.data.heldout),
@@ -188,3 +193,10 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
         if not 0 < share < 1:
             raise ConfigError(f"must lie between 0 and 1, not {share}", where=name)
     return recipe
+
+
+def with_budget(sections: Mapping[str, Any], budget: str | None, steps: bool) -> dict[str, Any]:
+    """The sections with the user's budget in place of the recipe's; so does a number of `steps`."""
+    if budget is None and not steps:
+        return dict(sections)
+    return merge(sections, {"training": {"budget": budget}})

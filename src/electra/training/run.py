@@ -19,7 +19,7 @@ import torch
 from electra import objectives, seeds
 from electra.artifacts import checkpoints, harmless
 from electra.artifacts.run import RunFolder
-from electra.artifacts.session import refuse_differences, refuse_strangers
+from electra.artifacts.session import Say, quiet, refuse_differences, refuse_strangers
 from electra.config import differences, merge
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
@@ -34,7 +34,7 @@ from electra.training import budget, checkpoint, compilation
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, make_recipe
-from electra.training.telemetry import Telemetry
+from electra.training.telemetry import Progress, Telemetry, unseen
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmS
         fix = f"Use at most {full.max_positions}"
         raise ConfigError(
             f"{recipe.training.length} tokens are more than the model's positions",
-            where="training.length",
+            key="training.length",
             fix=fix,
         )
     if networks == "generator":
@@ -188,10 +188,8 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
     if wrong:
         what = f"{settings[wrong[0]]!r} does not go with the objective {recipe.objective.get('name', 'rtd')}"
-        needed = " ".join(
-            f"--model.{name.replace('_', '-')} {value}" for name, value in objective.needs.items()
-        )
-        raise ConfigError(what, where=f"model.{wrong[0]}", fix=f"It needs {needed}")
+        needed = " ".join(f"`model.{name}={value}`" for name, value in objective.needs.items())
+        raise ConfigError(what, key=f"model.{wrong[0]}", fix=f"It needs {needed}")
 
 
 def build_run(
@@ -202,7 +200,7 @@ def build_run(
     if training.batch_size % world.size:
         raise ConfigError(
             f"{training.batch_size} rows cannot be shared by {world.size} processes",
-            where="training.batch_size",
+            key="training.batch_size",
         )
     if training.threads:
         torch.set_num_threads(training.threads)
@@ -212,7 +210,7 @@ def build_run(
     )
     refuse_settings(recipe, objective)
     shapes = network_shapes(recipe, store, objective.networks, warm)
-    device = pick_device(training.device, world.local_rank)
+    device = pick_device(training.device, world.local_rank, "training.device")
     precision = pick_precision(training.precision, device)
     pair = build_pair(
         *shapes,
@@ -271,8 +269,14 @@ def start(
     *,
     warm: WarmStart | None = None,
     name: str = "",
+    command: str = "",
+    say: Say = quiet,
+    progress: Progress = unseen,
 ) -> Iterator[Run]:
-    """Begin a run in `folder`, or continue the one it holds; refuse when that one is another run."""
+    """Begin a run in `folder`, or resume the one it holds; refuse when that one is another run.
+
+    name, command: what the user called the recipe, and how the run was asked for: kept in its record.
+    """
     recorded = read_record(folder)
     steps = recipe.training.steps
     if (
@@ -310,8 +314,8 @@ def start(
     else:
         warnings.extend(run.notes)
         if recorded is None and world.leads:
-            RunFolder(folder).write_record(record(run, name))
-    rows = run.telemetry.open(run.step)
+            RunFolder(folder).write_record(record(run, name, command))
+    rows = run.telemetry.open(run.step, say, progress)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)
     try:
@@ -373,8 +377,8 @@ def resolve_budget(run: Run) -> tuple[int, str]:
     if text is None:
         raise ConfigError(
             "no number of steps",
-            where="training.steps",
-            fix="Give --budget, such as 30m, 50Mtokens or 5000steps",
+            key="training.steps",
+            fix="Give `budget`, such as 30m, 50Mtokens or 5000steps",
         )
 
     def steps_in(seconds: float) -> float:
@@ -394,10 +398,8 @@ def resolve_budget(run: Run) -> tuple[int, str]:
     return steps, f"{text} is {steps:,} steps {told}" if told else ""
 
 
-def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
-    """run.toml: the resolved recipe, what identifies the run, and what it ran on. `name` is what the user
-    called the recipe.
-    """
+def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
+    """run.toml: the resolved recipe, what identifies the run, and what it ran on."""
     versions = {
         name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")
     }
@@ -407,7 +409,7 @@ def record(run: Run, name: str) -> dict[str, dict[str, Any]]:
         **versions,
         "device": str(run.device),
     }
-    environment |= {"command": " ".join(sys.argv[1:]), "recipe": name}
+    environment |= {"command": command, "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.networks()}
     sections = run.recipe.to_sections()
@@ -442,12 +444,12 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
         name in ("training.budget", "training.steps") for name, _, _ in changed
     ):  # the schedule hangs on the number of steps
         fix = (
-            "Use the same, or train on in another --out: --init-discriminator and --init-generator take this"
+            "Use the same, or train on in another `out`: `init_discriminator` and `init_generator` take this"
             " run's networks"
         )
     if any(name == "identity.objective_sha256" for name, _, _ in changed):
         file = run.identity["objective_file"]
-        fix = f"{file} has changed since the run began: restore it, or use another --out"
+        fix = f"{file} has changed since the run began: restore it, or use another `out`"
     refuse_differences(run.folder, "run", changed, fix=fix)
 
 

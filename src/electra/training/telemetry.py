@@ -1,102 +1,79 @@
-"""What a run says while it trains: metrics.jsonl (the record of truth), log.txt, and a live display or plain
-lines.
-"""
+"""What a run tells while it trains: metrics.jsonl (the record of truth), log.txt, and its caller."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from typing import Any
 
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
+from electra.artifacts.session import Say, log_line, quiet
 
-QUIET_SECONDS = 5.0  # between two plain lines when the output is not a terminal
+Progress = Callable[[str, float | None], None]  # what is being done, and the share of it that is done
+QUIET_SECONDS = 5.0  # between two lines of log.txt on the progress
+
+
+def unseen(what: str, share: float | None) -> None:
+    """Shows no progress: the default of library functions."""
 
 
 class Telemetry:
     """One writer a run, on the leading process; elsewhere every call does nothing."""
 
-    def __init__(
-        self, folder: Path, *, leads: bool, total_steps: int, console: Console | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, leads: bool, total_steps: int) -> None:
         self.folder, self.leads, self.total_steps = folder, leads, total_steps
-        self.console = console or Console(stderr=False, highlight=False, soft_wrap=True)
+        self.tell: Say = quiet
+        self.progress: Progress = unseen
         self._last_line = 0.0
         self._ledger: Writer | None = None
-        self._log: TextIO | None = None
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
 
-    def open(self, step: int) -> list[dict[str, Any]]:
+    def open(self, step: int, say: Say = quiet, progress: Progress = unseen) -> list[dict[str, Any]]:
         """Start or continue the record at `step`: later rows, of updates that are about to be done again,
-        move to metrics.cut.jsonl.
+        move to metrics.cut.jsonl. Lines and progress are told to `say` and `progress` from now on.
         """
         if not self.leads:
             return []
-        folder = RunFolder(self.folder)
-        self._ledger = Writer(folder.metrics, step)
-        self._log = open(folder.log, "a", encoding="utf-8")  # noqa: SIM115
-        if self.console.is_terminal:
-            bar = (BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn())
-            self._progress = Progress(
-                TextColumn("{task.description}"), *bar, console=self.console, transient=True
-            )
-            self._progress.start()
-            self._task = self._progress.add_task("starting", total=self.total_steps, completed=step)
+        self.tell, self.progress = say, progress
+        self._ledger = Writer(RunFolder(self.folder).metrics, step)
         return self._ledger.rows
 
     def close(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
-        for file in (self._ledger, self._log):
-            if file is not None:
-                file.close()
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
 
     def row(self, row: dict[str, Any]) -> None:
         if self._ledger is not None:
             self._ledger.add(row)
 
     def say(self, line: str) -> None:
-        """One line for the reader and for log.txt."""
-        if not self.leads:
-            return
-        if self._log is not None:
-            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
-            self._log.flush()
-        self.console.print(line, markup=False)
+        """One line for the caller and for log.txt."""
+        if self._ledger is not None:
+            log_line(RunFolder(self.folder).log, line)
+            self.tell(line)
 
     def event(self, step: int, event: str, message: str) -> None:
         self.row({"kind": "event", "step": step, "event": event, "message": message})
         self.say(message)
 
     def training(self, row: dict[str, Any]) -> None:
-        """Record a training row; show it on the display, or now and then as a line."""
+        """Record a training row and tell the progress; log.txt gets a line of it now and then."""
         self.row(row)
+        if self._ledger is None:
+            return
+        step, total = row["step"], self.total_steps
         losses = "  ".join(f"{name} {value:.4f}" for name, value in row["losses"].items())
+        seconds = (total - step) * row["tokens"] / max(1, step) / max(1.0, row["tokens_per_s"])
         line = (
-            f"{losses}  {row['tokens_per_s']:,.0f} tokens/s  {row['tokens'] / 1e6:.2f} M tokens "
-            f" {row['flops']:.2e} FLOPs"
+            f"step {step}/{total}  {losses}  {row['tokens_per_s']:,.0f} tokens/s "
+            f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {_duration(seconds)} left"
         )
-        if self._progress is not None and self._task is not None:
-            self._progress.update(
-                self._task,
-                completed=row["step"],
-                description=f"step {row['step']}/{self.total_steps}  {line}",
-            )
-        elif time.monotonic() - self._last_line > QUIET_SECONDS or row["step"] == self.total_steps:
+        self.progress(line, step / max(1, total))
+        if self._ledger is not None and (time.monotonic() - self._last_line > QUIET_SECONDS or step == total):
             self._last_line = time.monotonic()
-            remaining = (
-                (self.total_steps - row["step"])
-                * row["tokens"]
-                / max(1, row["step"])
-                / max(1.0, row["tokens_per_s"])
-            )
-            self.say(f"step {row['step']}/{self.total_steps}  {line}  {_duration(remaining)} left")
+            log_line(RunFolder(self.folder).log, line)
 
     def evaluation(self, row: dict[str, Any]) -> None:
         self.row(row)

@@ -37,11 +37,9 @@ class Options(masking.Options):
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise ConfigError(f"must be above 0, not {self.temperature}", where="objective.temperature")
+            raise ConfigError(f"must be above 0, not {self.temperature}", key="objective.temperature")
         if self.focal_gamma < 0:
-            raise ConfigError(
-                f"must not be negative, as {self.focal_gamma} is", where="objective.focal_gamma"
-            )
+            raise ConfigError(f"must not be negative, as {self.focal_gamma} is", key="objective.focal_gamma")
 
 
 class Replaced(NamedTuple):

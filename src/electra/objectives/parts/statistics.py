@@ -40,7 +40,7 @@ class Statistics:
         if not any(marked):
             raise ConfigError(
                 f'whole words cannot be told: no token of this tokenizer begins with "{CONTINUES}"',
-                where="objective.masking",
+                key="objective.masking",
                 fix="Use a WordPiece tokenizer, or mask uniform, frequency or span",
             )
         return np.array(marked)

@@ -1,0 +1,306 @@
+"""A Store + a study -> Study: arms trained at equal compute over seeds, with statistics and a page."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra import machine
+from electra.artifacts.study import StudyFolder
+from electra.errors import ConfigError, nearest
+from electra.signals import StopRequest
+from electra.workflow.artifact import Artifact, Source
+from electra.workflow.display import Display, Terminal, Told, display_for
+from electra.workflow.prepare import sources
+from electra.workflow.pretrain import Inputs, open_store
+from electra.workflow.rows import Rows
+from electra.workflow.run import Run
+
+if TYPE_CHECKING:
+    from electra.ablation.runner import Progress as Standing
+    from electra.ablation.study import Study as Plan
+    from electra.artifacts.session import Session
+    from electra.data.store import TokenStore
+
+
+class Study(Artifact):
+    """A folder made by `ablate`."""
+
+    kind = "Study"
+
+    def __init__(self, path: Source) -> None:
+        super().__init__(path)
+        self.folder = StudyFolder.open(self.path)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The contents of results.json: statistics of each metric by arm."""
+        from electra import durable
+        from electra.errors import RunFolderError
+
+        results: dict[str, Any] = durable.read_json(self.folder.results, RunFolderError)
+        return results
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs begun, by arm and seed."""
+        return [Run(folder) for folder in self.folder.runs() if folder.exists()]
+
+    @property
+    def table(self) -> Rows:
+        """One row a run: arm, seed, status, step and its last held-out scores."""
+        return Rows(
+            {
+                "arm": str(run.path.relative_to(self.path / "arms").parent),
+                "seed": run.path.name.removeprefix("seed-"),
+                "status": run.status,
+                "step": run.step,
+                **run.scores,
+            }
+            for run in self.runs
+        )
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """The runs that failed: job and problem."""
+        return list(self.results.get("failed", []))
+
+    def report(self) -> Path:
+        """Write the page; its path."""
+        from electra.report.study import write_report
+
+        return write_report(self.path)
+
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        record = self.folder.record
+        return (
+            ("study", record.get("study", {}).get("title")),
+            ("arms", ", ".join(record.get("fixed", {}).get("arms", {}))),
+            ("runs", len(self.runs)),
+        )
+
+
+@dataclass(frozen=True)
+class Order:
+    """What of a study is to be done now, and how."""
+
+    study: str
+    out: Path
+    arms: tuple[str, ...] = ()
+    corpus: tuple[str, ...] = ()
+    store: str | None = None
+    budget: str | None = None
+    seeds: int = 3
+    seed: int = 1
+    recipe: str | None = None
+    panel_data: Path | None = None
+    panel: tuple[str, ...] = ()
+    jobs: int = 1
+    threads: int | None = None
+    workers: int | None = None
+
+    @property
+    def threads_each(self) -> int:
+        return self.threads or max(1, machine.cores() // self.jobs)
+
+
+def ablate(
+    study: str,
+    *,
+    out: Source,
+    store: Source | None = None,
+    corpus: Source | Sequence[Source] = (),
+    budget: str | None = None,
+    seeds: int = 3,
+    seed: int = 1,
+    arms: Sequence[str] = (),
+    recipe: Source | None = None,
+    panel_data: Source | None = None,
+    panel: Sequence[str] = (),
+    jobs: int = 1,
+    threads: int | None = None,
+    workers: int | None = None,
+    progress: Told = None,
+) -> Study:
+    """Train the arms of a study at equal compute in the folder `out`, or resume them; arms and seeds add up.
+
+    study: "objectives", "generator-size", ... (docs/ablations.md), or a TOML file.
+    store, corpus: what to train on; one of them.
+    budget: what each arm gets: "2e14flops", "10Mtokens", "5000steps", or "30m" of the baseline arm.
+    seeds, seed: replicates of each arm, and the first seed.
+    arms: those to train now (none: all).
+    panel_data, panel: where the data of the panel lie, and which tasks score each encoder.
+    jobs, threads: arms trained at the same time, and CPU threads of each.
+
+    A run that fails does not stop the others: see `Study.failed`. Raises ConfigError, RunFolderError where
+    `out` holds another study, and Interrupted when asked to stop (rerun to resume).
+    """
+    order = Order(
+        study=study,
+        out=Path(out),
+        arms=tuple(arms),
+        corpus=tuple(sources(corpus)),
+        store=None if store is None else os.fspath(store),
+        budget=budget,
+        seeds=seeds,
+        seed=seed,
+        recipe=None if recipe is None else os.fspath(recipe),
+        panel_data=None if panel_data is None else Path(panel_data),
+        panel=tuple(panel),
+        jobs=jobs,
+        threads=threads,
+        workers=workers,
+    )
+    with display_for(progress) as display:
+        carry_out(order, display)
+    return Study(out)
+
+
+def carry_out(order: Order, display: Display, *, dry_run: bool = False) -> None:
+    """Do what is ordered, in a folder that is ours; `dry_run`: only say what it costs."""
+    from electra.ablation.plan import read_plan
+    from electra.ablation.study import find_study, read_study
+
+    for name in ("seeds", "jobs", "threads"):
+        value = getattr(order, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"must be at least 1, not {value}", key=name)
+    if order.store is not None and order.corpus:
+        raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
+    study, folder = read_study(find_study(order.study)), StudyFolder(order.out)
+    for name in order.arms:
+        if name not in study.arms:
+            raise ConfigError(f"no arm named {name!r}", key="arm", fix=nearest(name, list(study.arms)))
+    if folder.exists():
+        read_plan(order.out)  # somebody else's is refused before anything is written beside it
+    with folder.session(say=display.say, stop=lambda: False) as session:
+        store = _open_store(order, study, display)
+        with StopRequest() as session.stopping:
+            _run_study(order, study, store, session, display, dry_run=dry_run)
+
+
+def _open_store(order: Order, study: Plan, display: Display) -> TokenStore:
+    from electra.ablation.study import arm_recipe
+
+    baseline = arm_recipe(study, study.arms[study.baseline], order.recipe or study.recipe)
+    inputs = Inputs(out=str(order.out), corpus=order.corpus, store=order.store, workers=order.workers)
+    return open_store(inputs, baseline, display)
+
+
+def _run_study(
+    order: Order, study: Plan, store: TokenStore, session: Session, display: Display, *, dry_run: bool
+) -> None:
+    from electra.ablation import plan, results, runner
+    from electra.ablation.overview import Overview
+    from electra.report.study import write_report
+
+    out, threads = order.out, order.threads_each
+    planned = plan.make_plan(
+        study,
+        store,
+        out,
+        recipe=order.recipe or study.recipe,
+        budget_text=order.budget,
+        threads=threads,
+        panel=_panel(order),
+    )
+    seeds = range(order.seed, order.seed + order.seeds)
+    begun = plan.seeds_begun(out, planned)
+    whole = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, sorted({*seeds, *begun}))]
+    jobs = [one for one in whole if one.job.seed in seeds and one.job.arm in (order.arms or study.arms)]
+    if dry_run:
+        for line in (*_opening(planned, jobs, order), *_hours(planned, jobs, store, order)):
+            display.say(line)
+        return
+    store.tokenizer.save(StudyFolder(out).tokenizer)  # where the workers find it
+    session.begin(planned, differences=(), rewrite=True)
+
+    def record() -> dict[str, Any]:
+        found = results.gather(planned, whole)
+        results.write(out, found)
+        return found
+
+    with Overview(study.title, jobs, session.say, _console(display), display.progress) as overview:
+        for line in _opening(planned, jobs, order):
+            session.say(line)
+
+        def finished(one: Standing) -> None:
+            overview.ended(one)
+            record()
+
+        crew = runner.Crew(out.resolve(), order.jobs, threads)
+        runner.carry_out(crew, jobs, stopping=session.stopping, look=overview.look, finished=finished)
+        found = record()
+        for line in results.describe(found):
+            session.say(line)
+        session.say(f"page: {write_report(out)}")
+        if session.stopping() and any(one.state != "done" for one in jobs):
+            session.interrupt()
+        for failure in found["failed"]:
+            session.say(f"failed: {failure['job']}: {failure['problem']}")
+
+
+def _console(display: Display) -> Any:
+    """Where the table of the arms is drawn: on the terminal, or nowhere."""
+    from rich.console import Console
+
+    return display.console if isinstance(display, Terminal) else Console(file=io.StringIO())
+
+
+def _panel(order: Order) -> dict[str, Any]:
+    """The panel asked for, or the one that the study has been scored by so far."""
+    from electra.ablation import panel, plan
+
+    folder = StudyFolder(order.out)
+    recorded = plan.read_plan(order.out)["panel"] if folder.exists() else {"tasks": {}}
+    data, tasks = order.panel_data, order.panel or tuple(recorded["tasks"]) or panel.DEFAULT
+    if data is None and recorded["tasks"]:
+        data = Path(recorded["folder"])
+    if data is None and order.panel:
+        raise ConfigError("needs `panel_data`", key="panel", fix="Pass the folder with the panel's data")
+    return panel.describe(data, tasks)
+
+
+def _opening(planned: Mapping[str, Any], jobs: Sequence[Standing], order: Order) -> list[str]:
+    done = sum(one.state == "done" for one in jobs)
+    arms, threads = planned["fixed"]["arms"], order.threads_each
+    lines = [
+        f"{len(arms)} arms, {planned['fixed']['flops']:.3g} FLOPs each; {len(jobs)} runs, {done} of them"
+        f" done; {order.jobs} at a time, {threads} thread{'s' if threads > 1 else ''} each"
+    ]
+    for name, arm in arms.items():
+        steps = arm["steps"][-1]
+        tokens, flops = steps * arm["tokens_per_step"], steps * arm["flops_per_step"]
+        lines.append(f"  {name}: {steps:,} updates, {tokens / 1e6:.3g} M tokens, {flops:.4g} FLOPs")
+    return lines
+
+
+def _hours(
+    planned: Mapping[str, Any], jobs: Sequence[Standing], store: TokenStore, order: Order
+) -> list[str]:
+    """What is left to train, in time: each arm is trained for some seconds, one after the other."""
+    from electra.ablation.plan import Job, job_recipe
+    from electra.training.distributed import World
+    from electra.training.rehearsal import seconds_per_step
+    from electra.training.run import build_run
+
+    share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
+    for arm in dict.fromkeys(one.job.arm for one in jobs):
+        recipe = job_recipe(planned, Job(arm, share, 1), order.threads_each)
+        each = seconds_per_step(build_run(recipe, Path("."), store, World()))
+        left = sum(one.steps - one.step for one in jobs if one.job.arm == arm)
+        lines.append(
+            f"  {arm}: {1000 * each:.0f} ms an update, {left:,} updates left, {each * left / 3600:.2f} h"
+        )
+        total += each * left
+    lanes = f", {total / 3600 / order.jobs:.2f} h in {order.jobs} lanes" if order.jobs > 1 else ""
+    return [
+        "time at the speed measured now:",
+        *lines,
+        f"  {total / 3600:.2f} h one after the other{lanes}; evaluations and the panel come on top; nothing"
+        " was trained",
+    ]

@@ -1,0 +1,118 @@
+"""Models + probes -> Analysis: what pre-training has taught, with intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from electra.artifacts.evaluation import AnalysisFolder
+from electra.errors import ConfigError, ElectraError
+from electra.workflow.artifact import Artifact, Source
+from electra.workflow.display import Told, display_for
+from electra.workflow.prepare import sources
+from electra.workflow.rows import Rows
+
+
+class Analysis(Artifact):
+    """A folder made by `analyze`."""
+
+    kind = "Analysis"
+
+    def __init__(self, path: Source) -> None:
+        super().__init__(path)
+        self.folder = AnalysisFolder.open(self.path)
+
+    @property
+    def records(self) -> dict[str, Any]:
+        """What each probe found, by its name, as its JSON file has it."""
+        return self.folder.record
+
+    @property
+    def headline(self) -> Rows:
+        """One row a number: probe, measure, value, and the ends of its 95 % interval (low, high)."""
+        return Rows(
+            {"probe": name, "measure": measure, **(found if isinstance(found, dict) else {"value": found})}
+            for name, record in self.records.items()
+            for measure, found in record.get("headline", {}).items()
+        )
+
+    def report(self) -> Path:
+        """Write the page; its path."""
+        from electra.report.probes import write_page
+
+        return write_page(self.path)
+
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        records = self.records.values()
+        models = dict.fromkeys(
+            str(model.get("name")) for found in records for model in found.get("models", [])
+        )
+        return (("probes", ", ".join(self.folder.probes())), ("models", ", ".join(models)))
+
+
+def analyze(
+    models: Source | Sequence[Source],
+    *,
+    out: Source,
+    probes: Sequence[str] = ("all",),
+    data: Source | Sequence[Source] = (),
+    options: Sequence[str] = (),
+    over_training: bool = False,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    progress: Told = None,
+) -> Analysis:
+    """Ask models what they know, in the folder `out`. A probe that was asked the same before is kept.
+
+    models: one, or several to compare the first with: Runs, Models, folders or hub names.
+    probes: names of probes or .py files; "all": every one whose data and networks are there.
+    data: files and folders that hold the probes' data, found by name.
+    options: "key=value", or "PROBE.key=value".
+    over_training: follow the probes over the checkpoints of a run.
+
+    Raises ConfigError, ProbeDataError where a named probe's data are missing, ModelError.
+    """
+    from electra import analysis
+    from electra.analysis.contract import named_models
+    from electra.analysis.contract.record import run_probe
+    from electra.interop.source import locate
+    from electra.model.precision import pick_device
+    from electra.report.probes import write_page
+
+    folder, given, roots = Path(out), sources(models), [Path(root) for root in sources(data)]
+    every = not probes or "all" in probes
+    chosen = analysis.names() if every else list(dict.fromkeys(probes))
+    settings = analysis.options_for(chosen, options)
+    missing = next((root for root in roots if not root.exists()), None)
+    if missing is not None:
+        raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
+    if over_training and given[1:]:
+        raise ConfigError("follows one run, not several", key="over_training", fix="Call it once for each")
+    for source in given:
+        locate(source)  # a wrong name is one error, not one for each probe
+    named, done = named_models(given, pick_device(device)), 0
+    with display_for(progress) as display:
+        for name in chosen:
+            probe, began = analysis.create(name, settings[name]), time.monotonic()
+            told = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
+            try:
+                found = probe.find(roots)
+                answered = run_probe(
+                    name, probe, named, found, folder, progress=told, over_training=over_training
+                )
+            except ElectraError as problem:
+                if not every:
+                    raise
+                display.say(f"{name}: left out, {problem}")
+                continue
+            done += 1
+            for line in answered.left_out:
+                display.say(f"{name}: {line}")
+            took = "kept, answered before" if answered.kept else f"{time.monotonic() - began:.0f} s"
+            display.say(f"{name}: {answered.path} ({took})")
+        if not done:
+            fix = "Name one with `probe` to see what it needs"
+            raise ConfigError("no probe could be run", where=folder, fix=fix)
+        display.say(f"page: {write_page(folder)}")
+    return Analysis(out)

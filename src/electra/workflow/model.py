@@ -1,0 +1,172 @@
+"""A model ready for use: detect replaced words, show an example, embed texts, export."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from electra.errors import AbsentNetwork, ConfigError
+from electra.interop.detection import Detection
+from electra.workflow.artifact import Source
+from electra.workflow.display import Told, display_for
+from electra.workflow.rows import Rows, html_card
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from electra.interop.load import Loaded
+    from electra.interop.names import Kind
+    from electra.model.sizes import EncoderConfig
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class Model:
+    """The networks of a run or a model folder. Each is loaded when it is first needed."""
+
+    def __init__(self, source: Source, *, step: int | None = None, device: Device = "auto") -> None:
+        from electra.interop.source import locate
+
+        self.source: str = source.source if isinstance(source, Model) else os.fspath(source)
+        """As it was given: a folder, or a name on the hub."""
+        self.step, self.device = step, device
+        locate(self.source)
+
+    def __fspath__(self) -> str:
+        if self.step is not None:
+            raise ConfigError(
+                "a checkpoint of a run cannot be given as a folder", where=self.source, fix="Export it first"
+            )
+        return self.source
+
+    def network(self, kind: Kind) -> Loaded:
+        """The discriminator, the generator, or ("encoder") whatever there is. Raises AbsentNetwork."""
+        if kind not in self._networks:
+            from electra.interop.load import load as load_network
+            from electra.model.precision import pick_device
+
+            loaded = load_network(self.source, kind, step=self.step)
+            self._networks[kind] = loaded.to(pick_device(self.device))
+        return self._networks[kind]
+
+    @cached_property
+    def _networks(self) -> dict[Kind, Loaded]:
+        return {}
+
+    @property
+    def encoder(self) -> Loaded:
+        """The network that fine-tuning starts from: the discriminator's, where there is one."""
+        return self.network("encoder")
+
+    @property
+    def config(self) -> EncoderConfig:
+        """Shape and architecture of the encoder."""
+        return self.encoder.config
+
+    @property
+    def num_parameters(self) -> int:
+        """Of the encoder, embeddings included."""
+        return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
+
+    def detect(self, texts: str | Iterable[str], threshold: float = 0.5) -> list[Detection]:
+        """The probability that a word was replaced, for each text in its order.
+
+        A Detection has `words` and `tokens` (each with its text, `start` and `end` in characters, and
+        `p_replaced`), and `marked`, the words of at least `threshold`. Long texts are read in windows. Raises
+        AbsentNetwork where the model has no discriminator.
+        """
+        from electra.interop.detection import detect
+
+        given = [texts] if isinstance(texts, str) else texts
+        return list(detect(self.network("discriminator"), given, threshold=threshold))
+
+    def table(self, text: str, *, seed: int = 1, masked: float = 0.4) -> Rows:
+        """One row a token: Original, Masked, Generated, Label, P(replaced).
+
+        A share of `masked` of the tokens is masked and filled in by the generator, drawn from `seed`; the
+        discriminator judges the result. Without a generator the text is judged as it stands.
+        """
+        from electra.interop.examples import COLUMNS, example_rows
+
+        rows = example_rows(*self.pair(), text, seed=seed, masked=masked)
+        return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
+
+    def pair(self) -> tuple[Loaded | None, Loaded | None]:
+        """(discriminator, generator); None where there is none."""
+
+        def found(kind: Kind) -> Loaded | None:
+            try:
+                return self.network(kind)
+            except AbsentNetwork:
+                return None
+
+        pair = found("discriminator"), found("generator")
+        if pair == (None, None):
+            self.network("discriminator")  # raises
+        return pair
+
+    def embed(
+        self,
+        texts: str | Iterable[str],
+        *,
+        pooling: Literal["mean", "cls"] | None = None,
+        progress: Told = "quiet",
+    ) -> npt.NDArray[np.float32]:
+        """float32 [N, D]: one vector of each of N texts, by the encoder's last layer of width D.
+
+        pooling: "mean" of all tokens, or "cls" (None: what the model's configuration says, the mean for the
+            modern encoder and [CLS] for the paper's).
+        """
+        from electra.interop.embedding import embed
+
+        given = [texts] if isinstance(texts, str) else list(texts)
+        with display_for(progress) as display:
+            return embed(
+                self.encoder, given, pooling, progress=lambda share: display.progress("embedding", share)
+            )
+
+    def export(
+        self,
+        out: Source,
+        *,
+        network: Literal["discriminator", "generator"] = "discriminator",
+        dtype: Literal["float32", "bfloat16"] = "float32",
+    ) -> Model:
+        """Write a network as a folder that transformers loads. `out` must be new, or a model folder."""
+        from electra.interop.transfer import export
+
+        export(self.network(network), Path(out), self.source, dtype=dtype)
+        return Model(out, device=self.device)
+
+    def facts(self) -> list[tuple[str, Any]]:
+        config = self.config
+        return [
+            ("kind", self.encoder.kind),
+            ("encoder", config.architecture),
+            ("layers", f"{config.num_layers} of {config.hidden_size}"),
+            ("parameters", f"{self.num_parameters / 1e6:.1f} M"),
+            ("vocabulary", f"{config.vocab_size:,}"),
+            ("labels", ", ".join(self.encoder.labels) or None),
+        ]
+
+    def __repr__(self) -> str:
+        at = "" if self.step is None else f" at step {self.step}"
+        return (
+            f"<Model {self.source!r}{at}: {', '.join(f'{n} {v}' for n, v in self.facts() if v is not None)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_card(f"Model: {self.source}", [fact for fact in self.facts() if fact[1] is not None])
+
+
+def load(source: Source, *, step: int | None = None, device: Device = "auto") -> Model:
+    """A model out of a run, a model folder, a fine-tuning, or a name on the hub.
+
+    step: a checkpoint of a run (None: the finished networks, or the newest checkpoint).
+    device: "auto" is a GPU where there is one.
+    """
+    return Model(source, step=step, device=device)

@@ -1,0 +1,59 @@
+"""A folder of any kind as its artifact; its page; whether it is as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra.artifacts import Finding, open_folder
+from electra.workflow.artifact import Source
+
+if TYPE_CHECKING:
+    from electra.workflow.artifact import Artifact
+    from electra.workflow.model import Model
+
+CLASSES = {  # kind of folder -> where its artifact's class is
+    "StoreFolder": "store.Store",
+    "RunFolder": "run.Run",
+    "PairFolder": "model.Model",
+    "ModelFolder": "model.Model",
+    "TuningFolder": "tuned.FineTuned",
+    "EvaluationFolder": "evaluate.Evaluation",
+    "AnalysisFolder": "analyze.Analysis",
+    "StudyFolder": "ablate.Study",
+}
+
+
+def open(path: Source) -> Artifact | Model:
+    """The Store, Run, Model, FineTuned, Evaluation, Analysis or Study at `path`, or RunFolderError."""
+    folder = open_folder(Path(path))
+    home = CLASSES.get(type(folder).__name__)
+    if home is None:
+        from electra.workflow.artifact import Artifact
+
+        plain = Artifact(path)
+        plain.kind = folder.KIND  # type: ignore[misc]
+        return plain
+    module, _, name = home.partition(".")
+    kind: Any = getattr(import_module(f"electra.workflow.{module}"), name)
+    made: Artifact | Model = kind(path)
+    return made
+
+
+def report(folder: Source, *, out: Source | None = None, compare: Sequence[Source] = ()) -> Path:
+    """Write the page of a run, study, evaluation or analysis; its path.
+
+    out, compare: of a run's page alone: where it goes, and the runs drawn over it.
+    """
+    from electra.report.pages import write_page
+
+    return write_page(Path(folder), None if out is None else Path(out), [Path(other) for other in compare])
+
+
+def verify(folder: Source) -> list[Finding]:
+    """Each thing in a folder of any kind, read whole, with what is wrong with it ("": nothing)."""
+    from electra.interop.verify import verify as check
+
+    return list(check(Path(folder)))

@@ -1,0 +1,180 @@
+"""Text -> Store: read it, train or take a tokenizer, encode on all cores, account for every token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from electra.artifacts.run import PairFolder, RunFolder
+from electra.artifacts.store import StoreFolder
+from electra.errors import ConfigError
+from electra.signals import unwinding
+from electra.training.recipe import DataSection, TokenizerSection
+from electra.workflow.artifact import Source
+from electra.workflow.display import Display, Told, display_for
+
+if TYPE_CHECKING:
+    from electra.data.corpus import CorpusConfig
+    from electra.data.packing import Progress
+    from electra.data.tokenizer import Tokenizer
+    from electra.workflow.store import Store
+
+
+def prepare(
+    source: Source | Sequence[Source],
+    out: Source,
+    *,
+    vocab_size: int = 30_522,
+    tokenizer: Source | None = None,
+    lowercase: bool = True,
+    strip_accents: bool | None = None,
+    sample_mb: int = 100,
+    unit: Literal["file", "blank-line", "line"] = "file",
+    text_field: str = "text",
+    format: Literal["auto", "txt", "jsonl", "parquet"] = "auto",
+    heldout: float = 0.005,
+    workers: int | None = None,
+    progress: Told = None,
+) -> Store:
+    """Turn text into a token store at `out`, or open the one that was made there of this text.
+
+    source: files, folders, globs, URLs, "hub:NAME:CONFIG:SPLIT" or "python-docs"; one or several.
+    vocab_size: entries of the WordPiece vocabulary that is trained on the text.
+    tokenizer: an existing one instead: a folder, vocab.txt, tokenizer.json, a run or a hub name.
+    lowercase: lower-case the text; set it to False where capitals carry meaning, as in German.
+    strip_accents: remove the accents from letters (None: when lower-casing, as BERT does).
+    sample_mb: megabytes of text that the vocabulary is trained on, taken evenly from the corpus.
+    unit: what one document is in a .txt file: the file, a part between blank lines, or a line.
+    text_field: the field of .jsonl, or column of .parquet and of hub data sets, that holds the text.
+    format: of the sources ("auto": what their file extension says).
+    heldout: share of the documents held out for evaluation, chosen by a hash of their text; at least one.
+    workers: processes that encode (None: all cores). The store is the same for any number.
+    progress: see `electra.workflow.display.Told`.
+
+    Raises CorpusError for text that cannot be read, TokenizerError, ConfigError, and StoreError where `out`
+    holds something else.
+    """
+    chosen = TokenizerSection(
+        source=None if tokenizer is None else os.fspath(tokenizer),
+        vocab_size=vocab_size,
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        sample_mb=sample_mb,
+    )
+    data = DataSection(unit=unit, text_field=text_field, format=format, heldout=heldout)
+    with display_for(progress) as display:
+        return build(sources(source), Path(out), chosen, data, workers=workers, display=display)
+
+
+def build(
+    corpus: Sequence[str],
+    out: Path,
+    tokenizer: TokenizerSection,
+    data: DataSection,
+    *,
+    workers: int | None,
+    display: Display,
+) -> Store:
+    """The store of a corpus; `display` is told how it is made and, at the end, its audit."""
+    from electra.data.packing import build_store
+    from electra.data.tokenizer import TokenizerConfig
+    from electra.workflow.store import Store
+
+    if workers is not None and workers < 1:
+        raise ConfigError(f"must be at least 1, not {workers}", key="workers")
+    chosen = (
+        existing_tokenizer(tokenizer.source)
+        if tokenizer.source is not None
+        else TokenizerConfig(
+            vocab_size=tokenizer.vocab_size,
+            lowercase=tokenizer.lowercase,
+            strip_accents=tokenizer.strip_accents,
+            sample_mb=tokenizer.sample_mb,
+        )
+    )
+    with unwinding(out):
+        build_store(
+            corpus, chosen, out, config=corpus_config(data), workers=workers, progress=counting(display)
+        )
+    store = Store(out)
+    tell_audit(store, display)
+    return store
+
+
+def corpus_config(data: DataSection) -> CorpusConfig:
+    """How text is read, from the section [data] of a recipe."""
+    from electra.data.corpus import CorpusConfig
+
+    return CorpusConfig(unit=data.unit, text_field=data.text_field, format=data.format, heldout=data.heldout)
+
+
+def prepare_shard(
+    source: Source | Sequence[Source],
+    out: Source,
+    shard: str,
+    *,
+    tokenizer: Source,
+    data: DataSection,
+    workers: int | None = None,
+    progress: Told = None,
+) -> bool:
+    """Encode one of several parts of a corpus, such as "3/8" (counted from 0). False: it was there before."""
+    from electra.data.sharding import build_shard, parse_shard
+
+    made, number = existing_tokenizer(tokenizer), parse_shard(shard)
+    with display_for(progress) as display, unwinding(out):
+        return build_shard(
+            sources(source),
+            made,
+            Path(out),
+            number,
+            config=corpus_config(data),
+            workers=workers,
+            progress=counting(display),
+        )
+
+
+def merge_shards(shards: Sequence[Source], out: Source, *, progress: Told = None) -> Store:
+    """The store that one command would have made of the corpus these shards are of."""
+    from electra.data.sharding import merge
+    from electra.workflow.store import Store
+
+    with display_for(progress) as display, unwinding(out):
+        merge([Path(shard) for shard in shards], Path(out), counting(display))
+        store = Store(out)
+        tell_audit(store, display)
+    return store
+
+
+def tell_audit(store: Store, display: Display) -> None:
+    """What became of the text, line by line."""
+    from electra.data.audit import rows
+
+    for name, value in rows(store.audit):
+        display.say(f"{name:<16}{value}")
+
+
+def sources(source: Source | Sequence[Source]) -> list[str]:
+    """One source or several as a list of their names."""
+    several = [source] if isinstance(source, str | os.PathLike) else source
+    return [os.fspath(one) for one in several]
+
+
+def counting(display: Display) -> Progress:
+    """What building a store calls while it reads."""
+    return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
+
+
+def existing_tokenizer(name: Source) -> Tokenizer:
+    """A tokenizer by its own name, or that of a store, a run or a pair of networks."""
+    from electra.data.tokenizer import Tokenizer
+
+    path = Path(name)
+    if RunFolder.is_at(path) or PairFolder.is_at(path):
+        from electra.interop.run_folder import find_tokenizer
+
+        return find_tokenizer(path)
+    store = StoreFolder(path)
+    return Tokenizer.load(store.tokenizer if store.exists() else os.fspath(name))

@@ -1,0 +1,330 @@
+"""Text or a Store -> Run: prepare what is missing, train, export the networks, score examples, report.
+
+With several processes the leading one does all that is not training. They are started from here (`launch`) as
+`python -m electra.workflow.pretrain JOB`, or by torchrun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from electra.artifacts.run import RunFolder
+from electra.artifacts.store import StoreFolder
+from electra.config import find_recipe, merge
+from electra.errors import ConfigError, ElectraError, Interrupted, RunFailed, from_json
+from electra.signals import EXIT_CODES, StopRequest
+from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
+from electra.workflow.artifact import Source
+from electra.workflow.display import Display, Terminal, Told, display_for
+from electra.workflow.prepare import build, existing_tokenizer, sources
+
+if TYPE_CHECKING:
+    from electra.data.store import TokenStore
+    from electra.interop.names import Kind
+    from electra.model.pair import Discriminator, Generator
+    from electra.model.sizes import EncoderConfig
+    from electra.training.run import Run as Training
+    from electra.training.run import WarmStart
+    from electra.workflow.run import Run
+
+SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run is made of and where, besides its recipe."""
+
+    out: str
+    corpus: tuple[str, ...] = ()
+    store: str | None = None
+    init_discriminator: str | None = None
+    init_generator: str | None = None
+    workers: int | None = None
+    processes: int = 1
+    recipe_name: str = ""
+    command: str = ""
+    """How the run was asked for, for its record."""
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.out)
+
+
+def pretrain(
+    data: Source | Sequence[Source],
+    out: Source,
+    *,
+    recipe: Source = "tiny",
+    budget: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    init_discriminator: Source | None = None,
+    init_generator: Source | None = None,
+    workers: int | None = None,
+    processes: int = 1,
+    progress: Told = None,
+) -> Run:
+    """Train a generator and a discriminator in the folder `out`, or resume the run it holds.
+
+    data: a Store (or its folder), or text as `prepare` takes it, which is then prepared into OUT/store.
+    recipe: a recipe's name or a TOML file.
+    budget: how much to spend: "30m", "2e16flops", "50Mtokens" or "5000steps".
+    overrides: settings that differ from the recipe's, by dotted name: {"training.learning_rate": 2e-3}.
+    init_discriminator, init_generator: models to start from: runs, model folders or hub names.
+    workers: processes that encode the text (None: all cores).
+    processes: processes on this machine that share each batch.
+    progress: see `electra.workflow.display.Told`.
+
+    Raises ConfigError for wrong settings, RunFolderError where `out` holds something else or a run with other
+    settings, RunFailed where the training diverges, and Interrupted when asked to stop (rerun to resume).
+    """
+    given = sources(data)
+    is_store = len(given) == 1 and _is_store(given[0])
+    inputs = Inputs(
+        out=os.fspath(out),
+        corpus=() if is_store else tuple(given),
+        store=given[0] if is_store else None,
+        init_discriminator=_name(init_discriminator),
+        init_generator=_name(init_generator),
+        workers=workers,
+        processes=processes,
+        recipe_name=os.fspath(recipe),
+        command="electra.pretrain(...)",
+    )
+    made = compose(os.fspath(recipe), overrides or {}, budget)
+    with display_for(progress) as display:
+        return carry_out(made, inputs, display)
+
+
+def _name(source: Source | None) -> str | None:
+    return None if source is None else os.fspath(source)
+
+
+def _is_store(name: str) -> bool:
+    return (Path(name) / "store.json").is_file() or name.endswith(".ds")
+
+
+def compose(recipe: str, overrides: Mapping[str, Any], budget: str | None = None) -> Recipe:
+    """A recipe with some settings changed, by dotted name; raises ConfigError naming the wrong one."""
+    path = find_recipe(recipe)
+    sections = read_recipe(path)
+    changed: dict[str, Any] = {}
+    for name, value in overrides.items():
+        section, _, key = name.partition(".")
+        changed.setdefault(section, {})[key.replace("-", "_")] = value
+    objective = changed.get("objective", {}).get("name")
+    if objective is not None and objective != sections.get("objective", {}).get("name", "rtd"):
+        sections["objective"] = {"name": objective}  # the options of another objective do not carry over
+    make_recipe(sections, where=str(path))
+    return make_recipe(with_budget(merge(sections, changed), budget, "steps" in changed.get("training", {})))
+
+
+def carry_out(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
+    """Check what can be checked at once, then train in this process or in several."""
+    from electra.training.run import read_record
+    from electra.workflow.run import Run
+
+    if inputs.store is not None and inputs.corpus:
+        raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
+    read_record(inputs.folder)  # refuses a folder that holds something else before anything is written there
+    if inputs.processes < 1 or recipe.training.batch_size % inputs.processes:
+        what = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
+        raise ConfigError(what, key="processes", fix="Give a number that divides `training.batch_size`")
+    if inputs.processes > 1 and not launched():
+        train_in_processes(recipe, inputs, display)
+    else:
+        train_here(recipe, inputs, display)
+    return Run(inputs.out)
+
+
+def launched() -> bool:
+    """Whether this is one of several processes that a launcher started to share a training."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None:
+    """Train in several processes of this machine; raises the error of the first that fails."""
+    from electra.training.launch import launch
+
+    with tempfile.TemporaryDirectory(prefix="electra-job-") as folder:
+        job = Path(folder) / "job.json"
+        job.write_text(json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(inputs)}))
+        say = None if isinstance(display, Terminal) else display.say
+        ended = launch(["electra.workflow.pretrain", str(job)], inputs.processes, say)
+        failed = _failed(job).read_text().splitlines() if _failed(job).exists() else []
+    if failed:
+        raise from_json(json.loads(failed[0]))
+    if ended.code in EXIT_CODES.values():
+        raise Interrupted(inputs.out, ended.code)
+    if ended.code:
+        said = ended.said.strip().splitlines()
+        raise RunFailed(
+            f"a process ended with code {ended.code}{': ' * bool(said)}{''.join(said[-1:])}", where=inputs.out
+        )
+
+
+def _failed(job: Path) -> Path:
+    """Where the processes of a job leave the errors that end them, one a line."""
+    return job.with_suffix(".failed")
+
+
+def main(argv: Sequence[str]) -> int:
+    """One of the processes of `train_in_processes`."""
+    job = Path(argv[0])
+    given = json.loads(job.read_text())
+    try:
+        with Terminal(lines=True) as display:
+            train_here(make_recipe(given["recipe"]), Inputs(**given["inputs"]), display)
+    except Interrupted as stop:
+        return stop.exit_code
+    except ElectraError as error:
+        with open(_failed(job), "a", encoding="utf-8") as file:
+            file.write(json.dumps(error.to_json()) + "\n")
+        code = error.exit_code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    else:
+        return 0
+    sys.stderr.flush()
+    os._exit(code)  # no collective can be finished any more: leave, and the launcher ends the others
+
+
+def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
+    """Train in this process, alone or as one of several. The others of a process that fails must be ended."""
+    from electra.training.distributed import leave_world
+
+    leads = os.environ.get("RANK", "0") == "0"
+    try:
+        with RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads):
+            train(recipe, inputs, display, leads)
+    except Interrupted:
+        leave_world()
+        raise
+    leave_world()
+
+
+def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None:
+    """The work in a run folder that is ours: prepare, train, finish."""
+    from electra.training.distributed import join_world
+    from electra.training.loop import train as train_loop
+    from electra.training.run import start
+
+    store = open_store(inputs, recipe, display, leads)
+    world = join_world()
+    begin = start(
+        recipe,
+        inputs.folder,
+        store,
+        world,
+        warm=warm_start(inputs, recipe, store),
+        name=inputs.recipe_name,
+        command=inputs.command,
+        say=display.say,
+        progress=display.progress,
+    )
+    with StopRequest() as stop, begin as training:
+        if leads and inputs.store is not None and not (inputs.folder / "tokenizer").exists():
+            store.tokenizer.save(inputs.folder / "tokenizer")  # so that the run can be used without its store
+        if not train_loop(training, stop):
+            raise Interrupted(inputs.out, stop.exit_code or 143)
+        if leads:
+            finish(training)
+
+
+def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = True) -> TokenStore:
+    """The store given, or the corpus prepared into OUT/store by the leading process while the others wait."""
+    from electra.data.remote import fetch_store, is_remote
+    from electra.data.store import TokenStore
+
+    wanted = recipe.tokenizer.source
+    if inputs.store is not None:
+        path = fetch_store(inputs.store) if is_remote(inputs.store) else Path(inputs.store)
+        return TokenStore.open(path, existing_tokenizer(wanted) if wanted else None)
+    out = inputs.folder / "store"
+    if not leads:
+        while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
+            time.sleep(0.5)
+        return TokenStore.open(out)
+    given = wanted or inputs.init_discriminator or inputs.init_generator
+    section, corpus = replace(recipe.tokenizer, source=given), inputs.corpus or ("python-docs",)
+    return build(corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
+
+
+def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart | None:
+    """Continued pre-training: the networks take the shapes and the weights of the models named."""
+    if inputs.init_discriminator is None and inputs.init_generator is None:
+        return None
+    from electra.interop.load import load
+    from electra.interop.warm_start import load_weights_into
+    from electra.training.run import WarmStart
+
+    def shape(source: str | None, kind: Literal["generator", "discriminator"]) -> EncoderConfig | None:
+        if source is None:
+            return None
+        model = recipe.model
+        return replace(
+            load(source, kind).config, dropout=model.dropout, attention_dropout=model.attention_dropout
+        )
+
+    return WarmStart(
+        names={"discriminator": inputs.init_discriminator or "", "generator": inputs.init_generator or ""},
+        generator=shape(inputs.init_generator, "generator"),
+        discriminator=shape(inputs.init_discriminator, "discriminator"),
+        load=lambda pair: load_weights_into(
+            pair,
+            discriminator=inputs.init_discriminator,
+            generator=inputs.init_generator,
+            tokenizer=store.tokenizer,
+        ),
+    )
+
+
+def finish(run: Training) -> None:
+    """Export the networks, score the example sentences and write the report; what exists from an earlier
+    finish stays.
+    """
+    from electra import durable
+    from electra.interop.card import card_of_run
+    from electra.interop.examples import example_rows, load_pair
+    from electra.interop.huggingface import export_network
+    from electra.report.run import write_report
+
+    folder, pair, examples, page = (
+        run.folder,
+        run.pair,
+        run.folder / "examples.json",
+        run.folder / "report.html",
+    )
+    if examples.exists() and page.exists():
+        run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {page}")
+        return
+    examples.unlink(missing_ok=True)  # written last but the report: the mark of a finished export
+    if run.store.audit:
+        durable.commit_json(folder / "audit.json", run.store.audit)
+    run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
+    pair.cpu()  # whole: one network's weights may be made of another's
+    networks: dict[Kind, Generator | Discriminator | None] = {
+        "generator": pair.generator,
+        "discriminator": pair.discriminator,
+    }
+    for kind, network in networks.items():
+        if network is not None:
+            export_network(folder / kind, network, run.store.tokenizer, card_of_run(folder, kind))
+    both, seed = load_pair(folder), run.recipe.training.seed
+    rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
+    durable.commit_json(examples, rows)
+    write_report(folder)
+    run.telemetry.say(f"models saved to {folder}, report in {page}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""Records that show themselves: a list of dicts, in a notebook a table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from electra.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas
+
+SHOWN = 20  # rows of a table in a notebook, or of its text
+
+
+class Rows(list[dict[str, Any]]):
+    """A list of records (plain dicts). `frame()` makes a pandas DataFrame of it."""
+
+    def frame(self) -> pandas.DataFrame:
+        """The rows as a DataFrame [rows, keys]. Raises ConfigError without pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise ConfigError(
+                "pandas is not installed", fix='Install it: pip install "electra[notebook]"'
+            ) from None
+        return pandas.DataFrame.from_records(list(self))
+
+    def columns(self) -> list[str]:
+        """The keys of all rows, in order of appearance."""
+        return list(dict.fromkeys(key for row in self for key in row))
+
+    def __repr__(self) -> str:
+        columns = self.columns()
+        cells = [[cell(row.get(name)) for name in columns] for row in self[:SHOWN]]
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        lines = [
+            "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
+            for line in (columns, *cells)
+        ]
+        more = [f"... {len(self)} rows"] if len(self) > SHOWN else []
+        return "\n".join([*lines, *more])
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        more = f"<p>{len(self)} rows</p>" if len(self) > SHOWN else ""
+        return html_table(columns, ([row.get(name) for name in columns] for row in self[:SHOWN])) + more
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """An HTML table. Everything is escaped."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell(value))}</td>' for value in row)}</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_card(title: str, facts: Iterable[tuple[str, object]]) -> str:
+    """An artifact in a notebook: what it is, and a few facts."""
+    return f"<b>{html.escape(title)}</b>{html_table(('', ''), facts)}"

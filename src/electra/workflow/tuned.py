@@ -1,0 +1,187 @@
+"""A fine-tuned model: its scores over seeds, its predictions, its mistakes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from electra.artifacts.tuning import TuningFolder
+from electra.errors import ConfigError
+from electra.workflow.artifact import Artifact, Source
+from electra.workflow.rows import Rows
+
+if TYPE_CHECKING:
+    from electra.finetuning.settings import Settings
+    from electra.workflow.model import Model
+
+Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
+"""What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
+task's files have it."""
+
+
+class FineTuned(Artifact):
+    """A folder made by `finetune`."""
+
+    kind = "FineTuned"
+
+    def __init__(self, path: Source, settings: Settings | None = None) -> None:
+        super().__init__(path)
+        self.folder = TuningFolder.open(self.path)
+        self._settings = settings
+
+    @property
+    def task(self) -> str:
+        """The name of its task."""
+        return str(self.folder.record["task"])
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The contents of all_results.json. Raises RunFolderError before the last seed has ended."""
+        return self.folder.read_results()
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The mean over the seeds of each metric on dev, and its standard deviation as NAME_sd."""
+        results, found = self.results, {}
+        for name, value in results.items():
+            if name.startswith("eval_") and isinstance(value, int | float) and name != "eval_samples":
+                found[name.removeprefix("eval_")] = float(value)
+        return found
+
+    @property
+    def seeds(self) -> Rows:
+        """One row a seed: its scores on dev."""
+        from electra import durable
+        from electra.errors import RunFolderError
+
+        rows = Rows()
+        for number, seed in self.folder.seeds():
+            scores = durable.read_json(seed.results, RunFolderError)["eval"]
+            rows.append({"seed": number, **{k: v for k, v in scores.items() if not isinstance(v, Mapping)}})
+        return rows
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it chooses from; empty for numbers and answers."""
+        names = self.folder.model.record.get("id2label", {})
+        return tuple(names[key] for key in sorted(names, key=int))
+
+    def predict(
+        self,
+        texts: Text | Iterable[Text] | Source,
+        *,
+        threshold: float | None = None,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+    ) -> Rows:
+        """One row a text (a row a word for tags): the answer, and the probability of each label.
+
+        texts: texts, pairs (tuples), sentences as lists of words, or rows; or the path of a file of them.
+        threshold: for questions that may have no answer: none is given where the null odds exceed this.
+        """
+        from electra.finetuning.predict import predict
+
+        if isinstance(texts, Path):
+            found = predict(str(self.path), texts, device=device, threshold=threshold)
+            return table(found.rows())
+        given = [texts] if isinstance(texts, str | tuple | Mapping) else list(texts)  # type: ignore[arg-type]
+        if not given:
+            return Rows()
+        columns, rows = as_rows(given)
+        with tempfile.TemporaryDirectory(prefix="electra-") as folder:
+            file = Path(folder) / "texts.jsonl"
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            return table(predict(str(self.path), file, columns, device=device, threshold=threshold).rows())
+
+    def mistakes(self) -> Rows:
+        """The examples of dev that the kept model gets wrong, the surest first: text, gold, label, p.
+
+        For numbers: all examples, the furthest from the truth first. Raises ConfigError where the training
+        data are not known here (a folder that `open` opened), and for questions.
+        """
+        from electra.finetuning.dataset import choose_task, read_dataset
+
+        if self._settings is None:
+            fix = "Call the same electra.finetune again: it finds its results complete"
+            raise ConfigError("the data it was trained on are not known here", where=self.path, fix=fix)
+        examples = read_dataset(self._settings, choose_task(self._settings)).splits["dev"]
+        kept = self.folder.seed(self.results["kept_seed"]).path / "dev.tsv"
+        with open(kept, encoding="utf-8", newline="") as file:
+            predicted = table(
+                [tuple(row) for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+            )
+        if predicted and "answer" in predicted[0]:
+            raise ConfigError("answers to questions are not compared here", where=kept, fix="Read dev.tsv")
+        if predicted and "word" in predicted[0]:
+            gold = [
+                (word, tag)
+                for example in examples
+                for word, tag in zip(example.texts, example.gold, strict=True)
+            ]
+        else:
+            gold = [(" | ".join(example.texts), example.gold) for example in examples]
+        rows = [_judged(text, right, row) for (text, right), row in zip(gold, predicted, strict=True)]
+        return Rows(sorted((row for row in rows if row.get("error") != 0), key=_surest))
+
+    def model(self) -> Model:
+        """The kept model, to embed texts with or to fine-tune further."""
+        from electra.workflow.model import Model
+
+        return Model(self.folder.model)
+
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        record = self.folder.record
+        seeds = [("seeds", len(self.folder.seeds()))]
+        scores = list(self.scores.items()) if self.folder.results.is_file() else [("status", "in progress")]
+        return [("task", self.task), ("model", record.get("model")), *seeds, *scores]
+
+
+def as_rows(given: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    """(names of the columns of the text, rows); no names where the rows are the user's."""
+    first = given[0]
+    if isinstance(first, str):
+        return ("text",), [{"text": text} for text in given]
+    if isinstance(first, tuple):
+        return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in given]
+    if isinstance(first, Mapping):
+        return (), [row for row in given if isinstance(row, Mapping)]
+    return ("words",), [{"words": list(words)} for words in given]
+
+
+def table(rows: Sequence[Sequence[str]]) -> Rows:
+    """A table of text, header first, as records; probabilities and scores become numbers."""
+    if not rows:
+        return Rows()
+    header, *body = rows
+    numbers = {
+        name for name in header if name in ("score", "p", "probability", "null_odds") or name.startswith("p(")
+    }
+    return Rows(
+        {name: float(cell) if name in numbers else cell for name, cell in zip(header, row, strict=True)}
+        for row in body
+    )
+
+
+def _judged(text: str, right: Any, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A prediction beside the truth; `error` is 0 where it is right."""
+    if "score" in row:
+        return {
+            "text": text,
+            "gold": float(right),
+            "score": row["score"],
+            "error": abs(row["score"] - float(right)),
+        }
+    names = [name[2:-1] for name in row if name.startswith("p(")]
+    gold = ",".join(right) if isinstance(right, tuple | list) else str(right)
+    if names and gold not in names and gold.isdecimal():
+        gold = names[int(gold)]  # classes given by their numbers
+    label = row["label"]
+    p = row.get(f"p({label})", row.get("p"))
+    return {"text": text, "gold": gold, "label": label, "p": p, "error": int(gold != label)}
+
+
+def _surest(row: Mapping[str, Any]) -> float:
+    return -(row["p"] or 0.0) if "p" in row else -row["error"]

@@ -1,0 +1,185 @@
+"""The public API: quick to import, quiet, and the whole journey by it alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import electra
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+QUICK = """
+import sys, time
+began = time.perf_counter()
+import electra
+took = time.perf_counter() - began
+loaded = [name for name in sys.modules if name.startswith("electra.")]
+assert not loaded, loaded
+assert not {"torch", "numpy", "rich", "tyro", "tokenizers"} & set(sys.modules)
+assert {"pretrain", "Run", "__version__"} <= set(dir(electra))
+print(took)
+"""
+
+
+@pytest.fixture(scope="module")
+def example() -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("api_example", EXAMPLES / "api.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def made(example: types.ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("journey")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("electra.report.svg.available", lambda: False)
+        found: dict[str, Any] = example.journey(folder)
+    return {**found, "folder": folder}
+
+
+def test_importing_it_imports_nothing_else() -> None:
+    ended = subprocess.run([sys.executable, "-c", QUICK], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert float(ended.stdout) < 1.0, "0.1 s, with room for a busy machine"
+
+
+def test_every_name_is_there() -> None:
+    for name in electra.__all__:
+        assert getattr(electra, name) is not None
+    assert (Path(electra.__file__).parent / "py.typed").exists()
+    with pytest.raises(AttributeError, match=r"'electra' has no attribute 'pretrian'"):
+        _ = electra.pretrian
+
+
+def test_rooms_do_not_hide_the_functions_they_serve() -> None:
+    import electra.ablation.plan
+    import electra.evaluation.suite
+    import electra.finetuning.settings
+
+    assert all(callable(getattr(electra, name)) for name in ("ablate", "evaluate", "finetune"))
+
+
+def test_the_store(made: dict[str, Any]) -> None:
+    store = made["store"]
+    assert store.audit["documents_read"] == 225 and store.num_tokens == store.audit["tokens_train"]
+    assert store.tokenizer.vocab_size <= 100
+    store.verify()
+    assert "225" not in repr(store) and "<table>" in store._repr_html_()
+    assert isinstance(electra.open(store), electra.Store)
+
+
+def test_an_interrupted_run_resumes(made: dict[str, Any]) -> None:
+    run = made["run"]
+    assert 30 <= made["interrupted_at"] < 60
+    assert run.status == "finished" and run.step == run.total_steps == 60
+    events = [event["event"] for event in run.events]
+    assert events.count("stopped") == 1 and "resumed" in events and events[-1] == "finished"
+    assert run.recipe["training"]["learning_rate"] == 2e-3
+    assert run.checkpoints[-1] == 60
+    curve = run.metrics.curve("eval", "auc")
+    assert curve.x == [0, 30, 60] and all(0 <= auc <= 1 for auc in curve.y)
+    assert run.scores["auc"] == curve.y[-1]
+    assert set(run.metrics.frame()["kind"]) == {"train", "eval"}
+    with pytest.raises(electra.ElectraError, match=r"no eval measure 'acu'.*'auc'"):
+        run.metrics.curve("eval", "acu")
+    assert run.plot("auc").axes[0].get_ylabel() == "auc"
+    assert "finished" in repr(run) and made["page"].read_text().startswith("<!DOCTYPE html>")
+
+
+def test_other_settings_are_refused_and_wrong_ones_named(made: dict[str, Any], example: Any) -> None:
+    settings: dict[str, Any] = {"out": made["run"].path, "recipe": "tiny", "budget": "60steps"}
+    with pytest.raises(electra.ElectraError, match=r"training\.seed was 1, now 2.*another `out`"):
+        electra.pretrain(made["store"], overrides={**example.SMALL, "training.seed": 2}, **settings)
+    with pytest.raises(electra.ElectraError, match=r"training\.lerning_rate: no such key. Did you mean"):
+        electra.pretrain(made["store"], overrides={"training.lerning_rate": 1.0}, **settings)
+    with pytest.raises(electra.ElectraError, match=r"training\.warmup: must be a share"):
+        electra.pretrain(made["store"], overrides={"training.warmup": 2.0}, **settings)
+
+
+def test_the_model(made: dict[str, Any]) -> None:
+    detection, vectors = made["detection"], made["vectors"]
+    assert [word.text for word in detection.words] == ["The", "cat", "eats", "the", "sea", "."]
+    assert detection.text[detection.words[2].start : detection.words[2].end] == "eats"
+    assert set(detection.marked) == {word for word in detection.words if word.p_replaced >= 0.5}
+    assert list(made["table"][0]) == ["Original", "Masked", "Generated", "Label", "P(replaced)"]
+    assert vectors.dtype == np.float32 and vectors.shape == (2, 128)
+    model = electra.load(made["run"])
+    assert np.allclose(model.embed("the cat sees the house ."), vectors[:1], atol=1e-6)
+    assert not np.allclose(model.embed("the cat sees the house .", pooling="mean"), vectors[:1], atol=1e-3)
+    assert model.embed([]).shape == (0, 128)
+    assert len(model.detect([])) == 0
+    out = model.export(made["folder"] / "exported")
+    assert np.allclose(out.embed("the cat sees the house ."), vectors[:1], atol=1e-6)
+    assert isinstance(electra.open(out), electra.Model)
+
+
+def test_the_fine_tuned_model(made: dict[str, Any]) -> None:
+    tuned = made["tuned"]
+    assert {"accuracy"} <= set(tuned.scores) and len(tuned.seeds) == 1
+    assert tuned.labels == ("animal", "person")
+    [first, second] = made["predictions"]
+    assert first["label"] in tuned.labels
+    assert first["p(animal)"] + first["p(person)"] == pytest.approx(1, abs=1e-4)
+    assert second.keys() == first.keys()
+    wrong = tuned.mistakes()
+    assert all(row["gold"] != row["label"] for row in wrong)
+    rows = [json.loads(line) for line in (tuned.path / "data" / "train.jsonl").read_text().splitlines()]
+    assert len(rows) == 36 and rows[0] == {"text": "the cat sees the house .", "label": "animal"}
+    again = electra.open(tuned.path)
+    assert isinstance(again, electra.FineTuned) and again.scores == tuned.scores
+
+
+def test_the_same_call_is_complete_and_other_rows_are_refused(made: dict[str, Any]) -> None:
+    rows = [{"text": "the cat .", "label": "animal"}, {"text": "the queen .", "label": "person"}]
+    with pytest.raises(electra.ElectraError, match="other rows than those given now"):
+        electra.finetune(made["run"], task="classification", data=rows, out=made["tuned"].path)
+    stranger = made["folder"] / "stranger"
+    stranger.mkdir()
+    (stranger / "thesis.doc").write_text("years of work")
+    with pytest.raises(electra.ElectraError, match=r"not a fine-tuning \(thesis.doc"):
+        electra.finetune(made["run"], task="classification", data=rows, out=stranger)
+    assert [path.name for path in stranger.iterdir()] == ["thesis.doc"]
+
+
+def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    settings: dict[str, Any] = {"recipe": "tiny", "budget": "60steps", "overrides": example.SMALL}
+    run = electra.pretrain(made["store"], out=made["run"].path, **settings)
+    electra.load(run).detect(["the cat ."])
+    electra.open(made["tuned"].path)
+    told: list[tuple[str, float | None]] = []
+    electra.prepare(
+        made["folder"] / "text.txt",
+        out=made["folder"] / "store",
+        vocab_size=100,
+        unit="line",
+        heldout=0.1,
+        progress=lambda line, share: told.append((line, share)),
+    )
+    assert capfd.readouterr() == ("", "")
+    assert any("225 read" in line for line, _ in told)
+
+
+def test_the_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its code cells run in order; what a cell ends with shows itself."""
+    notebook = json.loads((EXAMPLES / "journey.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(
+        notebook["cells"]
+    )
+    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix="": str(tmp_path))
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    assert names["run"].status == "finished" and len(names["tuned"].scores) > 1
