@@ -130,7 +130,7 @@ def test_the_panel_says_which_file_it_misses(tmp_path: Path) -> None:
     (tmp_path / "ud-english-ewt" / "train.conllu").write_text("1\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
     with pytest.raises(ElectraError, match="no dev file"):
         panel.describe(tmp_path, ["pos"])
-    with pytest.raises(ElectraError, match=r"--panel: no task named 'poss'\. Did you mean 'pos'"):
+    with pytest.raises(ElectraError, match=r"panel: no task named 'poss'\. Did you mean 'pos'"):
         panel.describe(tmp_path, ["poss"])
 
 

@@ -133,7 +133,7 @@ def test_a_budget_of_time_is_turned_into_flops_once(
 def test_a_budget_too_small_for_the_evaluations_is_refused(
     text: str, budget: str, plan: Callable[..., dict[str, Any]]
 ) -> None:
-    with pytest.raises(ConfigError, match=r"--budget: .* too few for the 10 held-out evaluations"):
+    with pytest.raises(ConfigError, match=r"budget: .* too few for the 10 held-out evaluations"):
         plan(text, budget)
 
 

@@ -215,7 +215,7 @@ def test_the_mean_is_the_default_where_it_can_be_saved(
 
     chosen = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.3)
     assert tuning_for(electra_folder, chosen).settings.pooling == "cls"
-    with pytest.raises(ConfigError, match=r"--pooling: ElectraForSequenceClassification reads \[CLS\] only"):
+    with pytest.raises(ConfigError, match=r"pooling: ElectraForSequenceClassification reads \[CLS\] only"):
         tuning_for(electra_folder, replace(chosen, pooling="mean"))
     assert (
         tuning_for(electra_folder, replace(chosen, pooling="mean", head="linear")).settings.pooling == "mean"

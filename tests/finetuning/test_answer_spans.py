@@ -208,7 +208,7 @@ def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_pa
         tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=60))
     with pytest.raises(ConfigError, match="5 tokens leave no room for a context beside a question of 2"):
         tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=5))
-    with pytest.raises(ConfigError, match="--head: the joint head finds answers"):
+    with pytest.raises(ConfigError, match="head: the joint head finds answers"):
         choose_task(toy_task.settings(tmp_path / "out", squad_folder, "sst2", head="joint"))
 
 
@@ -814,7 +814,7 @@ def test_a_threshold_is_refused_where_there_is_none(
         str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent
     )
     assert "no_answer_threshold" not in json.loads((tmp_path / "out/model/config.json").read_text())
-    with pytest.raises(ConfigError, match="--threshold: squad has no threshold"):
+    with pytest.raises(ConfigError, match="threshold: squad has no threshold"):
         predict(str(tmp_path / "out"), squad_folder / "dev-v1.json", threshold=1.0)
 
 

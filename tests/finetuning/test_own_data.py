@@ -97,9 +97,9 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
     path.write_text("text,label\nx,a\ny,a\n")
     with pytest.raises(DataError, match=r"a\.csv: fewer than two labels"):
         own.fit(own.read(path).examples)
-    with pytest.raises(ConfigError, match="--multi-label: sst-2 has one answer"):
+    with pytest.raises(ConfigError, match="multi_label: sst-2 has one answer"):
         choose_task(toy_task.settings(tmp_path, path, "sst2", multi_label=True))
-    with pytest.raises(ConfigError, match="--multi-label: only a text can have several labels"):
+    with pytest.raises(ConfigError, match="multi_label: only a text can have several labels"):
         choose_task(toy_task.settings(tmp_path, path, "ner", multi_label=True))
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) ->
     )  # not every row has every field
     assert [e.gold for e in own.read(path, labelled=False).examples] == [None, "good", None]
     path.write_text('{"text": "x", "label": ["a", "b"]}\n')
-    with pytest.raises(DataError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use --multi-label"):
+    with pytest.raises(DataError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use `multi_label`"):
         own.read(path)
     named = [Example("0", "f:1", ("x",), "good"), Example("1", "f:2", ("x",), "bad")]
     with pytest.raises(
@@ -163,9 +163,9 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
         assert list(csv.DictReader(file)) == [dict(zip(*predictions.rows(), strict=True))]
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
     assert len(predict(str(tmp_path / "out"), tmp_path / "answered.tsv").values) == 1
-    with pytest.raises(ConfigError, match="--text-column: 2 columns, and this model reads 1"):
+    with pytest.raises(ConfigError, match="text_column: 2 columns, and this model reads 1"):
         predict(str(tmp_path / "out"), tmp_path / "odd.tsv", ("a", "b"))
-    with pytest.raises(ConfigError, match="--max-length: 2 tokens leave no room"):
+    with pytest.raises(ConfigError, match="max_length: 2 tokens leave no room"):
         finetune(
             str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent
         )

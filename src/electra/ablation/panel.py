@@ -112,7 +112,7 @@ class Tuned:
 
 
 def _refuse(folder: Path, split: str) -> Path:
-    fix = f"Put a {split} file there, or name other tasks with --panel"
+    fix = f"Put a {split} file there, or name other tasks with `panel`"
     raise DataError(f"no {split} file for the panel", where=folder, fix=fix)
 
 
@@ -141,7 +141,7 @@ def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
     """What study.json holds: the tasks, where their data lie, and what identifies a score of this panel."""
     unknown = next((name for name in names if name not in TASKS), None)
     if unknown is not None:
-        raise ConfigError(f"no task named {unknown!r}", where="--panel", fix=nearest(unknown, list(TASKS)))
+        raise ConfigError(f"no task named {unknown!r}", key="panel", fix=nearest(unknown, list(TASKS)))
     chosen: Mapping[str, Probed | Tuned] = {name: TASKS[name] for name in names} if data is not None else {}
     return {
         "folder": str(data.resolve()) if data is not None else "",

@@ -130,7 +130,7 @@ def _own_budget(recipe: str) -> str:
         return f"{training['steps']}steps"
     raise ConfigError(
         "the recipe has none of its own",
-        where="--budget",
+        key="budget",
         fix="Give one, such as 2e14flops, 10Mtokens or 30m",
     )
 
@@ -170,14 +170,14 @@ def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, ask
         raise ConfigError(
             f"{asked}{share} pays for {min(steps)} updates of arm {name!r}, too few for the {MIN_STEPS}"
             " held-out evaluations of a run",
-            where="--budget",
+            key="budget",
             fix=f"Give at least {MIN_STEPS * one.flops_per_step / min(shares):.3g}flops",
         )
     return steps
 
 
 def read_plan(out: Path) -> dict[str, Any]:
-    fix = "Choose another --out"
+    fix = "Choose another `out`"
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
     missing = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
     if missing:

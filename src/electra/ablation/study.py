@@ -29,7 +29,7 @@ from electra.training.recipe import Recipe, make_recipe, paths_from, read_recipe
 
 STUDIES = Path(__file__).parents[1] / "studies"
 DEFAULT_RECIPE = "budget-tiny"
-FROM_COMMAND = {"training.seed": "--seed", "training.steps": "--budget", "training.budget": "--budget"}
+FROM_COMMAND = {"training.seed": "`seed`", "training.steps": "`budget`", "training.budget": "`budget`"}
 SHARED_SECTIONS = {"data", "tokenizer", "evaluation"}
 SHARED = {"training.length", "training.precision", "training.device"}
 

@@ -159,7 +159,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
     jobs = []
     for root in roots:
         if not root.exists():
-            raise DataError("no such folder", where=root, fix="Check --data")
+            raise DataError("no such folder", where=root, fix="Check `data`")
     for entry in suite.task:
         task = load_task(entry.task)
         settings = {**entry.settings, **options.settings}
@@ -276,10 +276,10 @@ def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
     path = out / EvaluationFolder.RECORD
     if not path.exists():
         return dict(plan)
-    record = durable.read_json(path, RunFolderError, fix="Choose another --out")
+    record = durable.read_json(path, RunFolderError, fix="Choose another `out`")
     old = record.get("plan") if isinstance(record, dict) else None
     if not isinstance(old, dict) or not all(isinstance(old.get(part), dict) for part in PARTS):
-        raise RunFolderError("not the record of an evaluation", where=path, fix="Choose another --out")
+        raise RunFolderError("not the record of an evaluation", where=path, fix="Choose another `out`")
     changed = differences({"suite": old.get("suite")}, {"suite": plan["suite"]})
     for part in PARTS:
         for name in old[part].keys() & plan[part].keys():

@@ -87,7 +87,7 @@ def resolve(settings: Settings, task: Task, config: EncoderConfig) -> ResolvedSe
     positions = config.max_positions
     if settings.max_length is not None and settings.max_length > positions:
         what = f"{settings.max_length} tokens are more than the model's positions"
-        raise ConfigError(what, where="--max-length", fix=f"Use at most {positions}")
+        raise ConfigError(what, key="max_length", fix=f"Use at most {positions}")
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
     values |= {
         "epochs": settings.epochs or task.epochs,

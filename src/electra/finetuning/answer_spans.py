@@ -74,7 +74,7 @@ class QuestionAnswering(Task):
     def with_options(self, options: Mapping[str, Any]) -> Self:
         if len(options.get("text_column") or ("question", "context")) != 2:
             what = "two columns are needed, of the question and of the context"
-            raise ConfigError(what, where="--text-column")
+            raise ConfigError(what, key="text_column")
         return replace(super().with_options(options), joint=options["head"] == "joint")
 
     @property
@@ -306,7 +306,7 @@ def _refuse_unanswerable(examples: Sequence[Example]) -> None:
     """1.1 has no score for a question without an answer."""
     bare = next((example for example in examples if not example.gold), None)
     if bare:
-        fix = "Use --task squad2 where questions may have none, or train on such questions too"
+        fix = "Use `task` squad2 where questions may have none, or train on such questions too"
         raise DataError("a question without an answer", where=bare.where, fix=fix)
 
 

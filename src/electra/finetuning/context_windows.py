@@ -111,7 +111,7 @@ def cut(
     if room < 1:
         what = f"{max_length} tokens leave no room for a context beside a question of {len(question)}"
         raise ConfigError(
-            what, where="--max-length", fix=f"Use at least {arrangement.specials + len(question) + 32}"
+            what, key="max_length", fix=f"Use at least {arrangement.specials + len(question) + 32}"
         )
     length, step = len(context.ids), min(stride, room)
     starts = [0]

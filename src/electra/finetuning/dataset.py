@@ -62,7 +62,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         missing = set(task.label_names) - set(unfitted.fit(splits["train"]).label_names)
         task = task.fit(splits["train"])  # the weights of classes are those of what is trained on
     except DataError:
-        fix = "Pass --dev FILE, or a higher --limit-train"
+        fix = "Pass `dev` FILE, or a higher `limit_train`"
         raise DataError("all training examples left have one answer", where=paths["train"], fix=fix) from None
     if missing:
         listed = ", ".join(map(repr, sorted(missing)))
@@ -101,7 +101,7 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     """The file of each split there is: as given, else found in the folder by name."""
     data = settings.data
     if not data.exists():
-        fix = "Pass --data a folder with train and dev files, or a training file"
+        fix = "Pass `data` a folder with train and dev files, or a training file"
         raise DataError("no such file or folder", where=data, fix=fix)
     given = {"train": None if data.is_dir() else data, "dev": settings.dev, "test": settings.test}
     preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
@@ -121,7 +121,7 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
-        fix = f"Looked for {names} ({endings}); or pass --data the file itself"
+        fix = f"Looked for {names} ({endings}); or pass `data` the file itself"
         raise DataError("no training file", where=data, fix=fix)
     return paths
 

@@ -118,7 +118,7 @@ def join(
     "longest_first".
     """
     if max_length < (3 if second is None else 5):
-        raise ConfigError(f"{max_length} tokens leave no room for text", where="--max-length")
+        raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
     if second is None:
         ids = np.concatenate([[cls], first[: max_length - 2], [sep]]).astype(np.int64)
         return ids, np.zeros(len(ids), np.int64), len(first) > max_length - 2

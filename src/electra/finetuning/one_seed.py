@@ -172,7 +172,7 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
     """The losses; a run in which one is not finite stops before it is saved."""
     values: list[float] = torch.stack(losses).tolist() if losses else []
     if not all(map(math.isfinite, values)):
-        fix = "Lower --learning-rate, or use --precision fp32"
+        fix = "Lower `learning_rate`, or use `precision=fp32`"
         raise RunFailed("the training loss is not finite", where=f"seed {seed}, step {step}", fix=fix)
     return values
 

@@ -77,7 +77,7 @@ def predict(  # noqa: PLR0917
     task = task if threshold is None else task.at_threshold(threshold)
     if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
         what = f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}"
-        raise ConfigError(what, where="--text-column")
+        raise ConfigError(what, key="text_column")
     texts = (tuple(text_column),) if text_column else task.texts
     unlabelled = replace(task, texts=texts, header=tuple(columns) or task.header, label=())
     examples = tuple(

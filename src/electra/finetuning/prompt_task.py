@@ -136,14 +136,14 @@ def encode(tokenizer: Tokenizer, filled: FilledTemplate, max_length: int) -> tup
     label = inside(filled.label)
     if not label or tokenizer.specials.unk in [whole.ids[i] for i in label]:
         what = f"the model's vocabulary cannot write {filled.sentence[slice(*filled.label)]!r}"
-        raise ConfigError(what, where="--words", fix="Use other words for this label")
+        raise ConfigError(what, key="words", fix="Use other words for this label")
     texts = [inside(span) for span in filled.texts]
     gone: set[int] = set()
     while len(whole.ids) - len(gone) > max_length:
         longest = max(texts, key=len)
         if not longest:
             what = f"the template alone has more than {max_length} tokens"
-            raise ConfigError(what, where="--max-length", fix="Raise it")
+            raise ConfigError(what, key="max_length", fix="Raise it")
         gone.add(longest.pop())
     kept = [i for i in range(len(whole.ids)) if i not in gone]
     return np.array(whole.ids, np.int64)[kept], np.flatnonzero(np.isin(kept, label)), not gone

@@ -72,20 +72,20 @@ def choose_prompt(
     for entry in words:
         label, equals, meaning = entry.partition("=")
         if not equals or not meaning.strip():
-            raise ConfigError(f"{entry!r} is not LABEL=WORDS", where="--words", fix="Such as positive=great")
+            raise ConfigError(f"{entry!r} is not LABEL=WORDS", key="words", fix="Such as positive=great")
         if label not in labels:
             what = f"the task has no label {label!r}"
-            raise ConfigError(what, where="--words", fix=nearest(label, list(labels)))
+            raise ConfigError(what, key="words", fix=nearest(label, list(labels)))
         chosen[label] = meaning
     if missing := [label for label in labels if label not in chosen]:
         what = f"nothing stands for the label {missing[0]!r}"
-        raise ConfigError(what, where="--words", fix=f"Add {missing[0]}=WORD")
+        raise ConfigError(what, key="words", fix=f"Add {missing[0]}=WORD")
     if len(set(chosen.values())) < len(chosen):
         fix = "Give each label words of its own"
-        raise ConfigError("two labels have the same words", where="--words", fix=fix)
+        raise ConfigError("two labels have the same words", key="words", fix=fix)
     template = template if template is not None else known.template if known is not None else ""
     fields = [*_TEXTS[:num_texts], "label"]
     if sorted(_FIELD.findall(template)) != sorted(fields):
         what = f"a template of this task has {', '.join(f'{{{field}}}' for field in fields)}, each once"
-        raise ConfigError(what, where=f"--template {template!r}", fix="Fix the template")
+        raise ConfigError(what, where=f"`template` {template!r}", fix="Fix the template")
     return Prompt(template, {label: chosen[label] for label in labels})

@@ -105,17 +105,17 @@ def read_data(settings: PromptSettings) -> PromptData:
     task = load_task(settings.task).configured(options)
     if not isinstance(task, TextClassification):
         fix = "Prompts choose one of several labels for a text"
-        raise ConfigError(f"{task.name} is not a classification", where="--task", fix=fix)
+        raise ConfigError(f"{task.name} is not a classification", key="task", fix=fix)
     data = settings.data
     if not data.exists():
-        fix = "Pass --data a folder with a dev file, or the file"
+        fix = "Pass `data` a folder with a dev file, or the file"
         raise DataError("no such file or folder", where=data, fix=fix)
     dev_path = find_split(data, "dev", task.dev_files, task.formats) if data.is_dir() else data
     train_path = find_split(data, "train", (), task.formats) if data.is_dir() and settings.shots else None
     if dev_path is None:
-        raise DataError("no dev file", where=data, fix="Pass --data the file itself")
+        raise DataError("no dev file", where=data, fix="Pass `data` the file itself")
     if settings.shots and train_path is None:
-        fix = "Pass --data a folder with a train file"
+        fix = "Pass `data` a folder with a train file"
         raise DataError("no training file to draw the shots from", where=data, fix=fix)
     dev = task.read(dev_path).examples
     train = task.read(train_path).examples if train_path is not None else ()
@@ -136,8 +136,8 @@ def draw_shots(train: Sequence[Example], task: TextClassification, shots: int, s
     for number, label in enumerate(task.labels):
         members = np.flatnonzero(classes == number)
         if len(members) < shots:
-            what = f"{len(members)} examples of {label!r}, fewer than --shots {shots}"
-            raise DataError(what, where=train[0].where.rpartition(":")[0], fix="Lower --shots")
+            what = f"{len(members)} examples of {label!r}, fewer than `shots` {shots}"
+            raise DataError(what, where=train[0].where.rpartition(":")[0], fix="Lower `shots`")
         places = permute(np.arange(len(members)), len(members), key(seed, "prompt/shots", number))
         chosen += members[places < shots].tolist()
     return [train[i] for i in sorted(chosen)]

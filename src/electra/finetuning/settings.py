@@ -130,9 +130,9 @@ class Settings:
         check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))
         if not 0 <= self.weight_decay < float("inf"):
-            raise ConfigError(f"must be 0 or more, not {self.weight_decay}", where="--weight-decay")
+            raise ConfigError(f"must be 0 or more, not {self.weight_decay}", key="weight_decay")
         if len(self.text_column) > 2:
-            raise ConfigError(f"one text or two, not {len(self.text_column)}", where="--text-column")
+            raise ConfigError(f"one text or two, not {len(self.text_column)}", key="text_column")
 
     def recorded(self) -> dict[str, Any]:
         """What must agree to resume: all that can change a number, unless it is recorded elsewhere."""
@@ -174,20 +174,16 @@ def check_least(settings: Any, least: dict[str, int]) -> None:
     """Counts must not be below their least value; None is left open."""
     for name, bound in least.items():
         if (value := getattr(settings, name)) is not None and value < bound:
-            raise ConfigError(f"must be at least {bound}, not {value}", where=_flag(name))
+            raise ConfigError(f"must be at least {bound}, not {value}", key=name)
 
 
 def check_positive(settings: Any, names: Sequence[str]) -> None:
     for name in names:
         if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
-            raise ConfigError(f"must be above 0, not {value}", where=_flag(name))
+            raise ConfigError(f"must be above 0, not {value}", key=name)
 
 
 def check_shares(settings: Any, names: Sequence[str]) -> None:
     for name in names:
         if not 0 <= (value := getattr(settings, name)) < 1:
-            raise ConfigError(f"must be at least 0 and below 1, not {value}", where=_flag(name))
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+            raise ConfigError(f"must be at least 0 and below 1, not {value}", key=name)

@@ -76,13 +76,13 @@ class Task(ABC):
         """The options that every task has."""
         balanced = options.get("class_weights") == "balanced"
         if options["head"] == "joint" and self.head != "reader":
-            fix = "Use it with --task squad, squad2 or qa"
-            raise ConfigError("the joint head finds answers in texts", where="--head", fix=fix)
+            fix = "Use it with `task` squad, squad2 or qa"
+            raise ConfigError("the joint head finds answers in texts", key="head", fix=fix)
         if balanced and not self.has_classes:
-            raise ConfigError(f"{self.name} has no classes", where="--class-weights", fix="Leave it out")
+            raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Leave it out")
         if options.get("multi_label") and self.head != "classifier":
-            fix = "Use --task classification or pair"
-            raise ConfigError("only a text can have several labels here", where="--multi-label", fix=fix)
+            fix = "Use `task` classification or pair"
+            raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
         columns, label = options.get("text_column"), options.get("label_column")
         return replace(
             self,
@@ -162,7 +162,7 @@ class Task(ABC):
 
     def at_threshold(self, threshold: float) -> Task:
         """The task with another threshold in its rule."""
-        raise ConfigError(f"{self.name} has no threshold", where="--threshold", fix="Leave it out")
+        raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Leave it out")
 
 
 def digits(number: float) -> str:

@@ -58,7 +58,7 @@ class TextClassification(TextTask):
         classes = [fitted.gold_class(example) for example in examples]
         if len(set(classes)) < 2:
             what = f"every example has the label {found[0]!r}: nothing to learn"
-            raise DataError(what, where=file_of(examples), fix="Check --label-column")
+            raise DataError(what, where=file_of(examples), fix="Check `label_column`")
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:

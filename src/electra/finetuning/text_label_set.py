@@ -44,7 +44,7 @@ class MultiLabelClassification(TextTask):
         fitted = replace(self, labels=self.labels or tuple(found))
         if len(found) < 2:
             what = "fewer than two labels: nothing to learn"
-            raise DataError(what, where=file_of(examples), fix="Check --label-column")
+            raise DataError(what, where=file_of(examples), fix="Check `label_column`")
         counts = np.stack([fitted.target(example) for example in examples]).sum(0)
         one_sided = (counts == 0) | (counts == len(examples))  # nothing to balance
         # Each is the weight of a label's positive side.

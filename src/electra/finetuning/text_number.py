@@ -63,7 +63,7 @@ class TextRegression(TextTask):
         except (TypeError, ValueError):
             number = np.nan
         if not np.isfinite(number):
-            fix = "Check --label-column"
+            fix = "Check `label_column`"
             raise DataError(f"{example.gold!r} is not a number", where=example.where, fix=fix)
         return number
 

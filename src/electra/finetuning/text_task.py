@@ -35,11 +35,11 @@ class TextTask(Task):
     def with_options(self, options: Mapping[str, Any]) -> Self:
         columns, both_orders = options.get("text_column"), options.get("both_orders")
         if columns and self.name == "pair" and len(columns) != 2:
-            fix = "Name two columns, or use --task classification"
-            raise ConfigError("a pair has two texts", where="--text-column", fix=fix)
+            fix = "Name two columns, or use `task` classification"
+            raise ConfigError("a pair has two texts", key="text_column", fix=fix)
         if options.get("multi_label"):
-            fix = "Use --task classification or pair"
-            raise ConfigError(f"{self.name} has one answer", where="--multi-label", fix=fix)
+            fix = "Use `task` classification or pair"
+            raise ConfigError(f"{self.name} has one answer", key="multi_label", fix=fix)
         task = super().with_options(options)
         return task if both_orders is None else replace(task, both_orders=both_orders)
 
@@ -68,10 +68,10 @@ class TextTask(Task):
         table = open_table(path, self.header, self.texts, self.drop_malformed)
         texts = next((names for names in self.texts if set(names) <= set(table.columns)), None)
         if texts is None:
-            raise table.no_column([" + ".join(names) for names in self.texts], "--text-column")
+            raise table.no_column([" + ".join(names) for names in self.texts], "`text_column`")
         label = table.column(self.label)
         if label is None and labelled:
-            raise table.no_column(self.label, "--label-column")
+            raise table.no_column(self.label, "`label_column`")
         identifier = table.column([name for name in ID_COLUMNS if name not in (*texts, label)])
         examples = []
         for number, (line, row) in enumerate(table.rows):
@@ -121,7 +121,7 @@ class TextTask(Task):
 def single(value: Any, where: str) -> str:
     """A cell with one answer, "" where there is none."""
     if isinstance(value, list | dict):
-        fix = "Use --multi-label where several can be right"
+        fix = "Use `multi_label` where several can be right"
         raise DataError(f"{value!r} is not one label", where=where, fix=fix)
     return "" if value is None else str(value).strip()
 

@@ -93,10 +93,10 @@ def choose_pooling(
     if kind != "classifier":
         if wanted == "mean":
             what = f"a {kind} answers for each token: there is nothing to pool"
-            raise ConfigError(what, where="--pooling", fix="Leave it out")
+            raise ConfigError(what, key="pooling", fix="Leave it out")
         return "cls"
     if wanted == "mean" and architecture == "electra" and style == "transformers":
         what = "ElectraForSequenceClassification reads [CLS] only, so a mean could not be saved"
-        fix = "Leave it out, use --head linear, or a model of the modern architecture"
-        raise ConfigError(what, where="--pooling", fix=fix)
+        fix = "Leave it out, use `head` linear, or a model of the modern architecture"
+        raise ConfigError(what, key="pooling", fix=fix)
     return wanted or ("mean" if architecture == "modern" else "cls")

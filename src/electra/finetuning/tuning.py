@@ -97,7 +97,7 @@ def run_model(
 
     outputs = list(read(windows.input_ids, network, device, pad=pad))
     if not all(np.isfinite(row).all() for row in outputs):
-        fix = "Its weights are damaged, or --learning-rate is too high"
+        fix = "Its weights are damaged, or `learning_rate` is too high"
         raise RunFailed("the model's outputs are not finite", fix=fix)
     count = sum(count for _, count in losses)
     return outputs, sum(float(total) for total, _ in losses) / count if count else None

@@ -59,8 +59,8 @@ class WordTagging(Task):
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         if len(options.get("text_column") or ()) > 1:
-            fix = "Name that of the tags with --label-column"
-            raise ConfigError("the words are in one column", where="--text-column", fix=fix)
+            fix = "Name that of the tags with `label_column`"
+            raise ConfigError("the words are in one column", key="text_column", fix=fix)
         return super().with_options(options)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
@@ -87,7 +87,7 @@ class WordTagging(Task):
             raise DataError(
                 f"every word has the label {next(iter(counts))!r}: nothing to learn",
                 where=where,
-                fix="Check --label-column",
+                fix="Check `label_column`",
             )
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
@@ -238,7 +238,7 @@ class Pieces:
         """(ids, token types, words judged here, the place of each) of each window."""
         room = max_length - len(self.before) - len(self.after)
         if room < 1:
-            raise ConfigError(f"{max_length} tokens leave no room for text", where="--max-length")
+            raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
         overlap = max(0, room - stride) if stride else room // 2
         for start, stop, keep_from, keep_to in cut(len(self.ids), room, overlap):
             here = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
@@ -268,7 +268,7 @@ def _refuse_other_tags(examples: Sequence[Example]) -> None:
         ((tag, example) for example in examples for tag in example.gold if not is_entity_tag(tag)), None
     )
     if other:
-        fix = "Write B-TYPE, I-TYPE and O (also E-, S-); or score each tag by itself with --task tagging"
+        fix = "Write B-TYPE, I-TYPE and O (also E-, S-); or score each tag by itself with `task` tagging"
         raise DataError(f"the tag {other[0]!r} is neither BIO nor BIOES", where=other[1].where, fix=fix)
 
 

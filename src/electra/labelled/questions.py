@@ -117,7 +117,7 @@ def _gold(
             raise DataError(
                 f"no {field!r}",
                 where=where,
-                fix=f"It has {', '.join(row)}; name a column with --label-column",
+                fix=f"It has {', '.join(row)}; name a column with `label_column`",
             )
         return None
     if isinstance(value, dict) and all(isinstance(value.get(key), list) for key in ("text", "answer_start")):

@@ -67,7 +67,7 @@ def split_by_hash(
     dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
     train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
     if not train:
-        raise DataError("too few examples to hold some out as a dev set", where=where, fix="Pass --dev FILE")
+        raise DataError("too few examples to hold some out as a dev set", where=where, fix="Pass `dev` FILE")
     return train, dev
 
 

@@ -71,7 +71,7 @@ def open_table(
     if len(set(names)) < len(names):
         what, fix = (
             f"two columns have one name ({', '.join(names)})",
-            "Rename one; without a header, pass --columns",
+            "Rename one; without a header, pass `columns`",
         )
         raise DataError(what, where=f"{path}:1", fix=fix)
     table = OpenTable(path, tuple(names), iter(()))
@@ -128,7 +128,7 @@ def _named(
             table.dropped += 1
         else:
             what = f"{len(cells)} columns instead of {expected} ({', '.join(table.columns)})"
-            fix = "Fix the line; if the file has no header, pass --columns"
+            fix = "Fix the line; if the file has no header, pass `columns`"
             raise DataError(what, where=f"{table.path}:{number}", fix=fix)
 
 
@@ -139,7 +139,7 @@ def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
         value = " ".join(value)
     if not isinstance(value, str):
         what = f"column {column!r} has {value!r}, not a text" if column in row else f"no field {column!r}"
-        fix = f"It has {', '.join(row)}; name columns with --text-column and --label-column"
+        fix = f"It has {', '.join(row)}; name columns with `text_column` and `label_column`"
         raise DataError(what, where=where, fix=fix)
     return value.encode("utf-8", "replace").decode()  # JSON can contain lone surrogates, which are not text
 

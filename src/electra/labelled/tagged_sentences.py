@@ -115,7 +115,7 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     examples = []
     for number, example in enumerate(found):
         if labelled and example.gold is None:
-            raise DataError("no tags", where=example.where, fix="Name their column with --label-column")
+            raise DataError("no tags", where=example.where, fix="Name their column with `label_column`")
         if example.gold is not None and len(example.gold) != len(example.texts):
             raise DataError(f"{len(example.gold)} tags for {len(example.texts)} words", where=example.where)
         examples.append(replace(example, id=example.id or str(number)))
@@ -158,7 +158,7 @@ def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> Ite
     if names.header and not conllu and blocks and len(names.header) != width:
         if labelled or width > len(names.header):
             raise DataError(
-                f"{width} columns, and --columns names {len(names.header)}", where=blocks[0].where
+                f"{width} columns, and `columns` names {len(names.header)}", where=blocks[0].where
             )
         names = replace(names, header=names.header[:width])  # a file to predict may lack the tags
     # columns have names (given, or CoNLL-U's) and numbers from 1; without names the first is "word" and the
@@ -173,7 +173,7 @@ def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> Ite
         raise DataError(
             f"no column {' or '.join(names.word)}",
             where=path,
-            fix=f"It has {', '.join(known)}: name one with --text-column",
+            fix=f"It has {', '.join(known)}: name one with `text_column`",
         )
     tags_of = _tags_of(blocks, known, names, conllu)
     for block in blocks:
@@ -206,7 +206,7 @@ def _lists(path: Path, names: TagColumns) -> Iterator[Example]:
     table = open_table(path)
     word, tag = table.column(names.word), table.column(names.tag)
     if word is None:
-        raise table.no_column(names.word, "--text-column")
+        raise table.no_column(names.word, "`text_column`")
     for number, (line, row) in enumerate(table.rows):
         where = f"{path}:{line}"
         words, tags = _list(row.get(word), word, where), row.get(tag) if tag else None

@@ -40,8 +40,8 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
         fix = "There are pages of runs, studies, evaluations and analyses"
         raise ConfigError(f"{with_article(kind.KIND)} has no page", where=folder, fix=fix)
     if out is not None or compare:
-        option = "--out" if out is not None else "--compare"
+        key = "out" if out is not None else "compare"
         raise ConfigError(
-            f"only a run's report takes this, not {with_article(kind.KIND)}'s", where=option, fix="Omit it"
+            f"only a run's report takes this, not {with_article(kind.KIND)}'s", key=key, fix="Omit it"
         )
     return PAGES[kind](folder)

@@ -69,7 +69,7 @@ class Probe(ABC):
                 told = " or ".join(wanted.patterns)
                 raise ProbeDataError(
                     f"no {wanted.what} here ({told})",
-                    where=", ".join(map(str, roots)) or "--data",
+                    where=", ".join(map(str, roots)) or "data",
                     fix="Give its folder",
                 )
         return {key: paths for key, paths in found.items() if paths}

@@ -138,7 +138,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findin
     run = locate(model.source)
     if not RunFolder.is_at(run):
         raise RunFolderError(
-            "--over-training follows the checkpoints of a run, and this is none",
+            "`over_training` follows the checkpoints of a run, and this is none",
             where=run,
             fix="Give a run folder",
         )
@@ -155,7 +155,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findin
             continue
         at_each[step] = probe.run([at_step], data, _part(progress, number, len(steps), f"step {step}"))
     if not at_each:
-        fix = "Keep some while training: --training.keep 10"
+        fix = "Keep some while training: `training.keep=10`"
         raise RunFolderError("there is no checkpoint to follow", where=run, fix=fix)
     last, found = list(at_each.items())[-1]
     findings.headline.update(found.headline)

@@ -114,7 +114,7 @@ class Probe(contract.Probe):
         if not judged:
             what = "neither held-out text (with a generator to corrupt it) nor learners' sentences"
             raise ProbeDataError(
-                what, where="calibration", fix="Give --data with one of them, and a model with its generator"
+                what, where="calibration", fix="Give `data` with one of them, and a model with its generator"
             )
         findings = Findings()
         for (name, kind), found in judged.items():

@@ -147,7 +147,7 @@ class Probe(contract.Probe):
         made = self.make(models, data)
         if not made:
             raise ConfigError(
-                "nothing to judge: none of the kinds has its data", where="kinds", fix="Give --data with text"
+                "nothing to judge: none of the kinds has its data", where="kinds", fix="Give `data` with text"
             )
         findings = Findings()
         for number, judge in enumerate(judges):
@@ -169,7 +169,7 @@ class Probe(contract.Probe):
         config, made = self.config, dict[str, Wrong]()
         if any(kind in OF_TOKENS for kind in config.kinds):
             fix = (
-                "Give models of one tokenizer, or compare words only: --probe-option"
+                "Give models of one tokenizer, or compare words only: `probe_option`"
                 " kinds=swaps,agreement,pairs,learners"
             )
             require_same_vocabulary(models, "replacing tokens", fix)

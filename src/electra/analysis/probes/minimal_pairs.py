@@ -89,7 +89,7 @@ class Probe(contract.Probe):
         if not data:
             wanted = " or ".join(pattern for found in self.inputs() for pattern in found.patterns)
             raise contract.ProbeDataError(
-                f"no minimal pairs here ({wanted})", where="--data", fix="Give the folder that holds blimp/"
+                f"no minimal pairs here ({wanted})", key="data", fix="Give the folder that holds blimp/"
             )
         paradigms = [read_minimal_pairs(path, self.config.limit) for paths in data.values() for path in paths]
         columns = columns_of(models, paradigms, self.config.scorers, progress)

@@ -168,7 +168,7 @@ class Probe(contract.Probe):
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
             raise ProbeDataError(
-                "the hypotheses have no scores of a recogniser", where="--data", fix="Such as decoder and ctc"
+                "the hypotheses have no scores of a recogniser", key="data", fix="Such as decoder and ctc"
             )
         mix = dict.fromkeys(parts, 1.0)
         if self.config.total in columns:

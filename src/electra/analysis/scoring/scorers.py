@@ -125,7 +125,7 @@ def _complaint(loaded: Loaded, reading: Reading) -> str:
 
 def find_scorer(name: str) -> Scorer:
     if name not in SCORERS:
-        raise ConfigError(f"no scorer named {name!r}", where="--scorer", fix=nearest(name, list(SCORERS)))
+        raise ConfigError(f"no scorer named {name!r}", key="scorer", fix=nearest(name, list(SCORERS)))
     return SCORERS[name]
 
 
