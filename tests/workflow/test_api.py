@@ -181,5 +181,7 @@ def test_the_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             assert cell["outputs"] == []
-            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+            source = "".join(cell["source"]).replace(home, repr(str(tmp_path)))
+            exec(compile(source, cell["id"], "exec"), names)
+    assert names["folder"] == tmp_path
     assert names["run"].status == "finished" and len(names["tuned"].scores) > 1
