@@ -321,7 +321,7 @@ def test_options_are_told_without_a_model_or_a_folder(
         (["pair", "pair", "--probe", "errors"], "named twice"),
         (
             ["pair", "--probe", "errors", "twin"],
-            "twin: no option takes this here. What has no option of its own goes side by side",
+            "unexpected argument 'twin'",
         ),
         (["nowhere", "--probe", "errors"], "nowhere"),
         (["nowhere", "--probe", "all"], "nowhere: not a folder here"),

@@ -65,7 +65,7 @@ def test_the_command(tmp_path: Path) -> None:
         ([], "electra prepare"),
         (["a.txt", "--vocab-size", "9999"], "supports a vocabulary of"),
         (["a.txt", "--heldout", "2"], "held-out share of 2.0"),
-        (["a.txt", "--workers", "0"], "--workers: 0 workers"),
+        (["a.txt", "--workers", "0"], "--workers: must be at least 1"),
         (["a.txt", "--tokenizer", "nowhere/at/all"], "no such tokenizer"),
         (["a.txt", "--tokeniser", "x"], "tokenizer"),
         (["a.txt", "--unit", "page"], "unit"),

@@ -79,4 +79,5 @@ def test_options_by_their_last_name() -> None:
         "x",
     ]
     assert expand(["--tokenizer", "x"], Options, aliases) == ["--tokenizer.source", "x"]
-    assert expand(["--nothing", "--model.size"], Options) == ["--nothing", "--model.size"]
+    kept = ["--nothing", "--model.size", "--no-init-generator"]
+    assert expand(kept, Options) == kept

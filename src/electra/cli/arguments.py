@@ -60,6 +60,13 @@ def parse(
         if not ended.code:
             raise
         said, near = _complaint(caught.getvalue())
+        if said.startswith("Unrecognized options: --") and not near:
+            word = said.removeprefix("Unrecognized options: ").split(",")[0]
+            known = [
+                *aliases,
+                *(f"--{name.rpartition('.')[2].removeprefix('--')}" for name in _options(arguments)),
+            ]
+            near = "".join(f"Did you mean {name}? " for name in get_close_matches(word, known, n=1))
         raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
 
 
@@ -75,7 +82,7 @@ def expand(argv: Sequence[str], arguments: type, aliases: Mapping[str, str] = {}
         name = given.replace("_", "-")
         plain = name.replace("--no-", "--", 1) if name not in short else name
         found = [aliases[name]] if name in aliases else short.get(plain, [])
-        if name in whole or not found:
+        if name in whole or plain in whole or not found:
             words.append(word)
             continue
         if len(found) > 1:

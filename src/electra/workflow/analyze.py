@@ -109,7 +109,8 @@ def analyze(
             done += 1
             for line in answered.left_out:
                 display.say(f"{name}: {line}")
-            took = "kept, answered before" if answered.kept else f"{time.monotonic() - began:.0f} s"
+            seconds = f"{time.monotonic() - began:.0f} s"
+            took = "kept: the same question was answered before" if answered.kept else seconds
             display.say(f"{name}: {answered.path} ({took})")
         if not done:
             fix = "Name one with `probe` to see what it needs"
