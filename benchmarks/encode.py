@@ -27,8 +27,9 @@ import tokenizers
 
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
+from electra.data.ids import id_dtype
 from electra.data.packing import build_store
-from electra.data.store import TokenStore, id_dtype
+from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 
 

@@ -24,7 +24,7 @@ from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
-from electra.training.run import start
+from electra.training.start import start
 from electra.workflow.pretrain import finish
 
 

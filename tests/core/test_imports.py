@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "electra"
@@ -61,6 +62,29 @@ def test_rooms_import_only_what_the_house_allows() -> None:
             if package == "" or (package == "electra" and rest.split(".")[0] not in allowed):
                 offenders.append(f"{file}:{line}: {name}")
     assert not offenders, "\n".join(offenders)
+
+
+def test_no_circle_between_files() -> None:
+    """Late imports and those for types alone count too: a file can be understood after those it imports."""
+    trees = {
+        f"electra.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": tree
+        for file, tree in sources().items()
+    }
+
+    def file_of(name: str) -> str:
+        """The longest part of an imported name that is a file; the rest is what was taken from it."""
+        while name and name not in trees:
+            name = name.rpartition(".")[0]
+        return name
+
+    files = {file: {file_of(name) for _, name in imports(tree)} - {"", file} for file, tree in trees.items()}
+    files.get("electra.finetuning.heads", set()).discard(
+        "electra.finetuning.readers"
+    )  # the last; until it goes
+    try:
+        TopologicalSorter(files).prepare()
+    except CycleError as found:
+        raise AssertionError(" -> ".join(reversed(found.args[1]))) from None
 
 
 FORBIDDEN = (

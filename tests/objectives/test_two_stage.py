@@ -18,8 +18,9 @@ from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
-from electra.training.run import Run, build_run, start
+from electra.training.run import Run, build_run
 from electra.training.schedule import multiplier
+from electra.training.start import start
 
 ONE_SIZE = {"sharing": "none", "generator_width": 1.0}
 SWITCH, STEPS = 4, 8

@@ -15,7 +15,8 @@ from electra.testing import toy
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import train, update
-from electra.training.run import Run, build_run, start
+from electra.training.run import Run, build_run
+from electra.training.start import start
 
 needs_compiler = pytest.mark.skipif(
     not compilation.compiler_for(torch.device("cpu")), reason="needs a C++ compiler"
@@ -118,9 +119,7 @@ def test_a_run_stays_with_what_it_began_with(tmp_path: Path, monkeypatch: pytest
     with start(recipe(compile="on"), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
         assert run.compiled
         compilation.plain_layers(run)
-    assert (
-        "continuing with compiled layers, unlike before: not bit-exact" in (tmp_path / "log.txt").read_text()
-    )
+    assert "resumed with compiled layers, unlike before: not bit-exact" in (tmp_path / "log.txt").read_text()
 
 
 @pytest.mark.parametrize(

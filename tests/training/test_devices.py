@@ -19,7 +19,8 @@ from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import train, update
 from electra.training.recipe import Recipe
-from electra.training.run import build_run, start
+from electra.training.run import build_run
+from electra.training.start import start
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 every_device = pytest.mark.parametrize(

@@ -4,7 +4,6 @@ every objective.
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from electra.testing import toy
 from electra.training import evaluation, loop
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
-from electra.training.run import Run, build_run, start
+from electra.training.run import build_run
+from electra.training.start import start
 
 NAMES = objectives.names()
 
@@ -36,23 +36,9 @@ def recipe(**sections: Any) -> Recipe:
     return toy.recipe(**merge({"model": {"size": "toy"}}, sections))
 
 
-class StopAt:
-    """Stands in for a signal that arrives at a step."""
-
-    def __init__(self, run: Run, step: int | None) -> None:
-        self.run, self.step = run, step
-
-    def __call__(self) -> bool:
-        return self.received is not None
-
-    @property
-    def received(self) -> signal.Signals | None:
-        return signal.SIGTERM if self.step is not None and self.run.step >= self.step else None
-
-
 def train(folder: Path, stop_at: int | None = None, **sections: Any) -> None:
     with start(recipe(**sections), folder, toy.store(), World()) as run:
-        assert loop.train(run, StopAt(run, stop_at)) == (stop_at is None)  # type: ignore[arg-type]
+        assert loop.train(run, lambda: stop_at is not None and run.step >= stop_at) == (stop_at is None)
 
 
 @pytest.mark.parametrize("name", NAMES)

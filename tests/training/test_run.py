@@ -32,7 +32,9 @@ from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
-from electra.training.run import Run, WarmStart, build_run, start
+from electra.training.run import Run, build_run
+from electra.training.shapes import WarmStart
+from electra.training.start import start
 
 
 def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:

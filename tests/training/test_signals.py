@@ -17,7 +17,7 @@ from electra.signals import EXIT_CODES, StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, loop
 from electra.training.distributed import World
-from electra.training.run import start
+from electra.training.start import start
 
 STUBBORN = """
 import time
@@ -60,4 +60,4 @@ def test_another_number_of_processes_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(checkpoint, "restore", restored)
     with start(toy.recipe(), tmp_path, toy.store(), World()):
         pass
-    assert "continuing on 1 processes what 2 began: not bit-exact" in (tmp_path / "log.txt").read_text()
+    assert "resumed on 1 processes, begun on 2: not bit-exact" in (tmp_path / "log.txt").read_text()

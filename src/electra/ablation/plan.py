@@ -30,8 +30,9 @@ from electra.extensions import OBJECTIVES
 from electra.training import budget
 from electra.training.distributed import World
 from electra.training.recipe import Recipe, make_recipe
+from electra.training.record import with_defaults
 from electra.training.rehearsal import seconds_per_step
-from electra.training.run import build_run, with_defaults
+from electra.training.run import build_run
 
 FORMAT = 1
 RECORD = StudyFolder.RECORD

@@ -23,7 +23,8 @@ from electra.jobs import Say
 from electra.signals import Stop
 from electra.training.distributed import World
 from electra.training.loop import train
-from electra.training.run import Run, start
+from electra.training.run import Run
+from electra.training.start import start
 
 PATIENCE = 60.0  # seconds for the worker of a study that was killed to save and let go of the run
 

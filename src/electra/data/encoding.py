@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from electra.data.store import id_dtype
+from electra.data.ids import id_dtype
 
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 UInt64 = npt.NDArray[np.uint64]

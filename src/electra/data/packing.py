@@ -31,6 +31,7 @@ from electra.data import sources, store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
+from electra.data.ids import id_dtype
 from electra.data.parallel import encode_in_order
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
@@ -122,7 +123,7 @@ def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, sett
     with durable.explain_disk_errors(out):
         _hold_out(work, settings["corpus"]["heldout"], audit)
     train, held = (
-        store.map_documents(StoreFolder(work).documents(split), store.id_dtype(tokenizer.vocab_size))
+        store.map_documents(StoreFolder(work).documents(split), id_dtype(tokenizer.vocab_size))
         for split in SPLITS
     )
     counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(held, tokenizer.vocab_size)

@@ -29,6 +29,7 @@ from electra.config import differences
 from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
+from electra.data.ids import id_dtype
 from electra.data.packing import RECORD, Progress, Writer
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
@@ -124,7 +125,7 @@ def _join(folders: list[Path], writer: Writer, audit: Audit, progress: Progress)
     documents.
     """
     seen: set[bytes] = set()
-    dtype = store.id_dtype(audit.vocab_size)
+    dtype = id_dtype(audit.vocab_size)
     try:
         for folder in folders:
             tokens, ends, records = (

@@ -19,18 +19,17 @@ import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from electra import durable
 from electra.artifacts.store import ENDING, SPLITS, StoreFolder, index_of
+from electra.data.ids import id_dtype
 from electra.data.specials import Specials
+from electra.data.tokenizer import Tokenizer
 from electra.errors import StoreError
-
-if TYPE_CHECKING:
-    from electra.data.tokenizer import Tokenizer
 
 FORMAT = 1  # of store.json; change it when a store written earlier could no longer be read as it should be
 REBUILD = "Delete it and run electra prepare again"
@@ -133,8 +132,6 @@ class TokenStore:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made the ids."""
-        from electra.data.tokenizer import Tokenizer
-
         tokenizer = self.given_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
         if tokenizer.digest != self.tokenizer_digest:
             raise StoreError(
@@ -309,8 +306,3 @@ def _set_aside(documents: TokenDocuments, share: float, path: Path) -> tuple[Tok
         TokenDocuments(documents.tokens[:start], documents.ends[:first]),
         TokenDocuments(documents.tokens[start:], documents.ends[first:] - np.uint64(start)),
     )
-
-
-def id_dtype(vocab_size: int) -> np.dtype[Any]:
-    """The narrowest type that holds every id."""
-    return np.dtype("<u2" if vocab_size <= 65_535 else "<u4")

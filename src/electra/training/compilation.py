@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -24,9 +23,7 @@ from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 from electra.model.precision import autocast
 from electra.training import budget
-
-if TYPE_CHECKING:
-    from electra.training.run import Run
+from electra.training.run import Run
 
 WORTH_SECONDS = 600.0  # `auto`: shorter runs may not earn back a minute of compiling
 ASSUMED_FLOPS = {"cpu": 1e11, "cuda": 1e14}  # a second, to tell how long a budget of steps may last

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from electra.training import checkpoint
 from electra.training.distributed import World
+from electra.training.loop import heldout_metrics, update
 from electra.training.run import Run
 from electra.training.telemetry import Telemetry
 
@@ -61,8 +62,6 @@ def seconds_per_step(run: Run, seconds: float | None = None) -> float:
     """The mean over the updates of some seconds, after the first two; each stage of the training by its
     share.
     """
-    from electra.training.loop import update
-
     total, first, average = 1 << 30, 0, 0.0
     while first < total:
         first, end = run.objective.stage(first, total)
@@ -85,8 +84,6 @@ def seconds_per_step(run: Run, seconds: float | None = None) -> float:
 
 
 def _evaluation(run: Run) -> float:
-    from electra.training.loop import heldout_metrics
-
     heldout_metrics(
         run, lambda: False, rows=run.micro_batch_size
     )  # the first batch pays for warming up, once; every evaluation does not

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from electra.model.pair import Discriminator, Generator
     from electra.model.sizes import EncoderConfig
     from electra.training.run import Run as Training
-    from electra.training.run import WarmStart
+    from electra.training.shapes import WarmStart
     from electra.workflow.run import Run
 
 SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
@@ -129,7 +129,7 @@ def compose(recipe: str, overrides: Mapping[str, Any], budget: str | None = None
 
 def carry_out(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
     """Check what can be checked at once, then train in this process or in several."""
-    from electra.training.run import read_record
+    from electra.training.record import read_record
     from electra.workflow.run import Run
 
     if inputs.store is not None and inputs.corpus:
@@ -216,7 +216,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
     """The work in a run folder that is ours: prepare, train, finish."""
     from electra.training.distributed import join_world
     from electra.training.loop import train as train_loop
-    from electra.training.run import start
+    from electra.training.start import start
 
     store = open_store(inputs, recipe, display, leads)
     world = join_world()
@@ -265,7 +265,7 @@ def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart |
         return None
     from electra.interop.load import load
     from electra.interop.warm_start import load_weights_into
-    from electra.training.run import WarmStart
+    from electra.training.shapes import WarmStart
 
     def shape(source: str | None, kind: Literal["generator", "discriminator"]) -> EncoderConfig | None:
         if source is None:

@@ -1,0 +1,80 @@
+"""Which networks a recipe trains, and how large each is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from electra.data.store import TokenStore
+from electra.errors import ConfigError
+from electra.model.pair import Pair
+from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.objectives.parts.interface import Objective, Shapes
+from electra.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Networks to begin from instead of fresh weights: their shapes, and how to fill a pair with them."""
+
+    names: dict[str, str]
+    generator: EncoderConfig | None
+    discriminator: EncoderConfig | None
+    load: Callable[[Pair], tuple[str, ...]]
+
+
+def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None) -> Shapes:
+    """An objective without a discriminator trains its generator at the discriminator's size."""
+    model = recipe.model
+    size = chosen_size(model.size, model.layers, model.hidden_size)
+    full = (
+        warm and (warm.discriminator if networks in ("pair", "discriminator") else warm.generator)
+    ) or discriminator_config(
+        size,
+        model.encoder,
+        vocab_size=store.vocab_size,
+        dropout=model.dropout,
+        attention_dropout=model.attention_dropout,
+        pad_id=store.specials.pad,
+    )
+    if recipe.training.length > full.max_positions:
+        fix = f"Use at most {full.max_positions}"
+        raise ConfigError(
+            f"{recipe.training.length} tokens are more than the model's positions",
+            key="training.length",
+            fix=fix,
+        )
+    if networks == "generator":
+        return Shapes(generator=full)
+    if networks == "discriminator":
+        return Shapes(discriminator=full)
+    narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
+    if networks == "corrector":
+        return Shapes(generator=full, sampler=narrow)
+    return Shapes(generator=(warm and warm.generator) or narrow, discriminator=full)
+
+
+def shapes_taken(shapes: Shapes, own: Shapes) -> tuple[str, ...]:
+    """Notes on the networks that have the shape of the model they start from, and not the recipe's."""
+
+    def told(one: EncoderConfig) -> str:
+        return f"{one.num_layers} layers of {one.hidden_size}"
+
+    return tuple(
+        f"the {kind} has the shape of the model it starts from, {told(a)}; the recipe says {told(b)}"
+        for kind, a, b in zip(shapes._fields, shapes, own, strict=True)
+        if a is not None and b is not None and (a.num_layers, a.hidden_size) != (b.num_layers, b.hidden_size)
+    )
+
+
+def refuse_settings(recipe: Recipe, objective: Objective) -> None:
+    """Some objectives cannot do without certain settings of [model]."""
+    settings = {
+        **vars(recipe.model),
+        "generator_width": recipe.model.generator_width or chosen_size(recipe.model.size).generator_width,
+    }
+    wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
+    if wrong:
+        what = f"{settings[wrong[0]]!r} does not go with the objective {recipe.objective.get('name', 'rtd')}"
+        needed = " ".join(f"`model.{name}={value}`" for name, value in objective.needs.items())
+        raise ConfigError(what, key=f"model.{wrong[0]}", fix=f"It needs {needed}")

@@ -1,0 +1,165 @@
+"""Begin a run in a folder, or resume the one it holds: budget, compilation, newest checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from electra.artifacts import checkpoints
+from electra.artifacts.run import RunFolder
+from electra.artifacts.session import Say, quiet
+from electra.data.store import TokenStore
+from electra.errors import ConfigError
+from electra.training import budget, checkpoint, compilation, rehearsal
+from electra.training.distributed import World
+from electra.training.recipe import Recipe
+from electra.training.record import read_record, record, refuse_changes
+from electra.training.run import Run, build_run
+from electra.training.shapes import WarmStart
+from electra.training.telemetry import Progress, unseen
+
+
+@contextmanager
+def start(
+    recipe: Recipe,
+    folder: Path,
+    store: TokenStore,
+    world: World,
+    *,
+    warm: WarmStart | None = None,
+    name: str = "",
+    command: str = "",
+    say: Say = quiet,
+    progress: Progress = unseen,
+) -> Iterator[Run]:
+    """Begin a run in `folder`, or resume the one it holds; raises RunFolderError when that is another run.
+
+    name, command: what the user called the recipe, and how the run was asked for; kept in its record.
+    """
+    recorded = read_record(folder)
+
+    def build(steps: int | None) -> Run:
+        return build_run(
+            replace(recipe, training=replace(recipe.training, steps=steps)), folder, store, world, warm
+        )
+
+    run = build(known_steps(recipe, recorded))
+    if recorded is not None:
+        refuse_changes(recorded, run)
+    told = ""
+    if not run.total_steps:
+        steps, told = resolve_budget(run) if world.leads else (0, "")
+        run = build(int(str(world.broadcast(steps))))  # anew: measuring has changed its weights
+    warnings = compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")))
+    warnings += resume(run)
+    if not run.step:
+        warnings += run.notes
+        if recorded is None and world.leads:
+            RunFolder(folder).write_record(record(run, name, command))
+    rows = run.telemetry.open(run.step, say, progress)
+    run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
+    run.alarmed = any(row.get("event") == "collapse" for row in rows)
+    try:
+        for line in warnings:
+            run.telemetry.event(run.step, "warning", line)
+        if told:
+            run.telemetry.event(run.step, "budget", told)
+        if run.step < run.total_steps:
+            event = "resumed" if run.step else "started"
+            message = f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
+            run.telemetry.event(run.step, event, message)
+        yield run
+    finally:
+        run.telemetry.close()
+
+
+def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | None:
+    """The number of updates, unless a budget has yet to be turned into one; a resumed run keeps its own."""
+    asked = recipe.training.budget
+    if asked is None:
+        return recipe.training.steps
+    if recorded is not None and recorded["training"].get("budget") == asked:
+        return int(recorded["training"]["steps"])
+    return None
+
+
+def resume(run: Run) -> list[str]:
+    """Fill the run from its newest checkpoint, if there is one. Returns warnings."""
+    newest, damaged = checkpoints.newest(RunFolder(run.folder).checkpoints) if run.world.leads else (None, ())
+    warnings = list(damaged)
+    chosen = run.world.broadcast(str(newest.path) if newest else None)
+    if isinstance(chosen, str):
+        state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
+        run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
+        before = state.get("world_size", run.world.size)
+        if before != run.world.size:
+            warnings.append(f"resumed on {run.world.size} processes, begun on {before}: not bit-exact")
+    return warnings
+
+
+def resolve_budget(run: Run) -> tuple[int, str]:
+    """The number of steps, and what a budget of time was measured to buy. The run is used up by measuring."""
+    text, began, told = run.recipe.training.budget, time.monotonic(), ""
+    if text is None:
+        fix = "Give `budget`, such as 30m, 50Mtokens or 5000steps"
+        raise ConfigError("no number of steps", key="training.steps", fix=fix)
+
+    def steps_in(seconds: float) -> float:
+        nonlocal told
+        if compilation.worth_it(run):
+            compilation.compile_layers(run)
+        costs = rehearsal.measure(run, seconds)
+        told = (
+            f"as measured now ({costs}); the step count is now fixed, and the run takes longer if the machine"
+            " slows down"
+        )
+        return costs.steps_in(seconds - (time.monotonic() - began), run)
+
+    steps = budget.steps_for(
+        text,
+        tokens_per_step=run.tokens_per_step,
+        flops_per_step=run.flops_per_step,
+        steps_in_seconds=steps_in,
+    )
+    return steps, f"{text} is {steps:,} steps {told}" if told else ""
+
+
+def compile_run(run: Run, before: bool | None) -> list[str]:
+    """Compile the layers where the recipe says so or it is worth it. Returns warnings.
+
+    before: whether the layers were compiled when the run began; None: it begins now. Plain and compiled
+        layers differ in the last bits, so a run that resumes stays with what it began with.
+    """
+    keeps = before is not None and run.recipe.training.compile == "auto"
+    problem = compilation.compile_layers(run) if (before if keeps else compilation.worth_it(run)) else None
+    [failures] = run.world.sum([float(problem is not None)])
+    warnings = []
+    if failures:
+        compilation.plain_layers(run)
+        why = problem or "another process could not compile them"
+        warnings.append(f"training without compiled layers: {why}")
+    if before is not None and before != run.compiled:
+        how = "with" if run.compiled else "without"
+        warnings.append(f"resumed {how} compiled layers, unlike before: not bit-exact")
+    return warnings
+
+
+def describe(run: Run) -> str:
+    def millions(module: torch.nn.Module) -> str:
+        return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
+
+    training, rows = run.recipe.training, run.batches.num_blocks
+    networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.networks())
+    return (
+        f"{run.identity['objective']}, size {run.recipe.model.size}, {networks} parameters;"
+        f" {training.batch_size} x {training.length} tokens an update,"
+        f" {run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
+        f" {run.precision}, {torch.get_num_threads()} threads, {run.world.size}"
+        f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''}"
+    )
