@@ -94,7 +94,7 @@ def measure(point: Point, recipe: str, seconds: float) -> dict[str, Any]:
         update(run)
         times.append(time.process_time() - began)
     vocabulary, layers, weights = 0.0, 0.0, 0.0
-    for kind, network in run.networks():
+    for kind, network in run.pair.named.items():
         config = network.encoder.config
         layers += config.num_layers * flops.layer_flops(config, point.length) + flops.input_flops(
             config, point.length, False

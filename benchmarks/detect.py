@@ -46,7 +46,7 @@ def fresh_model(folder: Path) -> Path:
         attention_dropout=0.1,
         pad_id=0,
     )
-    network = build_pair(None, shape, seed=1).discriminator
+    network = build_pair(shape, seed=1).main
     assert network is not None
     export_network(folder, network, tokenizer, Card("benchmark", "discriminator"))
     return folder

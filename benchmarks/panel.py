@@ -17,7 +17,7 @@ from electra.model.pair import build_pair
 
 
 def fresh(loaded: Loaded) -> Encoder:
-    network = build_pair(None, loaded.config, seed=1, initialisation="fan_in").discriminator
+    network = build_pair(loaded.config, seed=1, initialisation="fan_in").main
     assert network is not None
     return network.encoder
 

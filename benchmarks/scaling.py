@@ -39,7 +39,7 @@ def main() -> None:
             size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
         )
         narrow = generator_config(full, size.generator_width, 1.0)
-        parameters = sum(p.numel() for p in build_pair(narrow, full).parameters())
+        parameters = sum(p.numel() for p in build_pair(full, narrow).parameters())
         per_token = (
             sequence_flops(narrow, full, length, masked_fraction=0.15, dense_lookup=False) / length * 1.5
         )  # backward is twice

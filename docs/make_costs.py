@@ -21,13 +21,7 @@ def cost(name: str, options: dict[str, object], size_name: str, length: int, voc
     full = discriminator_config(size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0)
     needed = dict(made.needs)
     small = generator_config(full, needed.get("generator_width", size.generator_width), needed.get("generator_depth", 1.0))
-    shapes = {
-        "generator": Shapes(generator=full),
-        "discriminator": Shapes(discriminator=full),
-        "corrector": Shapes(generator=full, sampler=small),
-        "pair": Shapes(generator=small, discriminator=full),
-    }
-    return made.sequence_flops(shapes[made.networks], length)
+    return made.sequence_flops(Shapes(full, small if made.auxiliary else None), length)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import torch
 
 from electra.data.batches import Batch
 from electra.errors import ConfigError
-from electra.model.pair import Pair
+from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -47,7 +47,7 @@ class Objective(interface.Objective):
     token that lands where the same token stood counts as original.
     """
 
-    networks: interface.Networks = "discriminator"  # one network of the full size
+    auxiliary = False  # the discriminator is trained alone
     source = "Panda et al. 2021, Shuffled-token Detection for Refining Pre-trained RoBERTa"
     config: Config
 
@@ -83,6 +83,6 @@ class Objective(interface.Objective):
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         """Losses are sums; the counts that divide them come with the batch."""
-        assert pair.discriminator is not None
-        judged = judging.judge(pair.discriminator, corrupted, corrupted.masked_ids)
+        assert isinstance(pair.main, Discriminator)
+        judged = judging.judge(pair.main, corrupted, corrupted.masked_ids)
         return Outcome({"shuffled": judged.loss()}, judged.observed())

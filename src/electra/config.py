@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import tomli_w
 
 from electra.errors import ConfigError, nearest
 
@@ -50,26 +51,19 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"not valid TOML: {error}", where=path) from None
 
 
-def write_toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Two-level TOML. Keys whose value is None are left out: TOML has no null, and a missing key means the
-    default.
+def write_toml(sections: Mapping[str, Any]) -> str:
+    """The text of a TOML file. Keys whose value is None are left out: TOML has no null, and a missing key
+    means the default.
     """
-    lines: list[str] = []
-    for section, values in sections.items():
-        lines.append(f"[{section}]")
-        for key, value in values.items():
-            if value is not None:
-                lines.append(f"{key} = {_toml_value(value)}")
-        lines.append("")
-    return "\n".join(lines)
+    return tomli_w.dumps(_without_none(sections))
 
 
-def _toml_value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-    if isinstance(value, bool | str):
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value)
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:

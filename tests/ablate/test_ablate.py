@@ -265,8 +265,8 @@ def test_the_panel_is_asked_about_the_full_size_network(
         assert (
             found is not None and found["panel"] == {"of": "panel"} and set(found["scores"]) == {"one", "two"}
         )
-        assert run.pair.discriminator is not None
-        assert all(one.encoder is run.pair.discriminator.encoder for one in asked)
+        assert run.pair.main is not None
+        assert all(one.encoder is run.pair.main.encoder for one in asked)
         assert {(one.seed, one.data, one.tokenizer) for one in asked} == {
             (7, tmp_path / "data", "its tokenizer")
         }

@@ -48,7 +48,7 @@ def encoder_for(tokenizer: Tokenizer, architecture: str) -> Encoder:
         "max_positions": 64,
     }
     config = EncoderConfig(architecture=architecture, vocab_size=tokenizer.vocab_size, **shape)  # type: ignore[arg-type]
-    network = build_pair(None, config, seed=3, initialisation="fan_in").discriminator
+    network = build_pair(config, seed=3, initialisation="fan_in").main
     assert network is not None
     return network.encoder
 

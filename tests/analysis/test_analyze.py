@@ -39,7 +39,7 @@ QUICK = ["--probe-option", "resamples=20", "--probe-option", "rows=8", "--probe-
 
 def make_pair(vocab_size: int, seed: int) -> Pair:
     full = toy.config(vocab_size=vocab_size, max_positions=32)
-    return build_pair(generator_config(full, 0.5, 1.0), full, seed=seed, initialisation="fan_in")
+    return build_pair(full, generator_config(full, 0.5, 1.0), seed=seed, initialisation="fan_in")
 
 
 @pytest.fixture(scope="module")

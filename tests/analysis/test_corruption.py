@@ -278,7 +278,6 @@ def small_discriminator(folder: Path) -> Path:
     from electra.model.pair import build_pair
 
     words = small.tokenizer(folder)
-    pair = build_pair(None, toy.config(vocab_size=words.vocab_size))
-    assert pair.discriminator is not None
-    export_network(folder / "d", pair.discriminator, words, Card("d", "discriminator"))
+    pair = build_pair(toy.config(vocab_size=words.vocab_size))
+    export_network(folder / "d", pair.main, words, Card("d", "discriminator"))
     return folder / "d"

@@ -65,8 +65,7 @@ def network(
     config: EncoderConfig = toy.config(
         architecture, vocab_size=tokenizer.vocab_size + more_rows, max_positions=positions
     )
-    pair = build_pair(config, None, seed=3) if kind == "generator" else build_pair(None, config, seed=3)
-    made = pair.generator if kind == "generator" else pair.discriminator
+    made = build_pair(config, main_is=kind, seed=3).main  # type: ignore[arg-type]
     assert made is not None
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():

@@ -94,7 +94,7 @@ def pair_of(
     """A pair whose weights are random everywhere: biases and norms too, so that a mix-up of any two shows."""
     sharing = changes.pop("sharing", "embeddings")
     generator, discriminator = configs(size, architecture, vocab_size, **changes)
-    pair = build_pair(generator, discriminator, sharing=sharing, seed=seed)  # type: ignore[arg-type]
+    pair = build_pair(discriminator, generator, sharing=sharing, seed=seed)  # type: ignore[arg-type]
     scatter(pair, seed)
     return pair.eval()
 
@@ -120,9 +120,9 @@ def export_pair(tmp_path: Path, uncased: Tokenizer) -> Callable[..., tuple[Pair,
 
     def make(name: str = "pair", **changes: object) -> tuple[Pair, Path]:
         pair = pair_of(vocab_size=uncased.vocab_size, **changes)
-        for network in (pair.discriminator, pair.generator):
+        for network in (pair.main, pair.auxiliary):
             assert network is not None
-            kind = "discriminator" if network is pair.discriminator else "generator"
+            kind = "discriminator" if network is pair.main else "generator"
             export_network(tmp_path / name / kind, network, uncased, Card(kind, kind))
         return pair, tmp_path / name
 

@@ -33,7 +33,7 @@ CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from([*"aAeEs
 
 @pytest.fixture(scope="module")
 def loaded(uncased: Tokenizer, make_pair: MakePair) -> Loaded:
-    network = make_pair(vocab_size=uncased.vocab_size).discriminator
+    network = make_pair(vocab_size=uncased.vocab_size).main
     assert network is not None
     short = replace(network.encoder.config, max_positions=64)
     return Loaded(network.encoder, network.head, short, uncased, "discriminator", (), Path("model"))

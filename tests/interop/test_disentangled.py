@@ -22,7 +22,7 @@ MakePair = Callable[..., Pair]
 def pair_for(architecture: str, width: float = 0.5) -> Pair:
     full = toy.config(architecture)
     return build_pair(
-        generator_config(full, width, 1.0), full, sharing="disentangled", seed=1, initialisation="fan_in"
+        full, generator_config(full, width, 1.0), sharing="disentangled", seed=1, initialisation="fan_in"
     )
 
 
@@ -30,8 +30,8 @@ def pair_for(architecture: str, width: float = 0.5) -> Pair:
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 def test_each_network_trains_its_own_part(architecture: str, width: float) -> None:
     pair = pair_for(architecture, width)
-    generator, discriminator = pair.generator, pair.discriminator
-    assert generator is not None and discriminator is not None
+    generator, discriminator = pair.auxiliary, pair.main
+    assert generator is not None
     [sum_of] = [module for module in discriminator.modules() if isinstance(module, DisentangledTable)]
     base = sum_of._source[0].weight
     assert id(base) in {id(p) for p in generator.parameters()}
@@ -51,11 +51,17 @@ def test_each_network_trains_its_own_part(architecture: str, width: float) -> No
 def test_a_corrector_may_share_so_too() -> None:
     made = toy.objective("all_tokens_mlm")
     shapes = toy.shapes_for(made)
-    pair = build_pair(*shapes, heads=made.heads(shapes), sharing="disentangled", initialisation="fan_in")
-    assert pair.generator is not None and pair.sampler is not None
-    words = pair.generator.encoder.embeddings.words  # type: ignore[union-attr]
+    pair = build_pair(
+        *shapes,
+        main_is=made.main,
+        heads=made.heads(shapes),
+        sharing="disentangled",
+        initialisation="fan_in",
+    )
+    assert pair.auxiliary is not None
+    words = pair.main.encoder.embeddings.words  # type: ignore[union-attr]
     losses = made.forward(pair, made.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
-    base = pair.sampler.encoder.token_table()
+    base = pair.auxiliary.encoder.token_table()
     assert (
         torch.autograd.grad(losses["mlm"], [words.delta, base], retain_graph=True, allow_unused=True)[1]
         is None

@@ -95,7 +95,7 @@ def test_rows_beyond_the_vocabulary_are_never_drawn(
     tmp_path: Path, make_pair: Callable[..., Pair], uncased: Tokenizer
 ) -> None:
     """Published tables are often padded to a round number."""
-    generator = make_pair(vocab_size=uncased.vocab_size + 50).generator
+    generator = make_pair(vocab_size=uncased.vocab_size + 50).auxiliary
     assert generator is not None
     with torch.no_grad():
         generator.head.bias[uncased.vocab_size :] = 1000.0
@@ -129,8 +129,8 @@ def test_wrong_input_is_one_line(
     with pytest.raises(ModelError, match="the text has 900 tokens, the model reads 510"):
         example_rows(discriminator, generator, "the chef ate " * 300)
     pair, _ = export_pair("other")
-    assert pair.generator is not None
-    export_network(tmp_path / "cased", pair.generator, cased, Card("x", "generator"))
+    assert pair.auxiliary is not None
+    export_network(tmp_path / "cased", pair.auxiliary, cased, Card("x", "generator"))
     with pytest.raises(ModelError, match="different tokenizers"):
         example_rows(discriminator, load(tmp_path / "cased", "generator"))
 

@@ -68,7 +68,7 @@ def test_logits_are_transformers(
     size: str, architecture: str, tmp_path: Path, uncased: Tokenizer, make_pair: MakePair
 ) -> None:
     pair = make_pair(size, architecture, uncased.vocab_size, num_layers=1 if size == "large" else 2)
-    for network, model_class in zip((pair.discriminator, pair.generator), CLASSES[architecture], strict=True):
+    for network, model_class in zip((pair.main, pair.auxiliary), CLASSES[architecture], strict=True):
         assert network is not None
         export_network(tmp_path, network, uncased, Card("x", "discriminator"))
         model = from_pretrained(model_class, tmp_path)
@@ -87,8 +87,8 @@ def test_sentence_embeddings_are_transformers(architecture: str, export_pair: Ex
     model = transformers.AutoModel.from_pretrained(folder / "discriminator").eval()
     inputs = tokenizer(["The chef cooked the meal", "the meals"], padding=True, return_tensors="pt")
     real = inputs["attention_mask"].bool()
-    assert pair.discriminator is not None
-    ours = pair.discriminator.encoder(inputs["input_ids"], piece_ids=torch.where(real, 0, -1))
+    assert pair.main is not None
+    ours = pair.main.encoder(inputs["input_ids"], piece_ids=torch.where(real, 0, -1))
     theirs = model(**inputs).last_hidden_state
     assert (pooled(ours, real) - pooled(theirs, real)).abs().max() <= TOLERANCE
 
@@ -103,7 +103,7 @@ def test_tokenizer_is_read_as_it_is(
     case: str, architecture: str, tmp_path: Path, make_pair: MakePair, request: pytest.FixtureRequest
 ) -> None:
     tokenizer: Tokenizer = request.getfixturevalue(case)
-    network = make_pair("tiny", architecture, tokenizer.vocab_size).discriminator
+    network = make_pair("tiny", architecture, tokenizer.vocab_size).main
     assert network is not None
     export_network(tmp_path, network, tokenizer, Card("x", "discriminator"))
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -142,11 +142,11 @@ def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pa
     with pytest.raises(ModelError, match=r"holds other files \(notes.txt\)"):
         (folder / "discriminator" / "notes.txt").write_text("mine")
         pair = make_pair(vocab_size=400)
-        export_network(folder / "discriminator", pair.discriminator, None, Card("x", "discriminator"))  # type: ignore[arg-type]
+        export_network(folder / "discriminator", pair.main, None, Card("x", "discriminator"))  # type: ignore[arg-type]
 
 
 def test_tokenizer_must_fit_the_model(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
-    network = make_pair(vocab_size=uncased.vocab_size - 1).discriminator
+    network = make_pair(vocab_size=uncased.vocab_size - 1).main
     assert network is not None
     with pytest.raises(ModelError, match=r"the tokenizer has .* entries, the model"):
         export_network(tmp_path / "new", network, uncased, Card("x", "discriminator"))
@@ -160,7 +160,7 @@ def test_same_network_same_bytes(export_pair: ExportPair) -> None:
 
 
 def test_bfloat16(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
-    network = make_pair(vocab_size=uncased.vocab_size).discriminator
+    network = make_pair(vocab_size=uncased.vocab_size).main
     assert network is not None
     export_network(tmp_path, network, uncased, Card("x", "discriminator"), dtype="bfloat16")
     theirs = from_pretrained(transformers.ElectraForPreTraining, tmp_path)
@@ -189,7 +189,7 @@ class Head(torch.nn.Module):
 def test_finetuned_classifier(
     architecture: str, labels: tuple[str, ...], tmp_path: Path, uncased: Tokenizer, make_pair: MakePair
 ) -> None:
-    discriminator = make_pair("tiny", architecture, uncased.vocab_size).discriminator
+    discriminator = make_pair("tiny", architecture, uncased.vocab_size).main
     assert discriminator is not None
     encoder: Encoder = discriminator.encoder
     head = Head(encoder.config.hidden_size, len(labels), architecture == "modern").eval()

@@ -31,7 +31,7 @@ ExportPair = Callable[..., tuple[Pair, Path]]
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 def test_export_then_load_changes_no_tensor(size: str, architecture: str, export_pair: ExportPair) -> None:
     pair, folder = export_pair(size=size, architecture=architecture)
-    for kind, network in (("discriminator", pair.discriminator), ("generator", pair.generator)):
+    for kind, network in (("discriminator", pair.main), ("generator", pair.auxiliary)):
         loaded = load(folder, kind)  # type: ignore[arg-type]
         assert (
             network is not None

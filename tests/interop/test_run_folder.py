@@ -39,8 +39,7 @@ def make_run(tmp_path: Path, uncased: Tokenizer) -> MakeRun:
             checkpoint.write(
                 run / "checkpoints", pair, Optimizer(pair, recipe.training), {"step": step}, keep=9
             )
-        networks = (("generator", pair.generator), ("discriminator", pair.discriminator))
-        shapes = {kind: asdict(network.encoder.config) for kind, network in networks if network is not None}
+        shapes = {name: asdict(network.encoder.config) for name, network in pair.named.items()}
         recipe = replace(recipe, model=replace(recipe.model, sharing=sharing))  # type: ignore[arg-type]
         (run / "run.toml").write_text(write_toml({**recipe.to_sections(), **shapes}))
         uncased.save(run / "store" / "tokenizer")
@@ -62,7 +61,7 @@ def test_both_networks_of_a_checkpoint(
 ) -> None:
     pair = make_pair("mini", architecture, uncased.vocab_size, sharing=sharing)
     run = make_run({10: pair}, sharing)
-    assert same(pair.discriminator, load(run)) and same(pair.generator, load(run, "generator"))
+    assert same(pair.main, load(run)) and same(pair.auxiliary, load(run, "generator"))
     assert load(run, "encoder").kind == "discriminator"
     assert not any(isinstance(module, DisentangledTable) for module in load(run).encoder.modules()), (
         "usable without the other network"
@@ -74,14 +73,14 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(
 ) -> None:
     old, new = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
     run = make_run({9900: old, 10000: new})
-    assert same(new.discriminator, load(run)) and load(run).notes == ()
-    assert same(old.discriminator, load(run, step=9900))
+    assert same(new.main, load(run)) and load(run).notes == ()
+    assert same(old.main, load(run, step=9900))
     weights = run / "checkpoints" / "step-00010000" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
     loaded = load(run)
-    assert same(old.discriminator, loaded)
+    assert same(old.main, loaded)
     assert "step-00010000 is damaged (model.safetensors is damaged" in loaded.notes[0]
     with pytest.raises(CheckpointError, match=r"step-00010000: damaged: model.safetensors"):
         load(run, step=10000)
@@ -101,13 +100,14 @@ def test_export_of_a_chosen_step(
     (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
     for argv, pair, auc in ((["--step", "50"], old, "0.5"), ([], new, "0.6")):
         assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 0
-        assert same(pair.discriminator, load(tmp_path / "out"))
+        assert same(pair.main, load(tmp_path / "out"))
         assert f"| auc | {auc} |" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_run_of_one_network(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
-    generator = make_pair(vocab_size=uncased.vocab_size, sharing="none").generator
-    run = make_run({10: Pair(generator, None)})
+    generator = make_pair(vocab_size=uncased.vocab_size, sharing="none").auxiliary
+    assert generator is not None
+    run = make_run({10: Pair(generator)})
     assert same(generator, load(run, "encoder"))
     with pytest.raises(ModelError, match="this run has no discriminator"):
         load(run)

@@ -132,9 +132,9 @@ def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Pat
     ]
     assert main(argv) == 0 and main(argv) == 0
     assert transformers.ElectraForMaskedLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
-    assert pair.generator is not None
+    assert pair.auxiliary is not None
     table = load(tmp_path / "out", "generator").encoder.token_table()
-    assert torch.equal(table, pair.generator.encoder.token_table().bfloat16().float())
+    assert torch.equal(table, pair.auxiliary.encoder.token_table().bfloat16().float())
     capsys.readouterr()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
@@ -199,8 +199,8 @@ def test_import_takes_two_of_one_pair(
     export_pair: ExportPair, tmp_path: Path, cased: Tokenizer, capsys: Capture
 ) -> None:
     pair, folder = export_pair()
-    assert pair.generator is not None
-    export_network(tmp_path / "cased", pair.generator, cased, Card("x", "generator"))
+    assert pair.auxiliary is not None
+    export_network(tmp_path / "cased", pair.auxiliary, cased, Card("x", "generator"))
     assert "different tokenizers" in fails(
         capsys, "import", folder, "--generator", tmp_path / "cased", "--out", tmp_path / "out"
     )

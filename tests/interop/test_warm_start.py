@@ -57,9 +57,9 @@ def test_discriminator_alone_leaves_the_generator_fresh(
     pair, folder = export_pair(size="mini")
     fresh, untouched = (make_pair("mini", vocab_size=uncased.vocab_size, seed=7) for _ in range(2))
     load_weights_into(fresh, discriminator=folder / "discriminator")
-    assert fresh.generator is not None and untouched.generator is not None
+    assert fresh.auxiliary is not None and untouched.auxiliary is not None
     changed = set(differing(untouched, fresh))
-    own = {name for name, _ in fresh.generator.named_parameters() if ".embeddings." not in f".{name}"}
+    own = {name for name, _ in fresh.auxiliary.named_parameters() if ".embeddings." not in f".{name}"}
     assert not changed & {f"generator.{name}" for name in own}
     assert "generator.encoder.embeddings.words.weight" in changed  # shared with the discriminator
     assert differing(pair, fresh)
@@ -73,8 +73,8 @@ def test_shared_weights_come_from_the_discriminator(
     fresh = make_pair("mini", vocab_size=uncased.vocab_size, seed=7)
     [note] = load_weights_into(fresh, discriminator=one, generator=two)
     assert "shared weights that differ" in note
-    assert fresh.discriminator is not None and pair.discriminator is not None
-    assert torch.equal(fresh.discriminator.encoder.token_table(), pair.discriminator.encoder.token_table())
+    assert fresh.main is not None and pair.main is not None
+    assert torch.equal(fresh.main.encoder.token_table(), pair.main.encoder.token_table())
 
 
 def test_what_does_not_fit_is_named(
@@ -94,6 +94,6 @@ def test_what_does_not_fit_is_named(
     with pytest.raises(ModelError, match="another tokenizer"):
         load_weights_into(fitting, discriminator=folder, tokenizer=cased)
     with pytest.raises(ModelError, match="has no discriminator"):
-        load_weights_into(Pair(fitting.generator, None), discriminator=folder)
+        load_weights_into(Pair(fitting.auxiliary), discriminator=folder)
     with pytest.raises(ModelError, match="has no generator"):
-        load_weights_into(Pair(None, fitting.discriminator), generator=folder)
+        load_weights_into(Pair(fitting.main), generator=folder)

@@ -12,7 +12,7 @@ import torch
 
 from electra.errors import ConfigError
 from electra.model.pair import build_pair
-from electra.objectives.adversarial import Objective, gumbel_given, reinforce, with_gradient
+from electra.objectives.adversarial import Added, Objective, gumbel_given, reinforce, with_gradient
 from electra.objectives.parts import judging, vocabulary
 from electra.testing import toy
 from electra.training import evaluation
@@ -77,8 +77,8 @@ def passed(gradient: str, progress: float = 1.0, **options: Any) -> tuple[Object
 
 
 def own_gradients(pair: Any, loss: torch.Tensor) -> list[torch.Tensor | None]:
-    shared = {id(p) for p in pair.discriminator.parameters()}
-    own = [p for p in pair.generator.parameters() if id(p) not in shared]
+    shared = {id(p) for p in pair.main.parameters()}
+    own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
     return list(torch.autograd.grad(loss, own, allow_unused=True, retain_graph=True))
 
 
@@ -112,8 +112,8 @@ def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alon
             .index_copy(0, part.masked_positions, outcome.observed["sampled"])
             .view_as(part.input_ids)
         )
-        hidden = pair.discriminator.encoder(ids, part.position_ids, part.piece_ids)
-        logits = pair.discriminator.logits(hidden.flatten(0, 1))[part.real().flatten()]
+        hidden = pair.main.encoder(ids, part.position_ids, part.piece_ids)
+        logits = pair.main.logits(hidden.flatten(0, 1))[part.real().flatten()]
         assert torch.equal(logits.detach(), outcome.observed["replaced_logits"])
         gradients = own_gradients(pair, outcome.losses["rtd"])
         assert any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)
@@ -129,17 +129,17 @@ def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
     found = own_gradients(pair, outcome.losses["rtd"])
 
     sampled, slots = outcome.observed["sampled"], part.masked_positions
-    states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
-    log_p = pair.generator.logits(states).log_softmax(-1)
-    table = pair.discriminator.encoder.token_table().detach()
+    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
+    log_p = pair.auxiliary.logits(states).log_softmax(-1)
+    table = pair.main.encoder.token_table().detach()
     torch.manual_seed(0)
     mixtures = ((log_p + gumbel_given(log_p.detach(), sampled)) / 2.0).softmax(-1) @ table
     ids = part.input_ids.flatten().index_copy(0, slots, sampled).view_as(part.input_ids)
-    vectors = table[ids].requires_grad_()
-    loss = judging.judge(pair.discriminator, part, ids, vectors).loss()
-    at_slots = torch.autograd.grad(loss, vectors)[0].flatten(0, 1)[slots]
-    shared = {id(p) for p in pair.discriminator.parameters()}
-    own = [p for p in pair.generator.parameters() if id(p) not in shared]
+    vectors = torch.zeros(len(slots), table.shape[1], requires_grad=True)
+    loss = judging.judge(pair.main, part, ids, Added(slots, vectors)).loss()
+    [at_slots] = torch.autograd.grad(loss, vectors)
+    shared = {id(p) for p in pair.main.parameters()}
+    own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
     through = torch.autograd.grad(mixtures, own, at_slots, allow_unused=True)
     for mine, theirs in zip(found, through, strict=True):
         assert (mine is None) == (theirs is None)
@@ -154,7 +154,7 @@ def test_the_gumbel_gradient_does_not_train_the_discriminators_table_to_fool_it(
         made = toy.objective("adversarial", gradient="gumbel", adversarial_weight=weight)
         pair = build_pair(*toy.shapes_for(made), sharing="none", initialisation="fan_in")
         part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
-        table = pair.discriminator.encoder.token_table()  # type: ignore[union-attr]
+        table = pair.main.encoder.token_table()  # type: ignore[union-attr]
         gradients.append(torch.autograd.grad(made.forward(pair, part).losses["rtd"], table)[0])
     assert torch.allclose(*gradients, atol=1e-6)
 
@@ -220,10 +220,10 @@ def test_what_is_left_of_likelihood_is_an_option() -> None:
 
 def test_entropy_is_watched_and_can_be_rewarded() -> None:
     _, pair, part, outcome = passed("reinforce", entropy_weight=0.1)
-    states = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
+    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
         part.masked_positions
     ]
-    by_hand = torch.distributions.Categorical(logits=pair.generator.logits(states)).entropy()
+    by_hand = torch.distributions.Categorical(logits=pair.auxiliary.logits(states)).entropy()
     assert torch.allclose(outcome.observed["entropy"], by_hand, atol=1e-5)
     assert torch.allclose(outcome.losses["entropy"], -by_hand.sum(), rtol=1e-5)
     metrics = evaluation.summarize(

@@ -55,8 +55,8 @@ def test_a_network_learns_how_frequent_tokens_are() -> None:
         toy.loss_and_gradients(made, pair, [part])
         optimizer.step()
     pair.eval()
-    energies = pair.discriminator.logits(
-        pair.discriminator.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1)
+    energies = pair.main.logits(
+        pair.main.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1)
     )  # type: ignore[union-attr]
     found = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
     assert np.allclose(found, -np.log(p), atol=0.35), found
@@ -112,8 +112,8 @@ def test_log_odds_are_the_papers_formula() -> None:
     log_p = towers.log_p(towers(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))
     ids = part.input_ids.flatten().index_copy(0, part.masked_positions, outcome.observed["sampled"])
     q = log_p.exp().gather(1, ids[:, None]).squeeze(1)
-    hidden = pair.discriminator.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids)
-    unnormalised = torch.exp(-pair.discriminator.logits(hidden.flatten(0, 1)))
+    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids)
+    unnormalised = torch.exp(-pair.main.logits(hidden.flatten(0, 1)))
     expected = (0.3 * q / (0.3 * q + 0.7 * unnormalised))[made.candidates(part).flatten()]
     assert torch.allclose(outcome.observed["replaced_logits"].sigmoid(), expected, atol=1e-5)
     original = log_p.gather(1, part.input_ids.flatten()[:, None]).squeeze(1)
@@ -122,7 +122,7 @@ def test_log_odds_are_the_papers_formula() -> None:
 
 def test_the_energy_model_does_not_train_the_noise() -> None:
     _, pair, _, outcome = passed()
-    shared = {id(p) for p in pair.discriminator.parameters()}
+    shared = {id(p) for p in pair.main.parameters()}
     own = [p for p in pair.heads.parameters() if id(p) not in shared]
     assert own and all(
         gradient is None for gradient in torch.autograd.grad(outcome.losses["nce"], own, allow_unused=True)

@@ -60,7 +60,7 @@ def test_noise_at_the_ends_of_its_range() -> None:
 def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any) -> None:
     recipe = toy.recipe(objective={"name": name, "generator": generator})
     run = build_run(recipe, tmp_path, toy.store(), World())
-    assert run.pair.generator is None and run.pair.discriminator is not None
+    assert run.pair.auxiliary is None and run.pair.main is not None
     assert list(run.objective.weights) == ["rtd"]
     with_network = build_run(toy.recipe(objective={"name": name}), tmp_path, toy.store(), World())
     assert run.flops_per_step < with_network.flops_per_step
@@ -85,26 +85,26 @@ def test_counts_are_those_of_the_training_text() -> None:
 def test_disallowing_the_truth_renormalises_the_rest(temperature: float) -> None:
     pair = toy.pair_for(toy.objective("rtd"))
     torch.manual_seed(0)
-    hidden = torch.randn(1, pair.generator.encoder.config.hidden_size) * 3  # type: ignore[union-attr]
+    hidden = torch.randn(1, pair.auxiliary.encoder.config.hidden_size) * 3  # type: ignore[union-attr]
     with torch.no_grad():
-        p = (pair.generator.logits(hidden)[0] / temperature).softmax(-1)  # type: ignore[union-attr]
+        p = (pair.auxiliary.logits(hidden)[0] / temperature).softmax(-1)  # type: ignore[union-attr]
         truth = int(p.argmax())
         uniforms = torch.rand(DRAWS // 4, dtype=torch.float64)
         rows = (hidden.expand(len(uniforms), -1), torch.full((len(uniforms),), truth), uniforms, temperature)
-        _, drawn, _ = vocabulary.loss_and_sample(pair.generator, *rows, disallow_correct=True)  # type: ignore[arg-type]
+        _, drawn, _ = vocabulary.loss_and_sample(pair.auxiliary, *rows, disallow_correct=True)  # type: ignore[arg-type]
     p[truth] = 0
     assert abs(chi_square(drawn, p / p.sum())) < 4
 
 
 def test_even_a_certain_generator_can_be_forbidden_the_truth() -> None:
     pair = toy.pair_for(toy.objective("rtd"))
-    assert pair.generator is not None
+    assert pair.auxiliary is not None
     with torch.no_grad():
-        pair.generator.head.bias[9] = 500.0
-    hidden = torch.randn(3, pair.generator.encoder.config.hidden_size)
+        pair.auxiliary.head.bias[9] = 500.0
+    hidden = torch.randn(3, pair.auxiliary.encoder.config.hidden_size)
     uniforms = torch.tensor([0.0, 0.5, 0.999], dtype=torch.float64)
     _, drawn, _ = vocabulary.loss_and_sample(
-        pair.generator, hidden, torch.full((3,), 9), uniforms, disallow_correct=True
+        pair.auxiliary, hidden, torch.full((3,), 9), uniforms, disallow_correct=True
     )
     assert 9 not in drawn.tolist() and len(set(drawn.tolist())) > 1
 
@@ -141,7 +141,7 @@ def test_label_smoothing_and_focal_loss() -> None:
     expected += 0.1 * F.binary_cross_entropy_with_logits(logits, 1 - replaced, reduction="sum")
     assert torch.allclose(smooth.forward(pair, part).losses["rtd"], expected, rtol=1e-5)
 
-    generator = pair.generator
+    generator = pair.auxiliary
     assert generator is not None
     hidden = generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
         part.masked_positions

@@ -26,7 +26,7 @@ CHUNKED = [
 
 def sharp_generator() -> Generator:
     """A generator whose distributions are far from uniform."""
-    generator = toy.pair_for(toy.objective("rtd")).generator
+    generator = toy.pair_for(toy.objective("rtd")).auxiliary
     assert generator is not None
     with torch.no_grad():
         generator.encoder.token_table().mul_(30)
@@ -42,8 +42,7 @@ def test_the_full_size_network_reads_the_samples(name: str) -> None:
     """Neither [MASK] nor the original stands where a sample was drawn."""
     made = toy.objective(name)
     pair, part = toy.pair_for(made), corrupted(made)
-    full = pair.discriminator or pair.generator
-    assert full is not None
+    full = pair.main
     read: list[torch.Tensor] = []
     full.encoder.register_forward_pre_hook(lambda module, inputs: read.append(inputs[0]))
     observed = made.forward(pair, part).observed

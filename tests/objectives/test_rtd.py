@@ -35,8 +35,8 @@ def test_labels_replaced_exactly_where_the_token_differs() -> None:
 def test_no_gradient_from_the_discriminator_to_the_generator() -> None:
     made = toy.objective("rtd")
     pair, _, outcome = outcome_of(made)
-    shared = {id(p) for p in pair.discriminator.parameters()}
-    own = [p for p in pair.generator.parameters() if id(p) not in shared]
+    shared = {id(p) for p in pair.main.parameters()}
+    own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
     gradients = torch.autograd.grad(outcome.losses["rtd"], own, allow_unused=True)
     assert own and all(gradient is None for gradient in gradients)
 
@@ -110,7 +110,7 @@ def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
     """Loss and gradients of the one-pass output layer against autograd through cross-entropy."""
     made = toy.objective("rtd")
     pair = toy.pair_for(made)
-    generator = pair.generator
+    generator = pair.auxiliary
     assert generator is not None
     torch.manual_seed(1)
     hidden = torch.randn(37, generator.encoder.config.hidden_size, requires_grad=True)
@@ -132,7 +132,7 @@ def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
 
 def test_held_out_accuracy_is_that_of_the_best_guess_also_where_logits_are_equal() -> None:
     """bfloat16 logits often are: counting every tie as right flattered the generator by half a point."""
-    generator = toy.pair_for(toy.objective("rtd")).generator
+    generator = toy.pair_for(toy.objective("rtd")).auxiliary
     assert generator is not None
     hidden = torch.zeros(toy.VOCABULARY, generator.encoder.config.hidden_size)
     with torch.no_grad():

@@ -27,7 +27,7 @@ def test_electra_15_learns_from_the_masked_positions_alone() -> None:
         outcomes["logits"] = output
         output.retain_grad()
 
-    pair.discriminator.head.register_forward_hook(keep)
+    pair.main.head.register_forward_hook(keep)
     outcome = made.forward(pair, part)
     outcome.losses["rtd"].backward()
     at = torch.zeros(part.input_ids.numel(), dtype=torch.bool)
@@ -49,16 +49,14 @@ def test_electra_15_is_rtd_where_it_looks() -> None:
 def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
     made, pair, part = built("replace_mlm")
     read = []
-    pair.generator.encoder.register_forward_hook(
-        lambda module, inputs, output: read.append((inputs[0], output))
-    )
+    pair.main.encoder.register_forward_hook(lambda module, inputs, output: read.append((inputs[0], output)))
     outcome = made.forward(pair, part)
     [(ids, hidden)] = read
     untouched = torch.ones(part.input_ids.numel(), dtype=torch.bool)
     untouched[part.masked_positions] = False
     assert torch.equal(ids.flatten()[untouched], part.input_ids.flatten()[untouched])
     assert torch.equal(ids.flatten()[part.masked_positions], outcome.observed["sampled"])
-    logits = pair.generator.logits(hidden.flatten(0, 1)[part.masked_positions])
+    logits = pair.main.logits(hidden.flatten(0, 1)[part.masked_positions])
     assert torch.allclose(
         outcome.losses["mlm"], F.cross_entropy(logits, part.targets, reduction="sum"), rtol=1e-5
     )
@@ -67,7 +65,7 @@ def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
 def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
     """The loss of every token of the vocabulary in turn, turned back into probabilities."""
     _, pair, part = built("all_tokens_mlm", rows=1)
-    hidden = pair.generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[:4]
+    hidden = pair.main.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[:4]
     gate = pair.heads["copy"](hidden).squeeze(-1) + torch.tensor([-3.0, 0.0, 2.0, 9.0])
     shown = part.input_ids.flatten()[:4]
     total = torch.zeros(4)
@@ -76,7 +74,7 @@ def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
             for slot in range(4):
                 one = slice(slot, slot + 1)
                 loss, _ = vocabulary.copy_loss(
-                    pair.generator, hidden[one], torch.tensor([token]), shown[one], gate[one]
+                    pair.main, hidden[one], torch.tensor([token]), shown[one], gate[one]
                 )
                 total[slot] += torch.exp(-loss)
     assert torch.allclose(total, torch.ones(4), atol=1e-5)
@@ -84,7 +82,7 @@ def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
 
 def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     _, pair, _ = built("all_tokens_mlm")
-    generator = pair.generator
+    generator = pair.main
     torch.manual_seed(1)
     hidden = torch.randn(37, generator.encoder.config.hidden_size, requires_grad=True)
     gate = torch.randn(37, requires_grad=True)
@@ -113,10 +111,10 @@ def test_chunked_copy_loss_equals_the_plain_formula(monkeypatch: pytest.MonkeyPa
 def test_a_sure_gate_is_no_trouble() -> None:
     """A gate that is certain and wrong leaves a finite loss, and gradients."""
     _, pair, _ = built("all_tokens_mlm")
-    hidden = torch.randn(4, pair.generator.encoder.config.hidden_size)
+    hidden = torch.randn(4, pair.main.encoder.config.hidden_size)
     gate = torch.tensor([80.0, -80.0, 80.0, -80.0], requires_grad=True)
     targets, shown = torch.tensor([7, 7, 7, 7]), torch.tensor([7, 7, 8, 8])
-    loss, _ = vocabulary.copy_loss(pair.generator, hidden, targets, shown, gate)
+    loss, _ = vocabulary.copy_loss(pair.main, hidden, targets, shown, gate)
     (gradient,) = torch.autograd.grad(loss, gate)
     assert torch.isfinite(loss) and torch.isfinite(gradient).all()
     assert float(gradient[2]) == pytest.approx(1) and float(gradient[0]) == pytest.approx(0, abs=1e-6)
@@ -127,14 +125,12 @@ def test_all_tokens_mlm_learns_at_every_real_token() -> None:
     assert part.counts["mlm"] == int(part.real().sum()) > part.counts["sampler"] == len(part.targets)
     outcome = made.forward(pair, part)
     ids = replacing.put(part, outcome.observed["sampled"])
-    hidden = pair.generator.encoder(ids, part.position_ids, part.piece_ids).flatten(0, 1)
+    hidden = pair.main.encoder(ids, part.position_ids, part.piece_ids).flatten(0, 1)
     copy = pair.heads["copy"](hidden).sigmoid()
-    p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.generator.logits(hidden).softmax(
-        -1
-    )
+    p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.main.logits(hidden).softmax(-1)
     plain = -p.gather(1, part.input_ids.flatten()[:, None]).log().squeeze(1)[part.real().flatten()].sum()
     assert torch.allclose(outcome.losses["mlm"], plain, rtol=1e-5)
-    right = pair.generator.logits(hidden)[part.masked_positions].argmax(-1) == part.targets
+    right = pair.main.logits(hidden)[part.masked_positions].argmax(-1) == part.targets
     assert torch.equal(outcome.observed["guessed"], right)
 
 
@@ -147,7 +143,7 @@ def test_flops_of_each_arm() -> None:
         name: toy.objective(name) for name in ("mlm", "rtd", "electra_15", "replace_mlm", "all_tokens_mlm")
     }
     cost = {name: made.sequence_flops(toy.shapes_for(made), T) for name, made in arms.items()}
-    small = toy.shapes_for(arms["replace_mlm"]).sampler
+    small = toy.shapes_for(arms["replace_mlm"]).auxiliary
     assert cost["replace_mlm"] == cost["mlm"] + flops.sequence_flops(small, None, T, masked_fraction=0.15)
     rest = 2 * (flops.vocabulary_flops(full, T, 0.85) + 2 * full.hidden_size * T)
     assert cost["all_tokens_mlm"] == pytest.approx(cost["replace_mlm"] + rest)

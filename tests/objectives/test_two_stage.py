@@ -65,7 +65,7 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
     fresh = copies(run, "discriminator")
     for _ in range(SWITCH):
         loop.update(run)
-    generator, discriminator = run.pair.generator, run.pair.discriminator
+    generator, discriminator = run.pair.auxiliary, run.pair.main
     assert generator is not None and discriminator is not None
     run.objective.begin_update(run.pair, SWITCH, STEPS)
     encoder = {f"encoder.{name}": p for name, p in generator.encoder.named_parameters()}
@@ -182,8 +182,8 @@ def test_the_mask_rate_runs_through_its_schedule_in_each_stage() -> None:
 def test_flops_are_averaged_over_the_stages() -> None:
     made = toy.objective("two_stage", generator_share=0.25)
     shapes = toy.shapes_for(made)
-    generator = flops.sequence_flops(shapes.generator, None, 16, masked_fraction=0.15)
-    discriminator = flops.sequence_flops(None, shapes.discriminator, 16)
+    generator = flops.sequence_flops(shapes.auxiliary, None, 16, masked_fraction=0.15)
+    discriminator = flops.sequence_flops(None, shapes.main, 16)
     expected = 0.25 * generator + 0.75 * (0.5 * generator + discriminator)
     assert made.sequence_flops(shapes, 16) == pytest.approx(expected)
     without = toy.objective("two_stage", generator_share=0.25, sampling_dropout=False)

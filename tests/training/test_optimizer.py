@@ -95,19 +95,17 @@ def test_clipping_apart_leaves_the_other_network_its_gradient() -> None:
     for apart in (False, True):
         pair, optimizer = made(clip=1.0, clip_separately=apart)
         own = list(optimizer.generators)
-        assert own and not {id(p) for p in own} & {id(p) for p in pair.discriminator.parameters()}  # type: ignore[union-attr]
+        assert own and not {id(p) for p in own} & {id(p) for p in pair.main.parameters()}  # type: ignore[union-attr]
         for parameter in pair.parameters():
             parameter.grad = torch.full_like(parameter, 1e-3)
-        for parameter in pair.discriminator.parameters():  # type: ignore[union-attr]
+        for parameter in pair.main.parameters():  # type: ignore[union-attr]
             parameter.grad = torch.full_like(parameter, 50.0)
         small = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in own]))  # type: ignore[union-attr]
         whole = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.parameters()]))  # type: ignore[union-attr]
         assert small < 1.0 < whole
         assert torch.allclose(optimizer.clip(), whole)
         left = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in own]))  # type: ignore[union-attr]
-        rest = torch.linalg.vector_norm(
-            torch.cat([p.grad.flatten() for p in pair.discriminator.parameters()])
-        )  # type: ignore[union-attr]
+        rest = torch.linalg.vector_norm(torch.cat([p.grad.flatten() for p in pair.main.parameters()]))  # type: ignore[union-attr]
         assert torch.allclose(rest, torch.tensor(1.0), rtol=1e-3)
         assert torch.allclose(left, small) if apart else left < small / 100
 

@@ -78,7 +78,7 @@ def test_what_is_said_of_the_networks_to_begin_from_reaches_the_log(tmp_path: Pa
 
 def test_a_network_that_takes_the_shape_of_another_model_is_named(tmp_path: Path) -> None:
     other = replace(
-        build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.discriminator.encoder.config,
+        build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.main.encoder.config,
         num_layers=3,
     )  # type: ignore[union-attr]
     warm = WarmStart({"discriminator": "", "generator": "there"}, other, None, lambda pair: ())
@@ -206,7 +206,7 @@ def test_the_first_evaluation_of_a_process_is_not_taken_for_the_rule(
         calls.append(rest)
         return {}
 
-    monkeypatch.setattr("electra.training.loop.heldout_metrics", cold_at_first)
+    monkeypatch.setattr("electra.training.rehearsal.heldout_metrics", cold_at_first)
     monkeypatch.setattr(rehearsal, "LONGEST", 0.01)
     assert rehearsal.measure(run, 1.0).evaluation < 0.4
     assert len(calls) == 2
@@ -216,7 +216,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path / "run", toy.store(), World())
     loop.update(run)
     with torch.no_grad():
-        run.pair.discriminator.head.prediction.bias.fill_(math.nan)  # type: ignore[union-attr]
+        run.pair.main.head.prediction.bias.fill_(math.nan)  # type: ignore[union-attr]
     before = {name: p.detach().clone() for name, p in run.pair.named_parameters()}
     moments = {name: value.clone() for name, value in run.optimizer.tensors().items()}
     with pytest.raises(RunFailed, match="not finite at step 1: nothing was updated"):
@@ -357,10 +357,9 @@ def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
         }
     )
     pair = build_run(recipe, Path("nowhere"), toy.store(), World()).pair
-    assert pair.generator is not None and pair.discriminator is not None
+    assert pair.auxiliary is not None and pair.main is not None
     mine, theirs = (
-        {id(p): n for n, p in network.encoder.named_parameters()}
-        for network in (pair.generator, pair.discriminator)
+        {id(p): n for n, p in network.encoder.named_parameters()} for network in (pair.auxiliary, pair.main)
     )
     common = {theirs[key] for key in mine if key in theirs}
     if sharing in ("none", "disentangled"):

@@ -51,11 +51,9 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
 
 def score(run: Run, chosen: dict[str, Any], seed: int, stop: Stop) -> dict[str, Any] | None:
     """The panel's scores of the run's full-size encoder; None when asked to stop."""
-    network = run.pair.discriminator or run.pair.generator
-    assert network is not None
     data, began = Path(chosen["folder"]), time.perf_counter()
     subject = panel.Subject(
-        network.encoder,
+        run.pair.main.encoder,
         run.store.tokenizer,
         run.folder,
         data,

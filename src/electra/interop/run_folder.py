@@ -21,7 +21,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, CheckpointError, ModelError, RunFolderError
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
-from electra.model.pair import Discriminator, Generator, Pair, build_pair, fold
+from electra.model.pair import NAMES, Discriminator, Generator, Main, Pair, build_pair, fold
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
@@ -91,8 +91,7 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
     tokenizer = find_tokenizer(run)
     pair = _pair(folder, present)
     _fill(pair, tensors, chosen.path)
-    opened = pair.discriminator if kind == "discriminator" else pair.generator
-    assert opened is not None
+    opened = pair.named[kind]
     fold(opened.encoder)
     output = record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS
     return Opened(opened.eval(), kind, tokenizer, chosen.path, notes, output)
@@ -131,9 +130,9 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
             if kind in present or kind in record
         }
         sharing = record["model"]["sharing"]
-        return build_pair(
-            shapes.get("generator"), shapes.get("discriminator"), shapes.get("sampler"), sharing=sharing
-        )
+        main_is: Main = "discriminator" if "discriminator" in shapes else "generator"
+        main, auxiliary = NAMES[main_is]
+        return build_pair(shapes[main], shapes.get(auxiliary), main_is=main_is, sharing=sharing)
     except (KeyError, TypeError) as problem:
         raise RunFolderError(
             f"does not describe the networks ({problem})",

@@ -37,8 +37,9 @@ def load_weights_into(
     refused. What the pair shares comes from the discriminator, when one is given.
     """
     notes: list[str] = []
+    judge, writer = pair.named.get("discriminator"), pair.named.get("generator")
     if discriminator is not None:
-        if pair.discriminator is None:
+        if judge is None:
             raise ModelError(
                 "this objective has no discriminator to start",
                 key="init_discriminator",
@@ -46,10 +47,10 @@ def load_weights_into(
             )
         loaded = load(discriminator, "discriminator")
         _check_tokenizer(loaded, tokenizer)
-        _copy(pair.discriminator, loaded, set(), "discriminator")
+        _copy(judge, loaded, set(), "discriminator")
         notes += loaded.notes
     if generator is not None:
-        if pair.generator is None:
+        if writer is None:
             raise ModelError(
                 "this objective has no generator to start",
                 key="init_generator",
@@ -57,13 +58,13 @@ def load_weights_into(
             )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
-        kept = _parameters(pair.discriminator) if discriminator is not None else set()
+        kept = _parameters(judge) if discriminator is not None else set()
         judged_by = (
             []
             if discriminator is None
-            else [(table, table.weight.detach().clone()) for table in _sums(pair.discriminator)]
+            else [(table, table.weight.detach().clone()) for table in _sums(judge)]
         )
-        differing = _copy(pair.generator, loaded, kept, "generator")
+        differing = _copy(writer, loaded, kept, "generator")
         for table, weight in judged_by:  # the generator's table beneath has changed
             table.become(weight)
         notes += loaded.notes

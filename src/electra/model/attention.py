@@ -5,8 +5,6 @@ Shapes: B batch, T tokens, H heads, K head size.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -18,9 +16,6 @@ EXPLICIT_LENGTH = (
 )
 
 
-Direction = Literal["left", "right"]  # the side that a causal encoder's tokens see, beside themselves
-
-
 def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
     """True where attention is allowed: within one piece. Shape [B, 1, T, T]. None in, None out: nothing is
     masked.
@@ -30,16 +25,6 @@ def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
     if piece_ids_BT is None:
         return None
     return (piece_ids_BT[:, None, :, None] == piece_ids_BT[:, None, None, :]).detach()
-
-
-def one_sided(mask_B1TT: Tensor | None, direction: Direction | None, input_ids_BT: Tensor) -> Tensor | None:
-    """What `mask` allows, on one side only: [B or 1, 1, T, T]. A direction of None changes nothing."""
-    if direction is None:
-        return mask_B1TT
-    length = input_ids_BT.shape[1]
-    square = torch.ones(length, length, dtype=torch.bool, device=input_ids_BT.device)
-    side = (square.tril() if direction == "left" else square.triu())[None, None]
-    return side if mask_B1TT is None else mask_B1TT & side
 
 
 def attend(

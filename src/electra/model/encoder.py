@@ -13,10 +13,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import Direction, attend, attention_mask, one_sided
+from electra.model.attention import attend, attention_mask
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 from electra.model.tables import DisentangledTable
+
+
+class Variation:
+    """What an experiment changes in an encoder's pass; this one changes nothing."""
+
+    def embed(self, words_BTE: Tensor) -> Tensor:
+        """What is read in the place of the words' embeddings."""
+        return words_BTE
+
+    def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor | None:
+        """Where attention is allowed, [B or 1, 1, T, T]; None: everywhere."""
+        return mask_B1TT
+
+
+PLAIN = Variation()
 
 
 class Encoder(nn.Module, ABC):
@@ -24,14 +39,10 @@ class Encoder(nn.Module, ABC):
 
     forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] |
     None) -> [B, T, D]. Tokens attend to tokens with the same piece id (padding: -1); None means that nothing
-    is masked. `token_vectors` [B, T, E] stand in for the embeddings of the tokens, where these are no tokens
-    but mixtures.
+    is masked. Experiments pass a `variation`.
     """
 
     config: EncoderConfig
-    direction: Direction | None = (
-        None  # None: tokens see both sides; set by an objective that wants a causal encoder
-    )
 
     @abstractmethod
     def token_table(self) -> Tensor:
@@ -71,10 +82,10 @@ class Embeddings(nn.Module):
         input_ids_BT: Tensor,
         position_ids_BT: Tensor | None,
         token_type_ids_BT: Tensor | None,
-        token_vectors_BTE: Tensor | None = None,
+        variation: Variation,
     ) -> Tensor:
         length = input_ids_BT.shape[1]
-        words = self.words(input_ids_BT) if token_vectors_BTE is None else token_vectors_BTE
+        words = variation.embed(self.words(input_ids_BT))
         positions = (
             self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
         )
@@ -130,10 +141,10 @@ class ElectraEncoder(Encoder):
         position_ids: Tensor | None = None,
         piece_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        token_vectors: Tensor | None = None,
+        variation: Variation = PLAIN,
     ) -> Tensor:
-        mask_B1TT = one_sided(attention_mask(piece_ids), self.direction, input_ids)
-        x = self.embeddings(input_ids, position_ids, token_type_ids, token_vectors)
+        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
+        x = self.embeddings(input_ids, position_ids, token_type_ids, variation)
         x_BTD = self.projection(dropout(x, self.config.dropout, self.training))
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT)

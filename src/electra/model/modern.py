@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import attend, attention_mask, one_sided, rotary_table, rotate
+from electra.model.attention import attend, attention_mask, rotary_table, rotate
 from electra.model.dropout import dropout
-from electra.model.encoder import Encoder
+from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
 from electra.model.tables import DisentangledTable
 
@@ -108,15 +108,15 @@ class ModernEncoder(Encoder):
         position_ids: Tensor | None = None,
         piece_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        token_vectors: Tensor | None = None,
+        variation: Variation = PLAIN,
     ) -> Tensor:
         """`token_type_ids` are accepted and not used: ModernBERT has no token types."""
-        mask_B1TT = one_sided(attention_mask(piece_ids), self.direction, input_ids)
+        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
         if position_ids is None:
             cos, sin = self.cos[: input_ids.shape[1]], self.sin[: input_ids.shape[1]]
         else:
             cos, sin = self.cos[position_ids].unsqueeze(1), self.sin[position_ids].unsqueeze(1)
-        words = F.embedding(input_ids, self.token_table()) if token_vectors is None else token_vectors
+        words = variation.embed(F.embedding(input_ids, self.token_table()))
         x_BTD = dropout(self.embedding_norm(words), self.config.dropout, self.training)
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT, cos, sin)

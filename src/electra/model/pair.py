@@ -1,17 +1,17 @@
-"""The generator, the discriminator, and what they share (Clark et al. 2020, section 3.2).
+"""The two networks of a run, and what they share (Clark et al. 2020, section 3.2).
 
-An objective may train other company: a full-size generator beside a small one that samples for it
-(`sampler`), and small modules of its own (`heads`: a copy gate, a baseline). Those two serve the training
-alone and are not exported.
+    main        of the full size: what the training is for, a discriminator or a masked language model
+    auxiliary   a small masked language model that writes what the main one reads; not every objective has one
+
+An objective may add small modules of its own (`heads`: a copy gate, a baseline), which are never exported.
 
 `sharing` says which weights are one and the same:
-  none        nothing;
-  token       the token embeddings;
-  embeddings  token, position and type embeddings with their norm: what the published code ties, and the
-  default here;
-  all         the whole encoder (both must have one size);
-  disentangled  the token embeddings, which the generator alone trains; the discriminator learns a difference
-  to them (tables.py).
+    none          nothing
+    token         the token embeddings
+    embeddings    token, position and type embeddings with their norm, as in the published code (default)
+    all           the whole encoder; both must have one size
+    disentangled  the token embeddings, which the auxiliary network alone trains; the main one learns a
+                  difference to them (tables.py)
 """
 
 from __future__ import annotations
@@ -33,10 +33,17 @@ from electra.seeds import key
 
 Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
 Initialisation = Literal["paper", "reference", "fan_in"]
+Main = Literal["discriminator", "generator"]  # what the main network is: `generator` for a language model
+
+# What main and auxiliary are called where users and files name them (weights, run.toml, folders, options).
+NAMES: dict[Main, tuple[str, str]] = {
+    "discriminator": ("discriminator", "generator"),
+    "generator": ("generator", "sampler"),
+}
 
 
 class Generator(nn.Module):
-    """A masked language model. As the only network of a pair it is the BERT baseline."""
+    """A masked language model: the auxiliary network, or as the main one the BERT baseline."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -62,20 +69,39 @@ class Discriminator(nn.Module):
 
 
 class Pair(nn.Module):
-    """The networks of one run. Any may be absent: the BERT baseline has no discriminator."""
+    """The networks of one run, by role. In `state_dict` they go by their names on disk (`NAMES`)."""
 
     def __init__(
         self,
-        generator: Generator | None,
-        discriminator: Discriminator | None,
-        sampler: Generator | None = None,
+        main: Generator | Discriminator,
+        auxiliary: Generator | None = None,
         heads: Mapping[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        self.generator = generator
-        self.discriminator = discriminator
-        self.sampler = sampler
+        self.main_is: Main = "discriminator" if isinstance(main, Discriminator) else "generator"
+        named = dict(zip(NAMES[self.main_is], (main, auxiliary), strict=True))
+        for name in ("generator", "discriminator", "sampler"):  # the order of all weights, and of their sums
+            if name in named:
+                self.add_module(name, named[name])
         self.heads = nn.ModuleDict(dict(heads or {}))
+
+    @property
+    def main(self) -> Generator | Discriminator:
+        main = self._modules[NAMES[self.main_is][0]]
+        assert isinstance(main, Generator | Discriminator)
+        return main
+
+    @property
+    def auxiliary(self) -> Generator | None:
+        auxiliary = self._modules[NAMES[self.main_is][1]]
+        assert auxiliary is None or isinstance(auxiliary, Generator)
+        return auxiliary
+
+    @property
+    def named(self) -> dict[str, Generator | Discriminator]:
+        """The networks there are, by their names on disk."""
+        children = self.named_children()
+        return {name: child for name, child in children if isinstance(child, Generator | Discriminator)}
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
@@ -83,37 +109,28 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 
 
 def build_pair(
-    generator: EncoderConfig | None,
-    discriminator: EncoderConfig | None,
-    sampler: EncoderConfig | None = None,
+    main: EncoderConfig,
+    auxiliary: EncoderConfig | None = None,
     *,
+    main_is: Main = "discriminator",
     heads: Mapping[str, nn.Module] | None = None,
     sharing: Sharing = "embeddings",
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
-    """The networks with fresh weights, tied as asked. Weights depend on the seed and on each parameter's name
-    only.
-    """
-    pair = Pair(
-        Generator(build_encoder(generator)) if generator else None,
-        Discriminator(build_encoder(discriminator)) if discriminator else None,
-        Generator(build_encoder(sampler)) if sampler else None,
-        heads,
-    )
+    """The networks with fresh weights, which depend on the seed and on each parameter's name only."""
+    kind: type[Discriminator | Generator] = Discriminator if main_is == "discriminator" else Generator
+    pair = Pair(kind(build_encoder(main)), Generator(build_encoder(auxiliary)) if auxiliary else None, heads)
     initialise(pair, seed, initialisation)
-    small, full = (
-        (pair.generator, pair.discriminator) if pair.discriminator else (pair.sampler, pair.generator)
-    )
-    if small is not None and full is not None:
-        share(small, full, sharing)
-        initialise_projection(small.encoder, seed)
+    if pair.auxiliary is not None:
+        share(pair.auxiliary, pair.main, sharing)
+        initialise_projection(pair.auxiliary.encoder, seed)
     return pair
 
 
-def share(generator: Generator, full: Generator | Discriminator, sharing: Sharing) -> None:
-    """Make the small generator use the weights of the full-size network, as far as `sharing` says."""
-    mine, theirs = generator.encoder, full.encoder
+def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharing) -> None:
+    """Make the auxiliary network use weights of the main one, as far as `sharing` says."""
+    mine, theirs = auxiliary.encoder, main.encoder
     if sharing == "none":
         return
     if sharing == "all":
@@ -123,7 +140,7 @@ def share(generator: Generator, full: Generator | Discriminator, sharing: Sharin
                 key="model.sharing",
                 fix="Set model.generator_width and model.generator_depth to 1.0, or share less",
             )
-        generator.encoder = theirs
+        auxiliary.encoder = theirs
     elif isinstance(mine, ModernEncoder) and isinstance(theirs, ModernEncoder):
         assert isinstance(theirs.tokens, TokenTable)
         same_width = mine.config.hidden_size == theirs.config.hidden_size

@@ -18,7 +18,8 @@ from torch.nn import functional as F
 
 from electra.data.batches import Batch
 from electra.errors import ConfigError
-from electra.model.pair import Pair
+from electra.model.encoder import PLAIN, Variation
+from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
 
@@ -65,7 +66,6 @@ class Objective(interface.Objective):
     on their gradients.
     """
 
-    networks: interface.Networks = "pair"
     source = "Clark et al. 2020, ELECTRA, section 3.3 and appendix F"
     feedback = True
     config: Config
@@ -91,21 +91,17 @@ class Objective(interface.Objective):
         return weights | ({"entropy": config.entropy_weight} if config.entropy_weight else {})
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        assert shapes.generator is not None
+        assert shapes.auxiliary is not None
         return (
-            {"baseline": nn.Linear(shapes.generator.hidden_size, 1)}
+            {"baseline": nn.Linear(shapes.auxiliary.hidden_size, 1)}
             if self.config.gradient == "reinforce"
             else {}
         )
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         total = super().sequence_flops(shapes, length)
-        if (
-            self.config.gradient == "gumbel" and shapes.discriminator is not None
-        ):  # mixtures of embeddings, and back
-            total += (
-                2 * self.masked_share * length * 2 * self.vocab_size * shapes.discriminator.embedding_size
-            )
+        if self.config.gradient == "gumbel":  # mixtures of embeddings, and back
+            total += 2 * self.masked_share * length * 2 * self.vocab_size * shapes.main.embedding_size
         return total
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
@@ -122,8 +118,8 @@ class Objective(interface.Objective):
         )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, discriminator, config = pair.generator, pair.discriminator, self.config
-        assert generator is not None and discriminator is not None
+        generator, discriminator, config = pair.auxiliary, pair.main, self.config
+        assert generator is not None and isinstance(discriminator, Discriminator)
         slots, targets, a = corrupted.masked_positions, corrupted.targets, self.adversity(corrupted.progress)
 
         states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
@@ -135,7 +131,7 @@ class Objective(interface.Objective):
         mlm = -log_p.gather(1, targets[:, None]).sum()
         entropy = -(log_p.exp() * log_p).sum(-1)
 
-        vectors = None
+        variation = PLAIN
         if config.gradient == "gumbel":
             # Per masked token, where the discriminator's own loss is lambda times a mean over all tokens.
             fraction = masking.scheduled(config.mask_fraction, config.final_mask_fraction, corrupted.progress)
@@ -147,13 +143,8 @@ class Objective(interface.Objective):
             nothing = force * (
                 mixtures.detach() - mixtures
             )  # zero, with the gradient of the mixtures, reversed
-            vectors = (
-                F.embedding(ids, table)
-                .flatten(0, 1)
-                .index_add(0, slots, nothing.to(table.dtype))
-                .view(*ids.shape, -1)
-            )
-        judged = judging.judge(discriminator, corrupted, ids, vectors)
+            variation = Added(slots, nothing)
+        judged = judging.judge(discriminator, corrupted, ids, variation)
 
         losses = {"mlm": with_gradient(mlm, 1 - a * (1 - config.mlm_weight)), "rtd": judged.loss()}
         if config.gradient == "reinforce":
@@ -173,6 +164,17 @@ class Objective(interface.Objective):
             "sampled": sampled,
         }
         return Outcome(losses, observed | {"entropy": entropy.detach()} | judged.observed())
+
+
+class Added(Variation):
+    """Vectors [M, E] added to the embeddings at the masked slots [M] of the flattened batch."""
+
+    def __init__(self, slots_M: Tensor, vectors_ME: Tensor) -> None:
+        self.slots_M, self.vectors_ME = slots_M, vectors_ME
+
+    def embed(self, words_BTE: Tensor) -> Tensor:
+        added = self.vectors_ME.to(words_BTE.dtype)
+        return words_BTE.flatten(0, 1).index_add(0, self.slots_M, added).view_as(words_BTE)
 
 
 def with_gradient(loss: Tensor, factor: float) -> Tensor:

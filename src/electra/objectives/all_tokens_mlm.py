@@ -13,7 +13,7 @@ from torch import nn
 
 from electra.data.batches import Batch
 from electra.model import flops
-from electra.model.pair import Pair
+from electra.model.pair import Generator, Pair
 from electra.objectives.parts import interface, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
 
@@ -29,7 +29,7 @@ class Objective(interface.Objective):
     that of the softmax at the masked positions.
     """
 
-    networks: interface.Networks = "corrector"
+    main = "generator"
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: All-Tokens MLM)"
     config: replacing.Options
 
@@ -38,25 +38,25 @@ class Objective(interface.Objective):
         return {"sampler": 1.0, "mlm": 1.0}
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"copy": nn.Linear(shapes.full.hidden_size, 1)}
+        return {"copy": nn.Linear(shapes.main.hidden_size, 1)}
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         """The full-size network's output layer works at every position, and so does the gate."""
-        unmasked = flops.vocabulary_flops(shapes.full, length, 1 - self.masked_share)
-        return super().sequence_flops(shapes, length) + 2 * (unmasked + 2 * shapes.full.hidden_size * length)
+        unmasked = flops.vocabulary_flops(shapes.main, length, 1 - self.masked_share)
+        return super().sequence_flops(shapes, length) + 2 * (unmasked + 2 * shapes.main.hidden_size * length)
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": False})
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, sampler = pair.generator, pair.sampler
-        assert generator is not None and sampler is not None
-        replaced = replacing.replace(sampler, corrupted, self.config)
+        main, auxiliary = pair.main, pair.auxiliary
+        assert isinstance(main, Generator) and auxiliary is not None
+        replaced = replacing.replace(auxiliary, corrupted, self.config)
         real = corrupted.real().flatten()
-        hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         original, shown = corrupted.input_ids.flatten(), replaced.ids.flatten()
-        mlm, right = vocabulary.copy_loss(generator, hidden[real], original[real], shown[real], gate[real])
+        mlm, right = vocabulary.copy_loss(main, hidden[real], original[real], shown[real], gate[real])
         guessed = real.masked_scatter(real, right)[corrupted.masked_positions]
         return Outcome(
             losses={"sampler": replaced.mlm, "mlm": mlm},

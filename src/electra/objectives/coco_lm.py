@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch.nn import functional as F
 
 from electra.data.batches import Batch
-from electra.model.pair import Pair
+from electra.model.pair import Generator, Pair
 from electra.objectives import all_tokens_mlm
 from electra.objectives.parts import interface, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
@@ -44,7 +44,7 @@ class Objective(all_tokens_mlm.Objective):
         return {"sampler": 1.0, "mlm": 1.0, "copy": self.config.copy_weight}
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        gate = 2 * 2 * shapes.full.hidden_size * length
+        gate = 2 * 2 * shapes.main.hidden_size * length
         return interface.Objective.sequence_flops(self, shapes, length) + gate
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
@@ -53,16 +53,16 @@ class Objective(all_tokens_mlm.Objective):
         )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, sampler, slots = pair.generator, pair.sampler, corrupted.masked_positions
-        assert generator is not None and sampler is not None
-        replaced = replacing.replace(sampler, corrupted, self.config)
+        main, auxiliary, slots = pair.main, pair.auxiliary, corrupted.masked_positions
+        assert isinstance(main, Generator) and auxiliary is not None
+        replaced = replacing.replace(auxiliary, corrupted, self.config)
         real = corrupted.real().flatten()
         is_original = (replaced.ids == corrupted.input_ids).flatten()[real]
-        hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
         mlm, guessed = vocabulary.copy_loss(
-            generator, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach()
+            main, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach()
         )
         observed = {"guessed": guessed, "replaced_logits": -gate.detach()[real], "replaced": ~is_original}
         return Outcome(

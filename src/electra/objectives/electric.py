@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +19,10 @@ from torch.utils.checkpoint import checkpoint
 from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model import flops
-from electra.model.encoder import ElectraEncoder
+from electra.model.encoder import ElectraEncoder, Variation
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
-from electra.model.pair import Pair, build_encoder
+from electra.model.pair import Discriminator, Pair, build_encoder
 from electra.model.sizes import EncoderConfig, generator_config
 from electra.objectives.parts import interface, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
@@ -41,6 +40,19 @@ class Config:
     """Hidden size of each of the noise model's towers, as a fraction of the energy model's."""
 
 
+class OneSided(Variation):
+    """Each token attends to itself and to one side."""
+
+    def __init__(self, left: bool) -> None:
+        self.left = left
+
+    def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor:
+        length = input_ids_BT.shape[1]
+        square = torch.ones(length, length, dtype=torch.bool, device=input_ids_BT.device)
+        side = (square.tril() if self.left else square.triu())[None, None]
+        return side if mask_B1TT is None else mask_B1TT & side
+
+
 class Towers(nn.Module):
     """The noise model: two causal encoders, one from each side. q(x_t | the rest) = softmax(W [left(t - 1),
     right(t + 1)]).
@@ -51,7 +63,6 @@ class Towers(nn.Module):
         config = generator_config(full, width, 1.0)
         self.config = config
         self.left, self.right = build_encoder(config), build_encoder(config)
-        self.left.direction, self.right.direction = "left", "right"
         for tower in (self.left, self.right):
             if isinstance(tower, ModernEncoder) and config.hidden_size != full.hidden_size:
                 tower.tokens = ProjectedTable(
@@ -63,7 +74,10 @@ class Towers(nn.Module):
         """What is known of each position from its two sides [B, T, 2D]: the states next to it, zeros beyond
         the row's ends.
         """
-        left, right = (tower(input_ids, position_ids, piece_ids) for tower in (self.left, self.right))
+        left, right = (
+            tower(input_ids, position_ids, piece_ids, variation=OneSided(tower is self.left))
+            for tower in (self.left, self.right)
+        )
         return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
 
     def log_p(self, context_ND: Tensor) -> Tensor:
@@ -101,8 +115,8 @@ class Objective(interface.Objective):
     model.sharing says. The exported discriminator's outputs are energies.
     """
 
-    networks: interface.Networks = "discriminator"
-    output: ClassVar[Literal["log-odds", "energy"]] = "energy"
+    auxiliary = False
+    output = "energy"
     source = "Clark et al. 2020b, Pre-Training Transformers as Energy-Based Cloze Models"
     config: Config
 
@@ -119,12 +133,12 @@ class Objective(interface.Objective):
         return {"mlm": 1.0, "nce": self.config.nce_weight}
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"towers": Towers(shapes.full, self.config.tower_width)}
+        return {"towers": Towers(shapes.main, self.config.tower_width)}
 
     def connect(self, pair: Pair) -> None:
         """The towers' token embeddings are the energy model's."""
-        towers, full = pair.heads["towers"], pair.discriminator
-        assert isinstance(towers, Towers) and full is not None
+        towers, full = pair.heads["towers"], pair.main
+        assert isinstance(towers, Towers)
         for tower in (towers.left, towers.right):
             if isinstance(tower, ElectraEncoder) and isinstance(full.encoder, ElectraEncoder):
                 tower.embeddings.words = full.encoder.embeddings.words
@@ -142,7 +156,7 @@ class Objective(interface.Objective):
         """Two towers, and the noise model's output layer: at every position, once more in the backward pass,
         and at the samples.
         """
-        full, tower = shapes.full, generator_config(shapes.full, self.config.tower_width, 1.0)
+        full, tower = shapes.main, generator_config(shapes.main, self.config.tower_width, 1.0)
         towers = 2 * (
             tower.num_layers * flops.layer_flops(tower, length)
             + flops.input_flops(tower, length, dense_lookup=True)
@@ -181,8 +195,8 @@ class Objective(interface.Objective):
         return corrupted.real() & ~torch.isin(corrupted.input_ids, edges)
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        towers, discriminator = pair.heads["towers"], pair.discriminator
-        assert isinstance(towers, Towers) and discriminator is not None
+        towers, discriminator = pair.heads["towers"], pair.main
+        assert isinstance(towers, Towers) and isinstance(discriminator, Discriminator)
         layout = (corrupted.position_ids, corrupted.piece_ids)
         slots, targets = corrupted.masked_positions, corrupted.targets
         candidates = self.candidates(corrupted).flatten()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from electra.data.batches import Batch
 from electra.errors import ConfigError
-from electra.model.pair import Pair
+from electra.model.pair import Generator, Pair
 from electra.objectives.parts import interface, masking, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -34,7 +34,8 @@ class Objective(interface.Objective):
     Departures: no next-sentence prediction; masks are drawn anew in every epoch, without replacement.
     """
 
-    networks: interface.Networks = "generator"
+    main = "generator"
+    auxiliary = False
     source = "Devlin et al. 2019, BERT, section 3.1"
     config: Config
 
@@ -48,12 +49,10 @@ class Objective(interface.Objective):
         )
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator = pair.generator
-        assert generator is not None
-        hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
-            0, 1
-        )
+        main = pair.main
+        assert isinstance(main, Generator)
+        hidden = main.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         mlm, guessed = vocabulary.loss_and_guessed(
-            generator, hidden[corrupted.masked_positions], corrupted.targets
+            main, hidden[corrupted.masked_positions], corrupted.targets
         )
         return Outcome(losses={"mlm": mlm}, observed={"guessed": guessed})

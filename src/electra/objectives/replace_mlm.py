@@ -7,7 +7,7 @@ Asks how much of ELECTRA's gain comes from never showing [MASK], which fine-tuni
 from __future__ import annotations
 
 from electra.data.batches import Batch
-from electra.model.pair import Pair
+from electra.model.pair import Generator, Pair
 from electra.objectives.parts import interface, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -23,7 +23,7 @@ class Objective(interface.Objective):
     the original token.
     """
 
-    networks: interface.Networks = "corrector"
+    main = "generator"
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: Replace MLM)"
     config: replacing.Options
 
@@ -35,12 +35,12 @@ class Objective(interface.Objective):
         return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": True})
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, sampler = pair.generator, pair.sampler
-        assert generator is not None and sampler is not None
-        replaced = replacing.replace(sampler, corrupted, self.config)
-        hidden = generator.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        main, auxiliary = pair.main, pair.auxiliary
+        assert isinstance(main, Generator) and auxiliary is not None
+        replaced = replacing.replace(auxiliary, corrupted, self.config)
+        hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         mlm, guessed = vocabulary.loss_and_guessed(
-            generator, hidden[corrupted.masked_positions], corrupted.targets
+            main, hidden[corrupted.masked_positions], corrupted.targets
         )
         return Outcome(
             losses={"sampler": replaced.mlm, "mlm": mlm},

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from electra.data.batches import Batch
 from electra.errors import ConfigError
-from electra.model.pair import Pair
+from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, masking, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -48,7 +48,6 @@ class Objective(interface.Objective):
     with clamped noise.
     """
 
-    networks: interface.Networks = "pair"
     source = "Clark et al. 2020, ELECTRA, sections 3.1-3.2"
     config: Config
 
@@ -56,7 +55,7 @@ class Objective(interface.Objective):
         super().__init__(config, **world)
         self.noise: replacing.Noise | None = None
         if config.generator != "network":
-            self.networks = "discriminator"
+            self.auxiliary = False
             self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
 
     @property
@@ -74,8 +73,8 @@ class Objective(interface.Objective):
         return corrupted.real().flatten()
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        discriminator, config = pair.discriminator, self.config
-        assert discriminator is not None
+        discriminator, config = pair.main, self.config
+        assert isinstance(discriminator, Discriminator)
         losses: dict[str, Tensor] = {}
         observed: dict[str, Tensor] = {}
         if self.noise:
@@ -85,8 +84,8 @@ class Objective(interface.Objective):
             ids = replacing.put(corrupted, sampled)
             observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
         else:
-            assert pair.generator is not None
-            replaced = replacing.replace(pair.generator, corrupted, config)
+            assert pair.auxiliary is not None
+            replaced = replacing.replace(pair.auxiliary, corrupted, config)
             ids, losses["mlm"] = replaced.ids, replaced.mlm
             observed = {"guessed": replaced.guessed, **replaced.observed(corrupted)}
 

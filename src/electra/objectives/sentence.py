@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from electra import seeds
 from electra.data.batches import Batch
-from electra.model.pair import Pair
+from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
 
@@ -51,7 +51,6 @@ class Objective(interface.Objective):
     names no weight for this loss; here it is 1.
     """
 
-    networks: interface.Networks = "pair"
     source = "Clark et al. 2020, ELECTRA, appendix F (sentence-level contrastive objective)"
     config: Config
 
@@ -60,7 +59,7 @@ class Objective(interface.Objective):
         return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "sentence": self.config.sentence_weight}
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"sentence": nn.Linear(shapes.full.hidden_size, 1)}
+        return {"sentence": nn.Linear(shapes.main.hidden_size, 1)}
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Spared:
         corrupted = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False})
@@ -73,8 +72,12 @@ class Objective(interface.Objective):
         return Spared(**given, spared=torch.from_numpy(spared.reshape(-1))[corrupted.masked_positions])
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, discriminator = pair.generator, pair.discriminator
-        assert isinstance(corrupted, Spared) and generator is not None and discriminator is not None
+        generator, discriminator = pair.auxiliary, pair.main
+        assert (
+            isinstance(corrupted, Spared)
+            and generator is not None
+            and isinstance(discriminator, Discriminator)
+        )
         replaced = replacing.replace(generator, corrupted, self.config)
         ids = replacing.put(corrupted, torch.where(corrupted.spared, corrupted.targets, replaced.sampled))
         judged = judging.judge(discriminator, corrupted, ids)

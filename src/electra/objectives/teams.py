@@ -14,7 +14,7 @@ from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model import flops
 from electra.model.heads import GeneratorHead
-from electra.model.pair import Pair
+from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
 
@@ -48,7 +48,6 @@ class Objective(interface.Objective):
     model.sharing says (there: bottom layers).
     """
 
-    networks: interface.Networks = "pair"
     source = "Shen et al. 2021, Training ELECTRA Augmented with Multi-word Selection, section 3"
     config: Config
 
@@ -66,17 +65,17 @@ class Objective(interface.Objective):
         }
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"selection": GeneratorHead(shapes.full)}
+        return {"selection": GeneratorHead(shapes.main)}
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        full = shapes.full
+        full = shapes.main
         per_slot = (
             2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
         )
         assert (
-            shapes.generator is not None
+            shapes.auxiliary is not None
         )  # it is asked for its distribution a second time, without a gradient
-        drawing = flops.vocabulary_flops(shapes.generator, length, self.masked_share)
+        drawing = flops.vocabulary_flops(shapes.auxiliary, length, self.masked_share)
         return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot + drawing
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
@@ -91,8 +90,8 @@ class Objective(interface.Objective):
         return Selected(**vars(masked), choices=choices)
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        generator, discriminator, selection = pair.generator, pair.discriminator, pair.heads["selection"]
-        assert generator is not None and discriminator is not None
+        generator, discriminator, selection = pair.auxiliary, pair.main, pair.heads["selection"]
+        assert generator is not None and isinstance(discriminator, Discriminator)
         assert isinstance(selection, GeneratorHead) and isinstance(corrupted, Selected)
         slots, targets, uniforms = corrupted.masked_positions, corrupted.targets, corrupted.uniforms
 

@@ -12,7 +12,7 @@ from typing import Any
 from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model import flops
-from electra.model.pair import Pair
+from electra.model.pair import Discriminator, Pair
 from electra.objectives import rtd
 from electra.objectives.parts import replacing
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
@@ -64,8 +64,8 @@ class Objective(rtd.Objective):
         return (0, switch) if step < switch else (switch, total_steps)
 
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:
-        generator, discriminator = pair.generator, pair.discriminator
-        assert generator is not None and discriminator is not None
+        generator, discriminator = pair.auxiliary, pair.main
+        assert generator is not None and isinstance(discriminator, Discriminator)
         second = self.second(step / total_steps)
         generator.requires_grad_(not second)
         if second and self.config.initialise and step == self.stage(step, total_steps)[0]:
@@ -74,8 +74,8 @@ class Objective(rtd.Objective):
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         """In stage two the frozen generator has no backward pass: half of its cost."""
         share = self.config.generator_share
-        generator = flops.sequence_flops(shapes.generator, None, length, masked_fraction=self.masked_share)
-        discriminator = flops.sequence_flops(None, shapes.discriminator, length)
+        generator = flops.sequence_flops(shapes.auxiliary, None, length, masked_fraction=self.masked_share)
+        discriminator = flops.sequence_flops(None, shapes.main, length)
         once_more = 0.0 if self.config.sampling_dropout else generator / 2
         return share * generator + (1 - share) * (generator / 2 + discriminator) + once_more
 
@@ -94,7 +94,7 @@ class Objective(rtd.Objective):
         """In stage two the frozen generator's loss is only watched."""
         if self.second(corrupted.progress):
             return super().forward(pair, corrupted)
-        assert pair.generator is not None
-        replaced = replacing.replace(pair.generator, corrupted, self.config)
+        assert pair.auxiliary is not None
+        replaced = replacing.replace(pair.auxiliary, corrupted, self.config)
         observed = {"guessed": replaced.guessed, **replaced.observed(corrupted)}
         return Outcome({"mlm": replaced.mlm, "rtd": replaced.mlm.new_zeros(())}, observed)

@@ -150,10 +150,10 @@ class ObjectiveContract(Contract):
         pair = toy.pair_for(made)
         own = list(own_parameters(pair))
         if not own:  # one network alone: nobody to teach, and nothing may be claimed
-            assert pair.sampler is None and None in (pair.generator, pair.discriminator) and not made.feedback
+            assert pair.auxiliary is None and not made.feedback
             return
         losses = made.forward(pair, corrupted(made)).losses
-        small = "sampler" if pair.sampler is not None else "mlm"
+        small = "mlm" if made.main == "discriminator" else "sampler"
         others = [loss for key, loss in losses.items() if key != small and loss.requires_grad]
         gradients = [torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True) for loss in others]
         taught = any(gradient is not None and gradient.any() for parts in gradients for gradient in parts)

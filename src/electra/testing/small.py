@@ -13,7 +13,7 @@ import torch
 from electra.analysis.contract import Estimate, Findings, Model
 from electra.data.tokenizer import Tokenizer
 from electra.interop.load import Loaded
-from electra.model.pair import build_pair
+from electra.model.pair import Main, build_pair
 from electra.report import probes
 from electra.testing import toy
 
@@ -58,7 +58,7 @@ def tokenizer(folder: Path, *extra: str) -> Tokenizer:
 
 def network(
     folder: Path,
-    kind: str = "discriminator",
+    kind: Main = "discriminator",
     architecture: str = "electra",
     *,
     seed: int = 1,
@@ -67,9 +67,7 @@ def network(
 ) -> Loaded:
     words = tokenizer(folder, *([extra] if extra else []))
     config = toy.config(architecture, vocab_size=words.vocab_size, max_positions=24, num_layers=layers)
-    pair = build_pair(config, None, seed=seed) if kind == "generator" else build_pair(None, config, seed=seed)
-    made = pair.generator if kind == "generator" else pair.discriminator
-    assert made is not None
+    made = build_pair(config, main_is=kind, seed=seed).main
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in made.parameters():

@@ -104,7 +104,14 @@ def objective(name: str, **options: Any) -> Objective:
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
     sharing = made.needs.get("sharing", "embeddings")
     shapes = shapes_for(made, **changes)
-    pair = build_pair(*shapes, heads=made.heads(shapes), sharing=sharing, seed=seed, initialisation="fan_in")
+    pair = build_pair(
+        *shapes,
+        main_is=made.main,
+        heads=made.heads(shapes),
+        sharing=sharing,
+        seed=seed,
+        initialisation="fan_in",
+    )
     made.connect(pair)
     return pair
 
@@ -112,12 +119,7 @@ def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
 def shapes_for(made: Objective, **changes: Any) -> Shapes:
     full = config(**changes)
     small = generator_config(full, made.needs.get("generator_width", 0.5), 1.0)
-    return {
-        "generator": Shapes(generator=full),
-        "corrector": Shapes(generator=full, sampler=small),
-        "pair": Shapes(generator=small, discriminator=full),
-        "discriminator": Shapes(discriminator=full),
-    }[made.networks]
+    return Shapes(full, small if made.auxiliary else None)
 
 
 def loss_and_gradients(

@@ -60,7 +60,7 @@ def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) 
         norm_eps=1e-5 if architecture == "modern" else 1e-12,
         pad_id=words.specials.pad,
     )
-    network = build_pair(None, config, seed=3, initialisation="fan_in").discriminator
+    network = build_pair(config, seed=3, initialisation="fan_in").main
     assert network is not None
     export_network(folder, network, words, Card(name="toy", kind="discriminator"))
     return folder

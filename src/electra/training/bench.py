@@ -122,7 +122,7 @@ def parts(run: Run, steps: int) -> dict[str, float]:
 
     timed("data", run, "micro_batches")
     timed("data", run.objective, "corrupt")
-    for kind, network in run.networks():
+    for kind, network in run.pair.named.items():
         timed(kind, network.encoder, "forward")
     timed("forward", run.objective, "forward")
     timed("optimizer", run.optimizer, "clip")
@@ -134,8 +134,8 @@ def parts(run: Run, steps: int) -> dict[str, float]:
         began = now()
         update(run)
         total = now() - began
-        encoders = sum(spent.get(kind, 0.0) for kind, _ in run.networks())
-        row = {"data": spent["data"], **{kind: spent.get(kind, 0.0) for kind, _ in run.networks()}}
+        encoders = sum(spent.get(kind, 0.0) for kind, _ in run.pair.named.items())
+        row = {"data": spent["data"], **{kind: spent.get(kind, 0.0) for kind, _ in run.pair.named.items()}}
         row["vocabulary, sampling, losses"] = spent["forward"] - encoders
         row["backward and rest"] = (
             total - spent["data"] - spent["forward"] - spent["optimizer"] - spent["reduction"]

@@ -111,7 +111,7 @@ def _rehearse(run: Run) -> None:
             torch.from_numpy(array).to(run.device)
             for array in (batch.input_ids, batch.position_ids, batch.piece_ids)
         )
-        for _, network in run.networks():
+        for network in run.pair.named.values():
             with autocast(run.device, run.precision):
                 hidden = network.encoder(ids, positions, pieces)
             hidden.float().sum().backward()

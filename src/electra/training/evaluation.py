@@ -67,7 +67,7 @@ def evaluate(
     pair.eval()
     try:
         metrics = summarize(*score(objective.for_evaluation(mask_fraction)))
-        if objective.networks in ("generator", "corrector"):
+        if objective.main == "generator":
             plain = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
             losses, observed = score(
                 mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials)

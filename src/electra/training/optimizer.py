@@ -112,8 +112,7 @@ def own_parameters(pair: Pair) -> dict[nn.Parameter, None]:
     """The weights that only the small generator has, in order: what it shares belongs to the network it
     serves.
     """
-    small = pair.generator if pair.discriminator else pair.sampler
-    shared = {id(parameter) for parameter in (pair.discriminator or pair.generator or pair).parameters()}
+    small, shared = pair.auxiliary, {id(parameter) for parameter in pair.main.parameters()}
     return dict.fromkeys(
         parameter for parameter in (small.parameters() if small else ()) if id(parameter) not in shared
     )

@@ -36,7 +36,7 @@ def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
     }
     environment |= {"command": command, "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
-    shapes = {kind: asdict(network.encoder.config) for kind, network in run.networks()}
+    shapes = {kind: asdict(network.encoder.config) for kind, network in run.pair.named.items()}
     sections = run.recipe.to_sections()
     sections["objective"] |= {"name": run.identity["objective"]}  # a file's name, without where it lay
     return {**sections, **shapes, "identity": run.identity, "environment": environment}

@@ -13,9 +13,9 @@ from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
-from electra.model.pair import Discriminator, Generator, Pair, build_pair
+from electra.model.pair import Pair, build_pair
 from electra.model.precision import pick_device, pick_precision
-from electra.objectives.parts.interface import Objective
+from electra.objectives.parts.interface import Objective, OwnOutput
 from electra.objectives.parts.statistics import Statistics
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
@@ -59,15 +59,6 @@ class Run:
     def micro_batch_size(self) -> int:
         share = self.recipe.training.batch_size // self.world.size
         return min(self.recipe.training.micro_batch or share, share)
-
-    def networks(self) -> list[tuple[str, Generator | Discriminator]]:
-        pair = self.pair
-        named = (
-            ("generator", pair.generator),
-            ("discriminator", pair.discriminator),
-            ("sampler", pair.sampler),
-        )
-        return [(kind, network) for kind, network in named if network is not None]
 
     def micro_batches(self, step: int) -> list[Batch]:
         """This process's rows of the global batch at `step`, in pieces that fit one forward pass."""
@@ -129,11 +120,12 @@ def build_run(
         recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics
     )
     refuse_settings(recipe, objective)
-    shapes = network_shapes(recipe, store, objective.networks, warm)
+    shapes = network_shapes(recipe, store, objective, warm)
     device = pick_device(training.device, world.local_rank, "training.device")
     precision = pick_precision(training.precision, device)
     pair = build_pair(
         *shapes,
+        main_is=objective.main,
         heads=objective.heads(shapes),
         sharing=recipe.model.sharing,
         seed=training.seed,
@@ -148,14 +140,17 @@ def build_run(
         "seed_scheme": seeds.SCHEME,
         "precision": precision,
     }
-    if objective.output != "log-odds":
+    if isinstance(objective, OwnOutput):
         identity["output"] = objective.output
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
     notes = (
         ()
         if warm is None
-        else (*shapes_taken(shapes, network_shapes(recipe, store, objective.networks)), *warm.load(pair))
+        else (
+            *shapes_taken(shapes, network_shapes(recipe, store, objective), objective.main),
+            *warm.load(pair),
+        )
     )
     objective.connect(pair)
     optimizer = Optimizer(pair, training)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
-from electra.model.pair import Pair
+from electra.model.pair import NAMES, Main, Pair
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.training.recipe import Recipe
@@ -23,13 +23,13 @@ class WarmStart:
     load: Callable[[Pair], tuple[str, ...]]
 
 
-def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmStart | None = None) -> Shapes:
-    """An objective without a discriminator trains its generator at the discriminator's size."""
-    model = recipe.model
+def network_shapes(
+    recipe: Recipe, store: TokenStore, objective: Objective, warm: WarmStart | None = None
+) -> Shapes:
+    """The main network has the recipe's size, or that of the model it starts from."""
+    model, judges = recipe.model, objective.main == "discriminator"
     size = chosen_size(model.size, model.layers, model.hidden_size)
-    full = (
-        warm and (warm.discriminator if networks in ("pair", "discriminator") else warm.generator)
-    ) or discriminator_config(
+    full = (warm and (warm.discriminator if judges else warm.generator)) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -44,17 +44,13 @@ def network_shapes(recipe: Recipe, store: TokenStore, networks: str, warm: WarmS
             key="training.length",
             fix=fix,
         )
-    if networks == "generator":
-        return Shapes(generator=full)
-    if networks == "discriminator":
-        return Shapes(discriminator=full)
+    if not objective.auxiliary:
+        return Shapes(full)
     narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
-    if networks == "corrector":
-        return Shapes(generator=full, sampler=narrow)
-    return Shapes(generator=(warm and warm.generator) or narrow, discriminator=full)
+    return Shapes(full, (judges and warm and warm.generator) or narrow)
 
 
-def shapes_taken(shapes: Shapes, own: Shapes) -> tuple[str, ...]:
+def shapes_taken(shapes: Shapes, own: Shapes, main_is: Main) -> tuple[str, ...]:
     """Notes on the networks that have the shape of the model they start from, and not the recipe's."""
 
     def told(one: EncoderConfig) -> str:
@@ -62,7 +58,7 @@ def shapes_taken(shapes: Shapes, own: Shapes) -> tuple[str, ...]:
 
     return tuple(
         f"the {kind} has the shape of the model it starts from, {told(a)}; the recipe says {told(b)}"
-        for kind, a, b in zip(shapes._fields, shapes, own, strict=True)
+        for kind, a, b in zip(NAMES[main_is], shapes, own, strict=True)
         if a is not None and b is not None and (a.num_layers, a.hidden_size) != (b.num_layers, b.hidden_size)
     )
 

@@ -155,7 +155,7 @@ def describe(run: Run) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
     training, rows = run.recipe.training, run.batches.num_blocks
-    networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.networks())
+    networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
         f"{run.identity['objective']}, size {run.recipe.model.size}, {networks} parameters;"
         f" {training.batch_size} x {training.length} tokens an update,"

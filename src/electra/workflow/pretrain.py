@@ -30,7 +30,6 @@ from electra.workflow.prepare import build, existing_tokenizer, sources
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
     from electra.interop.names import Kind
-    from electra.model.pair import Discriminator, Generator
     from electra.model.sizes import EncoderConfig
     from electra.training.run import Run as Training
     from electra.training.shapes import WarmStart
@@ -312,13 +311,10 @@ def finish(run: Training) -> None:
         durable.commit_json(folder / "audit.json", run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
     pair.cpu()  # whole: one network's weights may be made of another's
-    networks: dict[Kind, Generator | Discriminator | None] = {
-        "generator": pair.generator,
-        "discriminator": pair.discriminator,
-    }
-    for kind, network in networks.items():
-        if network is not None:
-            export_network(folder / kind, network, run.store.tokenizer, card_of_run(folder, kind))
+    kinds: tuple[Kind, ...] = ("generator", "discriminator")
+    for kind in kinds:
+        if kind in pair.named:
+            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
     both, seed = load_pair(folder), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
     durable.commit_json(examples, rows)

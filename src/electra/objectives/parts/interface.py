@@ -12,18 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from electra.data.batches import Batch
 from electra.model import flops
-from electra.model.pair import Pair
+from electra.model.pair import Main, Pair
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.statistics import Statistics
-
-Networks = Literal["pair", "generator", "corrector", "discriminator"]
 
 # Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be
 # compared.
@@ -77,38 +75,31 @@ class Outcome:
 
 
 class Shapes(NamedTuple):
-    """The networks an objective trains."""
+    """The networks that an objective trains, by role (`Pair`)."""
 
-    generator: EncoderConfig | None = None
-    discriminator: EncoderConfig | None = None
-    sampler: EncoderConfig | None = None
+    main: EncoderConfig
+    auxiliary: EncoderConfig | None = None
 
-    @property
-    def full(self) -> EncoderConfig:
-        """The network that the training is for."""
-        config = self.discriminator or self.generator
-        assert config is not None
-        return config
+
+@runtime_checkable
+class OwnOutput(Protocol):
+    """An objective whose discriminator gives something other than log-odds of "replaced" says what."""
+
+    output: str
 
 
 class Objective(ABC):
     """Subclass in one file, beside a frozen `Config`. The class docstring cites the source and states
     departures.
 
-    `networks` says what is trained:
-      pair       a small generator and a discriminator of the full size;
-      generator  one masked language model of the full size;
-      corrector  a masked language model of the full size (`pair.generator`) that reads what a small one
-      (`pair.sampler`) wrote; discriminator  one discriminator of the full size, the replacements coming from
-      elsewhere.
+    main:      what the main network is: a discriminator, or a masked language model ("generator").
+    auxiliary: whether a small masked language model is trained as well, which writes what the main one reads.
     """
 
-    networks: Networks
+    main: Main = "discriminator"
+    auxiliary: bool = True
     source: ClassVar[str]
     feedback: ClassVar[bool] = False  # whether the full-size network's loss teaches the small generator too
-    output: ClassVar[Literal["log-odds", "energy"]] = (
-        "log-odds"  # what the discriminator's logits are: of "replaced", or Electric's
-    )
 
     def __init__(
         self, config: Any, *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None
@@ -160,10 +151,15 @@ class Objective(ABC):
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""
         masked = self.masked_share
+        judges = self.main == "discriminator"
+        small, full = shapes.auxiliary, shapes.main
         total = flops.sequence_flops(
-            shapes.generator, shapes.discriminator, length, sampler=shapes.sampler, masked_fraction=masked
+            small if judges else full,
+            full if judges else None,
+            length,
+            sampler=None if judges else small,
+            masked_fraction=masked,
         )
-        small = shapes.sampler or (shapes.generator if shapes.discriminator else None)
         if small is not None and not getattr(
             self.config, "sampling_dropout", True
         ):  # one more pass forward: half of its training

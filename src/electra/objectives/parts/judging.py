@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.nn import functional as F
 
+from electra.model.encoder import PLAIN, Variation
 from electra.model.pair import Discriminator
 from electra.objectives.parts.interface import Corrupted
 
@@ -33,11 +34,11 @@ class Judged(NamedTuple):
 
 
 def judge(
-    discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, token_vectors: Tensor | None = None
+    discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, variation: Variation = PLAIN
 ) -> Judged:
-    """Read the text `ids` [B, T] (or `token_vectors` [B, T, E] in the place of their embeddings)."""
+    """Read the text `ids` [B, T]."""
     hidden = discriminator.encoder(
-        ids, corrupted.position_ids, corrupted.piece_ids, token_vectors=token_vectors
+        ids, corrupted.position_ids, corrupted.piece_ids, variation=variation
     ).flatten(0, 1)
     replaced = (ids != corrupted.input_ids).flatten()
     return Judged(hidden, discriminator.logits(hidden).float(), replaced, corrupted.real().flatten())
