@@ -43,7 +43,7 @@ from electra.finetuning.span_search import (
     span_of,
 )
 from electra.finetuning.squad_metrics import METRICS, score_1, score_2
-from electra.finetuning.task import HeadKind, Outputs, Task, digits
+from electra.finetuning.task import HeadKind, Outputs, Task, counted_notes, digits, file_of
 from electra.labelled.examples import Example, Split
 from electra.labelled.questions import FORMATS, GoldAnswer, read_questions
 
@@ -93,36 +93,27 @@ class QuestionAnswering(Task):
         return f"no answer where null odds exceed {self.threshold:.4g}" if self.unanswerable else ""
 
     def at_threshold(self, threshold: float) -> Task:
-        return (
-            replace(self, no_answer_threshold=threshold)
-            if self.unanswerable
-            else super().at_threshold(threshold)
-        )
+        if not self.unanswerable:
+            return super().at_threshold(threshold)
+        return replace(self, no_answer_threshold=threshold)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
         (question, context), answers = self.texts[0], self.label[0] if self.label else None
         examples = read_questions(path, (question, context, answers), labelled)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(placed, answered)):
-            raise DataError(
-                "no answer stands in its context",
-                where=path,
-                fix="Are answers and contexts of the same file?",
-            )
+            fix = "Check that answers and contexts are of the same file"
+            raise DataError("no answer stands in its context", where=path, fix=fix)
         if labelled and self.unanswerable is False:
             _refuse_unanswerable(examples)
         return Split(examples)
 
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
-        if not any(placed(example) for example in examples):
-            raise DataError(
-                "no question has an answer: nothing to learn", where=examples[0].where.rpartition(":")[0]
-            )
-        unanswerable = (
-            self.unanswerable
-            if self.unanswerable is not None
-            else not all(example.gold for example in examples)
-        )
+        if not any(map(placed, examples)):
+            raise DataError("no question has an answer: nothing to learn", where=file_of(examples))
+        unanswerable = self.unanswerable
+        if unanswerable is None:
+            unanswerable = not all(example.gold for example in examples)
         return replace(self, unanswerable=unanswerable, metrics=METRICS[2 if unanswerable else 1])
 
     def featurize(
@@ -143,15 +134,26 @@ class QuestionAnswering(Task):
             span = answer_tokens(example, context) if labelled else None
             if train and example.gold and span is None:
                 continue
-            made = cut(
-                question[: self.max_question].astype(np.int64), context, arrangement, max_length, self.stride
-            )
+            shortened = question[: self.max_question].astype(np.int64)
+            made = cut(shortened, context, arrangement, max_length, self.stride)
             windows += made
             numbers += [number] * len(made)
             targets += [target_of(window, example, span) for window in made] if labelled else []
         if train and not windows:
             raise DataError("the tokenizer makes nothing of any answer", where=examples[0].where)
-        notes = self._notes(examples, [len(question) for question in questions], len(windows))
+        answers = [example.gold[0] for example in examples if example.gold]
+        counts = {
+            f"questions in {len(windows)} windows": len(examples),
+            "questions whose answer stands nowhere in the context: scored, not learned": sum(
+                answer.start is None for answer in answers
+            ),
+            "answers that stand elsewhere than the file says: the nearest place is taken": sum(
+                answer.moved for answer in answers
+            ),
+            f"questions longer than {self.max_question} tokens, truncated": sum(
+                len(question) > self.max_question for question in questions
+            ),
+        }
         return Windows(
             input_ids=[window.ids for window in windows],
             token_type_ids=[window.types for window in windows],
@@ -159,25 +161,7 @@ class QuestionAnswering(Task):
             targets=targets if labelled else None,
             token_targets=True,
             context=windows,
-            notes=notes,
-        )
-
-    def _notes(self, examples: Sequence[Example], lengths: Sequence[int], windows: int) -> tuple[str, ...]:
-        answers = [example.gold[0] for example in examples if example.gold]
-        counts = {
-            "questions whose answer stands nowhere in the context: scored, not learned": sum(
-                a.start is None for a in answers
-            ),
-            "answers that stand elsewhere than the file says: the nearest place is taken": sum(
-                a.moved for a in answers
-            ),
-            f"questions longer than {self.max_question} tokens, cut": sum(
-                length > self.max_question for length in lengths
-            ),
-        }
-        return (
-            f"{len(examples)} questions in {windows} windows",
-            *(f"{count} {what}" for what, count in counts.items() if count),
+            notes=counted_notes(counts),
         )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
@@ -189,9 +173,8 @@ class QuestionAnswering(Task):
         if self.joint:  # the head has looked the targets up itself: it needs the beginning to say the end
             start_loss, end_loss, impossible = logits[:, :3].float().unbind(1)
             wanted = (bits[:, 0] & IMPOSSIBLE).ne(0).float()
-            extra = ANSWERABILITY_WEIGHT * F.binary_cross_entropy_with_logits(
-                impossible, wanted, reduction="none"
-            )
+            loss = F.binary_cross_entropy_with_logits(impossible, wanted, reduction="none")
+            extra = ANSWERABILITY_WEIGHT * loss
         else:
             padding = (targets == NO_TARGET).unsqueeze(-1)
             starts, ends = logits.float().masked_fill(padding, float("-inf")).unbind(-1)
@@ -205,29 +188,25 @@ class QuestionAnswering(Task):
         for index, number in enumerate(windows.example):
             members[number].append(index)
         return [
-            self._predict_one(
-                example.texts[1], [(windows.context[i], outputs[i].astype(np.float64)) for i in mine]
-            )
+            self._predict_one(example.texts[1], [(windows.context[i], outputs[i]) for i in mine])
             for example, mine in zip(examples, members, strict=True)
         ]
 
     def _predict_one(
-        self, context: str, read: Sequence[tuple[Window, npt.NDArray[np.float64]]]
+        self, context: str, read: Sequence[tuple[Window, npt.NDArray[np.float32]]]
     ) -> Prediction:
+        spans_of = beam_spans if self.joint else plain_spans
         found: list[Span] = []
-        null_scores = []
-        for window, output in read:
-            null_scores.append(output[2] if self.joint else output[0].sum())
-            make = beam_spans if self.joint else plain_spans
-            found += [
-                span_of(context, window, candidate)
-                for candidate in make(window, output, self.max_answer, self.n_best)
-            ]
+        null_scores: list[float] = []
+        for window, logits in read:
+            output = logits.astype(np.float64)
+            null_scores.append(float(output[2] if self.joint else output[0].sum()))
+            candidates = spans_of(window, output, self.max_answer, self.n_best)
+            found += [span_of(context, window, candidate) for candidate in candidates]
         spans: dict[str, Span] = {}
         for span in sorted(found, key=lambda span: -span.score):
             spans.setdefault(span.text, span)
-        best = tuple(spans.values())[: self.n_best]
-        null = float(min(null_scores))
+        best, null = tuple(spans.values())[: self.n_best], min(null_scores)
         return Prediction(best, null if self.joint or not best else null - best[0].score)
 
     def side(self, example: Example) -> tuple[str, ...]:
@@ -250,56 +229,38 @@ class QuestionAnswering(Task):
         return score_2(answers, golds, [prediction.null_odds for prediction in predictions], self.threshold)
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        rows = [
-            ("id", "answer", "start", "end", "probability", *(["null_odds"] if self.unanswerable else []))
-        ]
+        rows = []
         for example, prediction in zip(examples, predictions, strict=True):
             said = self.said(prediction)
-            cells = [
-                example.id,
-                said.text,
-                str(said.start),
-                str(said.end),
-                digits(probabilities(prediction)[0] if said.text else 0.0),
-            ]
-            rows.append((*cells, *([digits(prediction.null_odds)] if self.unanswerable else [])))
-        return rows
+            share = digits(probabilities(prediction)[0] if said.text else 0.0)
+            odds = digits(prediction.null_odds)
+            rows.append((example.id, said.text, str(said.start), str(said.end), share, odds))
+        header = ("id", "answer", "start", "end", "probability", "null_odds")
+        return [row if self.unanswerable else row[:-1] for row in (header, *rows)]
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """The table, and the official scorers' files: predictions, and for 2.0 null odds; and a list of the
-        best answers.
-        """
-        pairs = [(example.id, prediction) for example, prediction in zip(examples, predictions, strict=True)]
-        files = super().files(split, predictions, examples)
-        files[f"{split}.predictions.json"] = durable.to_json(
-            {name: self.said(prediction).text for name, prediction in pairs}
-        )
-        files[f"{split}.nbest.json"] = durable.to_json(
-            {name: n_best(prediction) for name, prediction in pairs}
-        )
+        """The table, a list of the best answers, and the official scorers' files (2.0: null odds too)."""
+        named = {example.id: found for example, found in zip(examples, predictions, strict=True)}
+        contents = {
+            "predictions": {name: self.said(found).text for name, found in named.items()},
+            "nbest": {name: n_best(found) for name, found in named.items()},
+        }
         if self.unanswerable:
-            files[f"{split}.null_odds.json"] = durable.to_json(
-                {name: prediction.null_odds for name, prediction in pairs}
-            )
-        return files
+            contents["null_odds"] = {name: found.null_odds for name, found in named.items()}
+        written = {f"{split}.{name}.json": durable.to_json(content) for name, content in contents.items()}
+        return super().files(split, predictions, examples) | written
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
-        """Where it is not known whether the model has seen questions without an answer, it is taken by its
-        word.
-        """
+        """A model of which it is unknown whether it has seen unanswerable questions may give no answer."""
         threshold = config.get(THRESHOLD)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
-            raise ModelError(
-                f"{THRESHOLD} is {threshold!r}, not a number", where=CONFIG, fix="Mend or remove it"
-            )
-        return replace(
-            self,
-            unanswerable=True if self.unanswerable is None else self.unanswerable,
-            no_answer_threshold=threshold,
-        )
+            what = f"{THRESHOLD} is {threshold!r}, not a number"
+            raise ModelError(what, where=CONFIG, fix="Fix or remove it")
+        unanswerable = True if self.unanswerable is None else self.unanswerable
+        return replace(self, unanswerable=unanswerable, no_answer_threshold=threshold)
 
 
 def _refuse_unanswerable(examples: Sequence[Example]) -> None:

@@ -165,6 +165,22 @@ class Task(ABC):
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Leave it out")
 
 
+def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Probabilities over the last axis."""
+    exponentials = np.exp(logits.astype(np.float64) - logits.astype(np.float64).max(-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
+
+
+def counted_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """What was done to how many examples, where any were."""
+    return tuple(f"{count} {what}" for what, count in counts.items() if count)
+
+
 def digits(number: float) -> str:
     """A number as predictions files have it."""
     return format(number, ".9g")
+
+
+def file_of(examples: Sequence[Example]) -> str:
+    """Where examples come from, for errors about all of them."""
+    return examples[0].where.rpartition(":")[0]

@@ -14,13 +14,12 @@ from electra.errors import DataError, nearest
 from electra.finetuning.features import Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, Task
+from electra.finetuning.task import Outputs, Task, file_of, softmax
 from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.finetuning.text_number import TextRegression
 from electra.finetuning.text_task import (
     Prediction,
     TextTask,
-    file_of,
     is_placeholder,
     label_table,
     natural,
@@ -90,9 +89,7 @@ class TextClassification(TextTask):
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Probabilities [classes]."""
-        logits = np.stack(outputs).astype(np.float64)
-        exponentials = np.exp(logits - logits.max(-1, keepdims=True))
-        return list(exponentials / exponentials.sum(-1, keepdims=True))
+        return list(softmax(np.stack(outputs)))
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions).argmax(-1), np.array([*map(self.gold_class, examples)])

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from electra.errors import DataError, nearest
 from electra.finetuning.features import Windows
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs
-from electra.finetuning.text_task import Prediction, TextTask, file_of, label_table, natural
+from electra.finetuning.task import Outputs, file_of
+from electra.finetuning.text_task import Prediction, TextTask, label_table, natural
 from electra.labelled.examples import Example
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")

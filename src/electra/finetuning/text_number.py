@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from electra.errors import DataError
 from electra.finetuning.features import Windows
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, digits
-from electra.finetuning.text_task import Prediction, TextTask, file_of, is_placeholder, single
+from electra.finetuning.task import Outputs, digits, file_of
+from electra.finetuning.text_task import Prediction, TextTask, is_placeholder, single
 from electra.labelled.examples import Example
 
 

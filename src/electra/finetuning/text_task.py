@@ -146,8 +146,3 @@ def natural(label: str) -> tuple[int, float, str]:
     except ValueError:
         number = math.nan
     return (0, number, label) if math.isfinite(number) else (1, 0.0, label)
-
-
-def file_of(examples: Sequence[Example]) -> str:
-    """Where examples come from, for errors about all of them."""
-    return examples[0].where.rpartition(":")[0]

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entit
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
-from electra.finetuning.task import HeadKind, Outputs, Task
+from electra.finetuning.task import HeadKind, Outputs, Task, counted_notes, file_of, softmax
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
 from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
@@ -75,20 +75,13 @@ class WordTagging(Task):
             scheme = "entities" if all(map(is_entity_tag, counts)) and OUTSIDE in counts else "words"
         if scheme == "entities":
             _refuse_other_tags(examples)
-        labels = self.labels or (
-            _whole_scheme(set(counts)) if scheme == "entities" else tuple(sorted(counts))
-        )
-        fitted = replace(
-            self, scheme=scheme, labels=labels, metrics=SCORES[scheme], default=_default(scheme, counts)
-        )
-        classes = [fitted.gold_class(example, i) for example in examples for i in range(len(example.texts))]
+        found = _whole_scheme(set(counts)) if scheme == "entities" else tuple(sorted(counts))
+        labels, default = self.labels or found, _default(scheme, counts)
+        fitted = replace(self, scheme=scheme, labels=labels, metrics=SCORES[scheme], default=default)
+        classes = [number for example in examples for number in fitted.gold_classes(example)]
         if len(set(classes)) < 2:
-            where = examples[0].where.rpartition(":")[0]
-            raise DataError(
-                f"every word has the label {next(iter(counts))!r}: nothing to learn",
-                where=where,
-                fix="Check `label_column`",
-            )
+            what = f"every word has the label {next(iter(counts))!r}: nothing to learn"
+            raise DataError(what, where=file_of(examples), fix="Check `label_column`")
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> WordTagging:
@@ -109,61 +102,46 @@ class WordTagging(Task):
             raise DataError(what, where=example.where, fix=nearest(tag, list(self.labels)))
         return self.labels.index(tag)
 
+    def gold_classes(self, example: Example) -> list[int]:
+        return [self.gold_class(example, place) for place in range(len(example.texts))]
+
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
     ) -> Windows:
         labelled = all(example.gold is not None for example in examples)
-        inputs: list[Ids] = []
-        types: list[Ids] = []
-        targets: list[npt.NDArray[Any]] = []
-        context: list[tuple[Ids, Ids]] = []
+        windows: list[WordWindow] = []
+        targets: list[Ids] = []
         owners: list[int] = []
         silent = long = 0
         for number, example in enumerate(examples):
             pieces = Pieces.of(example.texts, tokens)
-            silent += len(example.texts) - len(pieces.words)
-            gold = (
-                np.array([self.gold_class(example, i) for i in range(len(example.texts))], np.int64)
-                if labelled
-                else None
-            )
-            windows = list(pieces.windows(max_length, self.stride))
-            long += len(windows) > 1
-            for ids, kinds, words, places in windows:
-                row = np.full(len(ids), NO_TARGET, np.int64)
-                if gold is not None:
-                    row[places] = gold[words]
-                inputs.append(ids)
-                types.append(kinds)
+            made = list(pieces.windows(max_length, self.stride))
+            gold = np.array(self.gold_classes(example) if labelled else [0] * len(example.texts), np.int64)
+            for window in made:
+                row = np.full(len(window.ids), NO_TARGET, np.int64)
+                row[window.places] = gold[window.words]
                 targets.append(row)
-                context.append((words, places))
-                owners.append(number)
-        if train and not inputs:
+            windows += made
+            owners += [number] * len(made)
+            silent += len(example.texts) - len(pieces.words)
+            long += len(made) > 1
+        if train and not windows:
             raise DataError("the tokenizer makes nothing of any word", where=examples[0].where)
-        notes = (
-            [f"{long} sentences are longer than {max_length} tokens and are read in several windows"]
-            if long
-            else []
-        )
-        notes += [f"{silent} words have no piece; they are predicted as {self.default!r}"] if silent else []
-        notes += self._broken_tags(examples) if labelled and self.scheme == "entities" else []
-        owner = np.array(owners, np.int64)
+        entities = labelled and self.scheme == "entities"
+        odd = sum(broken(example.gold) for example in examples) if entities else 0
+        notes = {
+            f"sentences are longer than {max_length} tokens and are read in several windows": long,
+            f"words have no piece; they are predicted as {self.default!r}": silent,
+            "tags do not follow from the one before them; they are read as conlleval reads them": odd,
+        }
         return Windows(
-            inputs,
-            types,
-            owner,
-            targets if labelled else None,
+            input_ids=[window.ids for window in windows],
+            token_type_ids=[np.zeros(len(window.ids), np.int64) for window in windows],
+            example=np.array(owners, np.int64),
+            targets=targets if labelled else None,
             token_targets=True,
-            context=context,
-            notes=tuple(notes),
-        )
-
-    def _broken_tags(self, examples: Sequence[Example]) -> list[str]:
-        count = sum(broken(example.gold) for example in examples)
-        return (
-            [f"{count} tags do not follow from the one before them; they are read as conlleval reads them"]
-            if count
-            else []
+            context=windows,
+            notes=counted_notes(notes),
         )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
@@ -173,10 +151,8 @@ class WordTagging(Task):
         """Probabilities [words, labels]."""
         certain = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         found = [np.tile(certain, (len(example.texts), 1)) for example in examples]
-        for logits, owner, (words, places) in zip(outputs, windows.example, windows.context, strict=True):
-            chosen = logits[places].astype(np.float64)
-            exponentials = np.exp(chosen - chosen.max(-1, keepdims=True))
-            found[owner][words] = exponentials / exponentials.sum(-1, keepdims=True)
+        for logits, owner, window in zip(outputs, windows.example, windows.context, strict=True):
+            found[owner][window.words] = softmax(logits[window.places])
         return found
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
@@ -185,18 +161,15 @@ class WordTagging(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
         gold = [list(example.gold) for example in examples]
-        ours, theirs = (
-            np.array([self.labels.index(tag) for tags in rows for tag in tags]) for rows in (predicted, gold)
-        )
+        index = self.labels.index
+        ours, theirs = (np.array([index(tag) for tags in rows for tag in tags]) for rows in (predicted, gold))
         if self.scheme == "errors":
-            marked, wrong = ours == self.labels.index(INCORRECT), theirs == self.labels.index(INCORRECT)
+            marked, wrong = ours == index(INCORRECT), theirs == index(INCORRECT)
             counts = int((marked & wrong).sum()), int(marked.sum()), int(wrong.sum())
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
-        return {
-            name: scores[name] if name in scores else METRICS[name](ours, theirs) for name in self.metrics
-        }
+        return {name: scores.get(name) or METRICS[name](ours, theirs) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
         """One row a word, with the probability of its label."""
@@ -206,6 +179,14 @@ class WordTagging(Task):
             for word, tag, p in zip(example.texts, self.tags(prediction), prediction.max(-1), strict=True)
         ]
         return [("id", "word", "label", "p"), *rows]
+
+
+class WordWindow(NamedTuple):
+    """One input of the encoder."""
+
+    ids: Ids
+    words: Ids  # the words judged here
+    places: Ids  # of each, its first piece
 
 
 @dataclass(frozen=True)
@@ -221,22 +202,19 @@ class Pieces:
     @classmethod
     def of(cls, words: Sequence[str], tokens: Tokens) -> Pieces:
         encoding = tokens.tokenizer.encode(" ".join(words))
-        special = np.array(encoding.special)
-        inner = np.flatnonzero(~special)
+        inner = np.flatnonzero(~np.array(encoding.special))
         start, end = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
-        # a space belongs to the word after it: tokenizers that keep spaces put them at the beginning of a
-        # piece
+        # A space belongs to the word after it: tokenizers that keep spaces begin pieces with them.
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
         real = np.flatnonzero((offsets[:, 1] > offsets[:, 0]) & (word_of < len(words)))
         found, place = np.unique(word_of[real], return_index=True)
         return cls(ids[:start], ids[start:end], ids[end:], found, real[place])
 
-    def windows(self, max_length: int, stride: int | None) -> Iterator[tuple[Ids, Ids, Ids, Ids]]:
-        """(ids, token types, words judged here, the place of each) of each window."""
-        room = max_length - len(self.before) - len(self.after)
+    def windows(self, max_length: int, stride: int | None) -> Iterator[WordWindow]:
+        before, room = len(self.before), max_length - len(self.before) - len(self.after)
         if room < 1:
             raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
         overlap = max(0, room - stride) if stride else room // 2
@@ -244,12 +222,7 @@ class Pieces:
             here = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
             if len(here):
                 ids = np.concatenate([self.before, self.ids[start:stop], self.after])
-                yield (
-                    ids,
-                    np.zeros(len(ids), np.int64),
-                    self.words[here],
-                    self.first[here] - start + len(self.before),
-                )
+                yield WordWindow(ids, self.words[here], self.first[here] - start + before)
 
 
 def _whole_scheme(found: set[str]) -> tuple[str, ...]:
@@ -264,12 +237,11 @@ def _whole_scheme(found: set[str]) -> tuple[str, ...]:
 
 def _refuse_other_tags(examples: Sequence[Example]) -> None:
     """Tags of another scheme (numbers, BILOU) would make entities that nobody meant."""
-    other = next(
-        ((tag, example) for example in examples for tag in example.gold if not is_entity_tag(tag)), None
-    )
-    if other:
-        fix = "Write B-TYPE, I-TYPE and O (also E-, S-); or score each tag by itself with `task` tagging"
-        raise DataError(f"the tag {other[0]!r} is neither BIO nor BIOES", where=other[1].where, fix=fix)
+    for example in examples:
+        for tag in example.gold:
+            if not is_entity_tag(tag):
+                fix = "Write B-TYPE, I-TYPE and O (also E-, S-), or use `task` tagging to score single tags"
+                raise DataError(f"the tag {tag!r} is neither BIO nor BIOES", where=example.where, fix=fix)
 
 
 def _default(scheme: Scheme, counts: Counter[str]) -> str:
