@@ -336,17 +336,17 @@ def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electr
     told = "1 sentences are longer than 24 tokens and are read in several windows"
     assert windows.notes[:2] == (told, "1 words have no piece; they are predicted as 'O'")
     judged = np.concatenate(
-        [words for owner, (words, _) in zip(windows.example, windows.context, strict=True) if owner == 0]
+        [window.words for owner, window in zip(windows.example, windows.context, strict=True) if owner == 0]
     )
     assert sorted(judged.tolist()) == list(range(80))
-    for places in (places for _, places in windows.context[1:3]):
+    for places in (window.places for window in windows.context[1:3]):
         assert places.min() >= 5, "a word within a long sentence is judged with context before it"
     outputs = [np.eye(3, dtype=np.float32)[np.maximum(row, 0)] * 9 for row in windows.targets]
     predicted = [task.tags(row) for row in task.predict(outputs, windows, examples)]  # type: ignore[attr-defined]
     assert predicted == [list(example.gold) for example in examples]
     for stride in (4, 500):
         strided = replace(task, stride=stride).featurize(examples, tokens, 24)
-        assert sum(len(words) for words, _ in strided.context) == 81
+        assert sum(len(window.words) for window in strided.context) == 81
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
