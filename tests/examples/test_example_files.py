@@ -126,3 +126,15 @@ def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureF
     words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data")]
     assert main([*words, "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0, capsys.readouterr().err
     assert len(list((tmp_path / "out").rglob("my_typos.probe.json"))) == 1
+
+
+def test_an_arm_of_the_study_trains_in_its_worker(
+    toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text("[training]\nlength = 16\nbatch_size = 8\n[evaluation]\nrows = 8\n")
+    words = ["ablate", str(EXAMPLES / "word_order.toml"), "--store", str(toy_store), "--recipe", str(recipe)]
+    words += ["--arm", "nearby", "--seeds", "1", "--budget", "12steps", "--threads", "1"]
+    assert main([*words, "--out", str(tmp_path / "study")]) == 0, capsys.readouterr()
+    run = read_toml(tmp_path / "study" / "arms" / "nearby" / "seed-1" / "run.toml")
+    assert run["objective"]["name"] == "shuffled_tokens" and "objective_sha256" in run["identity"]
