@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup quickstart check test test-reliability bench clean
+.PHONY: setup quickstart check test test-reliability test-portable test-pythons bench clean
 
 setup: .venv/.installed
 
@@ -23,11 +23,13 @@ quickstart: setup
 	@echo "  $(BIN)/electra pretrain --recipe budget-tiny --corpus YOUR_TEXTS/ --out runs/mine --budget 30m"
 	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
 
+# The tests that take seconds. `make check FAST=` leaves them to `make test`, which runs all.
+FAST ?= tests/core tests/model tests/objectives
 check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda" tests/core tests/objectives
+	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda" $(FAST))
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda"
@@ -35,10 +37,26 @@ test: setup
 test-reliability: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m reliability --timeout 3600
 
+# The numerical tests under every instruction set and number of threads of this machine.
+test-portable: setup
+	$(BIN)/python tests/portable.py
+
+# Install and core tests under each Python that is here, in a .venv-VERSION of its own.
+PYTHONS ?= 3.11 3.12 3.13
+test-pythons:
+	@for version in $(PYTHONS); do \
+		python=$$(command -v python$$version) && $$python -c 'import ensurepip' 2> /dev/null \
+			|| { echo "python$$version: not on this machine"; continue; }; \
+		echo "python$$version: $$python"; \
+		$$python -m venv .venv-$$version \
+			&& .venv-$$version/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' \
+			&& OMP_NUM_THREADS=1 .venv-$$version/bin/pytest tests/core || exit 1; \
+	done
+
 bench: setup
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/pretrain.py --rounds 3 --seconds 3 --batch 8
 	$(BIN)/python benchmarks/detect.py --sentences 3000
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-3.* .pytest_cache .mypy_cache .ruff_cache
