@@ -35,7 +35,9 @@ from electra.evaluation.data import find_data
 from electra.evaluation.suite import Suite, load_suite
 from electra.finetuning.dataset import read_dataset
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks import Example, Task, load_task
+from electra.finetuning.task import Task
+from electra.finetuning.tasks import load_task
+from electra.labelled.examples import Example
 
 HERE = Path(__file__).parent
 SUITE = HERE.parent / "2026-11-22-better-than-mlm-on-tasks"
@@ -130,12 +132,12 @@ class Overlap:
 
 
 def answers(task: Task, examples: tuple[Example, ...]) -> np.ndarray:
-    gold = task.gold_number if task.kind == "regression" else task.gold_class
+    gold = task.gold_number if task.num_outputs == 1 else task.gold_class
     return np.array([gold(example) for example in examples])
 
 
 def fitted(task: Task, x: Any, y: np.ndarray) -> Any:
-    if task.kind == "regression":
+    if task.num_outputs == 1:
         return RidgeCV(alphas=np.logspace(-2, 4, 13)).fit(x, y)
     matthews = task.metrics[0] == "matthews_correlation"
     scoring = make_scorer(matthews_corrcoef) if matthews else "accuracy"
@@ -154,14 +156,14 @@ def fitted(task: Task, x: Any, y: np.ndarray) -> Any:
 def predicted(task: Task, model: Any, x: Any) -> np.ndarray:
     """As the task's `score` wants it: the number, or one at the label."""
     found = model.predict(x)
-    return found[:, None] if task.kind == "regression" else np.eye(len(task.labels))[found.astype(int)]
+    return found[:, None] if task.num_outputs == 1 else np.eye(len(task.labels))[found.astype(int)]
 
 
 def of_texts(task: Task, train: tuple[Example, ...], scored: tuple[Example, ...]) -> dict[str, Any]:
     y = answers(task, train)
     usual = (
         np.array([y.mean()])
-        if task.kind == "regression"
+        if task.num_outputs == 1
         else np.eye(len(task.labels))[np.bincount(y).argmax()]
     )
     found = {"majority": np.tile(usual, (len(scored), 1))}
@@ -177,7 +179,7 @@ def of_texts(task: Task, train: tuple[Example, ...], scored: tuple[Example, ...]
         overlap, scale = Overlap(train), StandardScaler()
         model = fitted(task, scale.fit_transform(overlap(train)), y)
         found["overlap"] = predicted(task, model, scale.transform(overlap(scored)))
-        if task.kind == "regression":
+        if task.num_outputs == 1:
             found["cosine"] = overlap(scored)[:, CHARACTERS, None]
     return found
 
