@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.analysis.scoring import scorers
+from electra.analysis.scoring import scorers, token_rows
 from electra.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ModelError
 from electra.interop.detection import cut
 from electra.interop.load import Loaded
+from electra.model import passes
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 from electra.testing import toy
@@ -137,8 +138,8 @@ def test_small_batches_and_parts_of_the_vocabulary_change_nothing(
     loaded = network(tmp_path, "generator")
     texts, names = [*TEXTS, LONG], scorers_for(loaded)
     whole = sentence_scores(loaded, texts, names)
-    monkeypatch.setattr(scorers, "POSITIONS_AT_ONCE", 30)
-    monkeypatch.setattr(scorers, "LOGITS_AT_ONCE", 50)
+    monkeypatch.setattr(passes, "positions_at_once", lambda device: 30)
+    monkeypatch.setattr(token_rows, "LOGITS_AT_ONCE", 50)
     order = np.random.default_rng(1).permutation(len(texts))
     shuffled = sentence_scores(loaded, [texts[i] for i in order], names)
     for name in names:
@@ -168,7 +169,7 @@ def test_scorers_of_one_pass_share_it(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         scorers,
         "_read_once",
-        lambda loaded, batch, reading: read.append(reading) or once(loaded, batch, reading),
+        lambda *given: read.append(given[-1]) or once(*given),
     )
     sentence_scores(
         network(tmp_path, "discriminator"), TEXTS, ["original", "odds-mean", "margin", "original-mean"]

@@ -21,13 +21,11 @@ rest): for such a model `odds` is the paper's pseudo-log-likelihood in one pass,
 and is refused. A "generator" is any masked language model.
 
 [CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in
-electra.interop.detection. Only rows of one length go through a network together, so nothing is padded and a
-score does not depend on its company.
+electra.interop.detection. What a text scores does not depend on its company, but for rounding.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -36,6 +34,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from electra.analysis.scoring.token_rows import in_parts
 from electra.errors import ConfigError, ModelError, nearest
 from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import cut, split
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from electra.data.specials import Specials
     from electra.interop.load import Loaded
+    from electra.model.passes import Pass
 
 Network = Literal["discriminator", "generator"]
 Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
@@ -60,8 +60,6 @@ NETWORKS: dict[Reading, Network] = {
     "masked-word": "generator",
     "unmasked": "generator",
 }
-POSITIONS_AT_ONCE = 4096  # positions in one forward pass
-LOGITS_AT_ONCE = 1 << 24  # token logits held at a time: positions times vocabulary
 OVERLAP = 0.25  # the share of a window that the next one sees again
 
 
@@ -173,26 +171,26 @@ def token_scores(
         raise ModelError(complaint, where=loaded.folder, fix=fix)
     if reading == "original" and "odds" in known:
         return [_log_sigmoid(odds) for odds in known["odds"]]
+    from electra.model.passes import POOL, read
+
     tokens, ends = _tokenise(loaded, texts, reading)
-    windows = _windows(tokens, loaded.config.max_positions - 2, loaded.tokenizer.specials)
     masked = known.get("masked") if reading == "masked-word" else None
     values = [np.zeros(len(ids)) for ids in tokens] if masked is None else [row.copy() for row in masked]
     masking = reading in ("masked", "masked-word")
-    rows = {
-        length: [item for window in same for item in _items(window, ends, masking, masked)]
-        for length, same in windows.items()
-    }
-    total, done = sum(map(len, rows.values())), 0
-    for length in sorted(
-        rows, reverse=True
-    ):  # the longest first: what is too large for the memory fails at once
-        for batch in _batched(rows[length], max(1, POSITIONS_AT_ONCE // length)):
-            found = _read_masked(loaded, batch, ends) if masking else _read_once(loaded, batch, reading)
-            for (window, kept), value in zip(batch, found, strict=True):
-                values[window.text][kept] = value
-            done += len(batch)
-            if progress is not None:
-                progress(done, total)
+    specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
+    windows = _windows(tokens, size, specials)
+    items = [item for window in windows for item in _items(window, ends, masking, masked)]
+
+    def network(one: Pass) -> list[Floats]:
+        batch = [items[i] for i in one.index]
+        return _read_masked(loaded, one, batch) if masking else _read_once(loaded, one, batch, reading)
+
+    rows = (_hide(window, kept, ends, specials.mask) if masking else window.ids for window, kept in items)
+    found = read(rows, network, loaded.device, pad=specials.pad)
+    for done, ((window, kept), value) in enumerate(zip(items, found, strict=True), 1):
+        values[window.text][kept] = value
+        if progress is not None and (done % POOL == 0 or done == len(items)):
+            progress(done, len(items))
     return values
 
 
@@ -207,11 +205,6 @@ class Window:
 
 
 Item = tuple[Window, slice]  # a row of a batch: a window, and which of the text's tokens to score in it
-
-
-def _batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
@@ -232,14 +225,11 @@ def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[l
     return [piece.ids for piece in pieces], ends
 
 
-def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> dict[int, list[Window]]:
-    """All texts' windows by their length."""
-    windows: dict[int, list[Window]] = defaultdict(list)
+def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:
     for text, ids in enumerate(tokens):
         for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * OVERLAP)):
             row = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
-            windows[len(row)].append(Window(text, start, row, range(keep_from, keep_to)))
-    return windows
+            yield Window(text, start, row, range(keep_from, keep_to))
 
 
 def _items(
@@ -254,36 +244,34 @@ def _items(
             yield window, slice(token, token + 1)
 
 
-def _read_masked(loaded: Loaded, batch: Sequence[Item], ends: Sequence[Ints]) -> Floats:
+def _hide(window: Window, kept: slice, ends: Sequence[Ints], mask: int) -> Ints:
+    """A window's ids with one token masked, and what belongs to it."""
+    ids, first = window.ids.copy(), window.start - 1
+    ids[kept.start - first : min(ends[window.text][kept.start] - first, len(ids) - 1)] = mask
+    return ids
+
+
+def _read_masked(loaded: Loaded, one: Pass, batch: Sequence[Item]) -> list[Floats]:
     """log p of one masked token in each row. The head, which costs most, is asked at these positions only."""
     import torch
 
-    rows = np.stack([window.ids for window, _ in batch])
     places = np.array([kept.start - window.start + 1 for window, kept in batch])
-    targets = rows[np.arange(len(batch)), places]
-    for row, (window, kept) in enumerate(batch):
-        end = ends[window.text][kept.start] - window.start + 1
-        rows[row, places[row] : min(end, rows.shape[1] - 1)] = loaded.tokenizer.specials.mask
-    with torch.inference_mode():
-        hidden = _encode(loaded, rows)[torch.arange(len(batch)), torch.from_numpy(places)]
-        return _log_probabilities(loaded, hidden, torch.from_numpy(targets))
+    targets = np.array([window.ids[place] for (window, _), place in zip(batch, places, strict=True)])
+    states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids)[np.arange(len(batch)), places]
+    return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
 
 
-def _read_once(loaded: Loaded, batch: Sequence[Item], reading: Reading) -> list[Floats]:
+def _read_once(loaded: Loaded, one: Pass, batch: Sequence[Item], reading: Reading) -> list[Floats]:
     """The values of each row's kept tokens from one pass over the rows as they are."""
-    import torch
-
-    rows = np.stack([window.ids for window, _ in batch])
-    with torch.inference_mode():
-        if reading == "unmasked":
-            hidden, ids = _encode(loaded, rows), torch.from_numpy(rows)
-            values = _log_probabilities(loaded, hidden.flatten(0, 1), ids.flatten()).reshape(rows.shape)
-        else:
-            odds = -loaded.logits(torch.from_numpy(rows)).double().cpu().numpy()
-            values = _log_sigmoid(odds) if reading == "original" else odds
+    if reading == "unmasked":
+        states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).flatten(0, 1)
+        values = _log_probabilities(loaded, states, one.input_ids.flatten()).reshape(one.input_ids.shape)
+    else:
+        odds = -loaded.logits(one.input_ids, one.piece_ids).double().cpu().numpy()
+        values = _log_sigmoid(odds) if reading == "original" else odds
     return [
-        values[row, kept.start - window.start + 1 : kept.stop - window.start + 1]
-        for row, (window, kept) in enumerate(batch)
+        row[kept.start - window.start + 1 : kept.stop - window.start + 1]
+        for row, (window, kept) in zip(values, batch, strict=True)
     ]
 
 
@@ -291,25 +279,14 @@ def _log_sigmoid(odds: Floats) -> Floats:
     return np.asarray(-np.logaddexp(0.0, -odds))
 
 
-def _encode(loaded: Loaded, rows: Ints) -> Tensor:
-    import torch
-
-    device = next(loaded.encoder.parameters()).device
-    return torch.as_tensor(loaded.encoder(torch.from_numpy(rows).to(device)))
-
-
 def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
     """log p of each target by the generator's head, a part of the positions at a time."""
     import torch
 
-    size = max(1, LOGITS_AT_ONCE // loaded.config.vocab_size)
     parts = []
-    for start in range(0, len(targets_N), size):
-        hidden, targets = (
-            hidden_ND[start : start + size],
-            targets_N[start : start + size].to(hidden_ND.device),
-        )
-        logits = loaded.token_logits(hidden).float()
+    for part in in_parts(len(targets_N), loaded.config.vocab_size):
+        states, targets = hidden_ND[part], targets_N[part].to(hidden_ND.device)
+        logits = loaded.token_logits(states).float()
         parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
     found: Floats = torch.cat(parts).double().cpu().numpy()
     return found

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from electra.analysis.scoring import token_rows
 from electra.analysis.scoring.token_rows import Floats
 from electra.analysis.scoring.words import combine, owners
@@ -53,18 +51,15 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
 def _log_odds(loaded: Loaded, rows: Sequence[token_rows.Ints], correct: int) -> list[Floats]:
     import torch
 
-    found: list[Floats] = [np.zeros(0)] * len(rows)
-    for group in token_rows.batches(rows):
-        with torch.inference_mode():
-            device = next(loaded.encoder.parameters()).device
-            hidden = loaded.encoder(
-                torch.from_numpy(token_rows.framed(loaded, [rows[i] for i in group])).to(device)
-            )
-            log_p = _head(loaded, hidden).double().log_softmax(-1)
-            wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
-        for index, values in zip(group, wrong.cpu().numpy(), strict=True):
-            found[index] = values[1:-1]
-    return found
+    from electra.model.passes import Pass, read
+
+    def judge(one: Pass) -> list[Floats]:
+        log_p = _head(loaded, loaded.encoder(one.input_ids, piece_ids=one.piece_ids)).double().log_softmax(-1)
+        wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
+        return one.unpadded(wrong)
+
+    found = read(token_rows.framed(loaded, rows), judge, loaded.device, pad=loaded.tokenizer.specials.pad)
+    return [values[1:-1] for values in found]
 
 
 def _head(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:

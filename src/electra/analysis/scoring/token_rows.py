@@ -2,13 +2,11 @@
 tokens are hidden.
 
 A row holds the ids of one text without special tokens, no longer than the model reads; it is read between
-[CLS] and [SEP]. Only rows of one length go through a network together, so nothing is padded and no row's
-numbers depend on its company.
+[CLS] and [SEP].
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,14 +18,16 @@ from electra import seeds
 from electra.interop.detection import refuse_energies
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from electra.interop.load import Loaded
+    from electra.model.passes import Pass
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-POSITIONS_AT_ONCE = 4096  # positions in one forward pass
-LOGITS_AT_ONCE = 1 << 23  # token logits held at a time
+LOGITS_AT_ONCE = 1 << 23  # token logits held at a time: positions times vocabulary
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Predictions:
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     """For each token of each row, the log-odds that it was replaced."""
     refuse_energies(discriminator)
-    import torch
+    from electra.model.passes import read
 
-    found: list[Floats] = [np.zeros(0)] * len(rows)
-    for group in batches(rows):
-        with torch.inference_mode():
-            logits = discriminator.logits(torch.from_numpy(framed(discriminator, [rows[i] for i in group])))
-        for index, values in zip(group, logits.double().cpu().numpy(), strict=True):
-            found[index] = values[1:-1]
-    return found
+    def judge(one: Pass) -> list[Floats]:
+        return one.unpadded(discriminator.logits(one.input_ids, one.piece_ids).double())
+
+    pad = discriminator.tokenizer.specials.pad
+    return [
+        values[1:-1] for values in read(framed(discriminator, rows), judge, discriminator.device, pad=pad)
+    ]
 
 
 def predict(
@@ -65,24 +65,26 @@ def predict(
     """The generator reads `shown` and predicts, and samples, at the `chosen` positions of `rows`. Row i draws
     from its own key.
     """
-    import torch
+    from electra.model.passes import read
 
-    found: list[Predictions] = [Predictions(np.zeros(0, np.int64), *[np.zeros(0)] * 3)] * len(rows)
-    for group in batches(rows):
-        places = np.stack([chosen[i] for i in group])
-        counts = places.sum(1)
-        keys = seeds.keys(seed, "analysis/sample-token", 0, np.asarray(group))
-        uniforms = seeds.uniforms(keys, places.shape[1])[places]
-        targets = np.stack([rows[i] for i in group])[places]
-        with torch.inference_mode():
-            ids = torch.from_numpy(framed(generator, [shown[i] for i in group]))
-            device = next(generator.encoder.parameters()).device
-            hidden = generator.encoder(ids.to(device))[:, 1:-1][torch.from_numpy(places).to(device)]
-            parts = _predict(generator, hidden, targets, uniforms)
-        split = np.cumsum(counts)[:-1]
-        for index, *values in zip(group, *(np.split(part, split) for part in parts), strict=True):
-            found[index] = Predictions(*values)
-    return found
+    keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
+
+    def guess(one: Pass) -> list[Predictions]:
+        places = [np.flatnonzero(chosen[i]) for i in one.index]
+        lines = np.repeat(np.arange(len(places)), [len(row) for row in places])
+        uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in one.index]
+        targets = np.concatenate([rows[i][chosen[i]] for i in one.index]).astype(np.int64)
+        states = generator.encoder(one.input_ids, piece_ids=one.piece_ids)
+        parts = _predict(
+            generator, states[lines, np.concatenate(places) + 1], targets, np.concatenate(uniforms)
+        )
+        split = np.cumsum([len(row) for row in places])[:-1]
+        return [
+            Predictions(*values) for values in zip(*(np.split(part, split) for part in parts), strict=True)
+        ]
+
+    pad = generator.tokenizer.specials.pad
+    return list(read(framed(generator, shown), guess, generator.device, pad=pad))
 
 
 def uncertainty(
@@ -113,26 +115,16 @@ def uncertainty(
     return log_p, entropy
 
 
-def batches(rows: Sequence[Ints]) -> Iterator[list[int]]:
-    """Row numbers in groups of one length, the longest first; empty rows are left out."""
-    lengths: dict[int, list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        if len(row):
-            lengths[len(row)].append(index)
-    for length in sorted(lengths, reverse=True):
-        size = max(1, POSITIONS_AT_ONCE // (length + 2))
-        for start in range(0, len(lengths[length]), size):
-            yield lengths[length][start : start + size]
-
-
-def framed(loaded: Loaded, rows: Sequence[Ints]) -> Ints:
-    """[B, T + 2] rows of one length between [CLS] and [SEP]."""
+def framed(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
+    """Each row between [CLS] and [SEP]."""
     specials = loaded.tokenizer.specials
-    return np.pad(
-        np.stack(rows).astype(np.int64),
-        ((0, 0), (1, 1)),
-        constant_values=((0, 0), (specials.cls, specials.sep)),
-    )
+    return (np.concatenate([[specials.cls], row, [specials.sep]]).astype(np.int64) for row in rows)
+
+
+def in_parts(count: int, vocab_size: int) -> Iterator[slice]:
+    """The positions 0 to `count`, as many at a time as their logits may take memory."""
+    size = max(1, LOGITS_AT_ONCE // vocab_size)
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
 def room(*networks: Loaded) -> int:
@@ -141,7 +133,7 @@ def room(*networks: Loaded) -> int:
 
 
 def _predict(
-    generator: Loaded, hidden_ND: object, targets: Ints, uniforms: Floats
+    generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats, Floats]:
     """(samples, their log p, log p of the targets, entropy) at each hidden state, a part of the positions at
     a time.
@@ -150,12 +142,9 @@ def _predict(
 
     from electra.objectives.parts.vocabulary import sample
 
-    assert isinstance(hidden_ND, torch.Tensor)
     samples: list[Ints] = [np.zeros(0, np.int64)]
     numbers: list[Floats] = [np.zeros((0, 3))]
-    size = max(1, LOGITS_AT_ONCE // generator.config.vocab_size)
-    for start in range(0, len(targets), size):
-        part = slice(start, start + size)
+    for part in in_parts(len(targets), generator.config.vocab_size):
         logits = generator.token_logits(hidden_ND[part]).float()
         log_p = logits.log_softmax(-1)
         p = log_p.exp()
