@@ -41,6 +41,8 @@ class ModelSection:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     initialisation: Literal["paper", "reference", "fan_in"] = "paper"
+    start: Literal["fresh", "counts"] = "fresh"
+    """counts: token table and output bias are counted in the training text instead of drawn."""
 
 
 @dataclass(frozen=True)

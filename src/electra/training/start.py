@@ -17,6 +17,7 @@ from electra.artifacts.session import Say, quiet
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
 from electra.training import budget, checkpoint, compilation, rehearsal
+from electra.training.counts import refuse_start, start_from_counts
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
 from electra.training.record import read_record, record, refuse_changes
@@ -42,6 +43,7 @@ def start(
 
     name, command: what the user called the recipe, and how the run was asked for; kept in its record.
     """
+    refuse_start(recipe, store, warm)
     recorded = read_record(folder)
 
     def build(steps: int | None) -> Run:
@@ -59,6 +61,8 @@ def start(
     warnings = compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")))
     warnings += resume(run)
     if not run.step:
+        if recipe.model.start == "counts":
+            start_from_counts(run.pair, store)
         warnings += run.notes
         if recorded is None and world.leads:
             RunFolder(folder).write_record(record(run, name, command))

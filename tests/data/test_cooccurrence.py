@@ -1,0 +1,98 @@
+"""Vectors from counts: the counts by hand, the information by its formula, the factors beside a plain
+eigendecomposition, the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from electra.data import cooccurrence
+from electra.data.store import TokenDocuments
+from electra.testing import toy
+
+
+def counted_by_hand(documents: TokenDocuments, vocab_size: int, window: int) -> np.ndarray:
+    unit, start = math.lcm(*range(1, window + 1)), 0
+    counts = np.zeros((vocab_size, vocab_size), dtype=np.int64)
+    for end in documents.ends.astype(int):
+        document = documents.tokens[start:end].astype(int)
+        for here, token in enumerate(document):
+            for there in range(max(0, here - window), min(len(document), here + window + 1)):
+                if here != there:
+                    counts[token, document[there]] += unit // abs(here - there)
+        start = end
+    return counts
+
+
+@pytest.mark.parametrize("block", [7, 64, 1 << 21])
+@pytest.mark.parametrize("window", [1, 3, 4])
+def test_neighbours_are_those_counted_by_hand(
+    window: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cooccurrence, "BLOCK", block)
+    documents = toy.documents(12, 3)
+    found = cooccurrence.neighbours(documents, toy.VOCABULARY, window)
+    assert (found.toarray() == counted_by_hand(documents, toy.VOCABULARY, window)).all()
+
+
+def test_only_the_beginning_of_a_long_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 50)
+    documents = toy.documents(12, 3)
+    first = TokenDocuments(documents.tokens[:50], documents.ends)
+    found = cooccurrence.neighbours(documents, toy.VOCABULARY)
+    assert (found != cooccurrence.neighbours(first, toy.VOCABULARY)).nnz == 0
+    assert 0 < found.sum() <= 2 * 50 * (12 + 6 + 4 + 3)
+
+
+def test_information_is_positive_and_by_the_formula() -> None:
+    together = cooccurrence.neighbours(toy.documents(40, 3), toy.VOCABULARY)
+    joint = together.toarray() / together.sum()
+    single = joint.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.nan_to_num(np.maximum(np.log(joint / np.outer(single, single)), 0), nan=0)
+    assert cooccurrence.mutual_information(together).toarray() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [5, 40])
+def test_factors_are_those_of_the_eigendecomposition(dimensions: int) -> None:
+    """Their inner products, since vectors are turned; 40 dimensions are more than the matrix has."""
+    random = np.random.default_rng(0)
+    basis, _ = np.linalg.qr(random.standard_normal((30, 30)))
+    values = np.where(np.arange(30) % 3, 1.0, -1.0) * 4.0 ** -np.arange(30)
+    values[10:] = 0
+    matrix = (basis * values) @ basis.T
+    kept = np.arange(30) < dimensions
+    expected = (basis * np.abs(values) * kept) @ basis.T
+    found = cooccurrence.factors(sparse.csr_array(matrix), dimensions)
+    assert found.shape == (30, dimensions)
+    assert found @ found.T == pytest.approx(expected, abs=1e-5)
+
+
+def test_vectors_are_the_same_on_one_thread_and_on_two() -> None:
+    documents = toy.documents(300, 3)
+    with threadpool_limits(1):
+        alone = cooccurrence.token_vectors(documents, 60, 16)
+    with threadpool_limits(2):
+        shared = cooccurrence.token_vectors(documents, 60, 16)
+    assert (alone == shared).all()
+
+
+def test_vectors_say_what_stands_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Centred, of one deviation, zero where nothing is known; tokens with like neighbours are alike."""
+    random = np.random.default_rng(0)
+    # 1 and 2 stand before 5, 3 and 4 before 6, in no other respect told apart; 0 and 7 never occur.
+    pairs = [(token, 5 if token < 3 else 6) for token in random.integers(1, 5, 4000)]
+    documents = TokenDocuments(
+        np.array(pairs, dtype=np.uint16).ravel(), np.arange(2, 8001, 2, dtype=np.uint64)
+    )
+    vectors = cooccurrence.token_vectors(documents, 8, 4)
+    seen = vectors[1:7]
+    assert not vectors[[0, 7]].any()
+    assert seen.mean(axis=0) == pytest.approx(0, abs=1e-3) and seen.std() == pytest.approx(1, abs=1e-3)
+    like, unlike = (float(np.linalg.norm(vectors[1] - vectors[other])) for other in (2, 3))
+    assert like < unlike / 10

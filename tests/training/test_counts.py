@@ -1,0 +1,133 @@
+"""A start from counts: what it fills, that it is repeatable and recorded, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from electra.config import read_toml
+from electra.data.cooccurrence import token_vectors
+from electra.errors import ConfigError, RunFolderError
+from electra.model.pair import Pair, build_pair
+from electra.model.sizes import generator_config
+from electra.signals import StopRequest
+from electra.testing import toy
+from electra.training import counts, loop
+from electra.training.distributed import World
+from electra.training.run import Run
+from electra.training.shapes import WarmStart
+from electra.training.start import start
+from electra.training.telemetry import read_rows
+
+
+def pair(architecture: str, sharing: Any) -> Pair:
+    full = toy.config(architecture)
+    small = full if sharing == "all" else generator_config(full, 0.5, 1.0)
+    return build_pair(small, full, sharing=sharing, seed=1, initialisation="fan_in")
+
+
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all", "disentangled"])
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_every_table_and_bias_is_filled_and_nothing_else(architecture: str, sharing: str) -> None:
+    made, fresh, store = pair(architecture, sharing), pair(architecture, sharing), toy.store()
+    counts.start_from_counts(made, store)
+    generator, discriminator = made.generator, made.discriminator
+    assert generator is not None and discriminator is not None
+    tables = counts.token_tables(made)
+    assert len(tables) == (2 if sharing == "none" else 1)
+    for table in tables:
+        expected = torch.from_numpy(0.02 * token_vectors(store.train, 60, table.shape[1])).float()
+        assert torch.equal(table[5:], expected[5:])
+        assert table[5:].std().item() == pytest.approx(0.02, rel=0.05)
+    if sharing != "none":  # both networks read it
+        assert torch.equal(discriminator.encoder.token_table(), tables[0])
+    frequency = np.bincount(store.train.tokens, minlength=60) + 0.5
+    assert generator.head.bias.exp().numpy(force=True) == pytest.approx(frequency / frequency.sum(), rel=1e-5)
+    before = dict(fresh.named_parameters())
+    changed = {name for name, now in made.named_parameters() if not torch.equal(now, before[name])}
+    kinds = {name.split(".", 1)[1] for name in changed}
+    assert kinds <= {
+        "head.bias",
+        "encoder.tokens.weight",
+        "encoder.tokens.source.weight",
+        "encoder.embeddings.words.weight",
+    }
+
+
+def test_tokens_without_neighbours_keep_their_fresh_rows() -> None:
+    made, fresh = pair("modern", "embeddings"), pair("modern", "embeddings")
+    counts.start_from_counts(made, toy.store())
+    [table], [before] = counts.token_tables(made), counts.token_tables(fresh)
+    assert torch.equal(table[:5], before[:5])  # [PAD] to [MASK]
+    assert not torch.isclose(table[5:], before[5:]).all(dim=1).any()
+
+
+def trained(folder: Path, stop_at: int | None = None, **sections: Any) -> dict[str, torch.Tensor]:
+    """The weights at the end, or at the step where it was told to stop."""
+    recipe = toy.recipe(**sections)
+    with start(recipe, folder, toy.store(), World()) as run, StopRequest() as stop:
+        if stop_at is not None:
+            stop_after(run, stop, stop_at)
+        loop.train(run, stop)
+        return {name: value.clone() for name, value in run.pair.state_dict().items()}
+
+
+def stop_after(run: Run, stop: StopRequest, step: int) -> None:
+    batches = run.micro_batches
+
+    def micro_batches(number: int) -> Any:
+        if number == step - 1:
+            stop.received = 15
+        return batches(number)
+
+    run.micro_batches = micro_batches  # type: ignore[method-assign]
+
+
+COUNTED: dict[str, Any] = {"model": {"start": "counts"}}
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits_and_its_record_tells(tmp_path: Path) -> None:
+    whole = trained(tmp_path / "whole", **COUNTED)
+    trained(tmp_path / "stopped", stop_at=3, **COUNTED)
+    assert read_rows(tmp_path / "stopped" / "metrics.jsonl")[-1]["event"] == "stopped"
+    again = trained(tmp_path / "stopped", **COUNTED)
+    assert all(torch.equal(again[name], value) for name, value in whole.items())
+    assert read_toml(tmp_path / "whole" / "run.toml")["model"]["start"] == "counts"
+    with pytest.raises(RunFolderError, match=r"model\.start"):
+        trained(tmp_path / "stopped")
+    fresh = trained(tmp_path / "fresh")
+    assert not any(torch.equal(fresh[name], whole[name]) for name in fresh if name.endswith("words.weight"))
+
+
+def test_it_begins_knowing_the_frequencies(tmp_path: Path) -> None:
+    def first_loss(name: str, **sections: Any) -> float:
+        trained(tmp_path / name, **sections, training={"steps": 1})
+        rows = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        first = next(row for row in map(json.loads, rows) if row.get("kind") == "eval")
+        return float(first["metrics"]["generator_loss"])
+
+    assert first_loss("counts", **COUNTED) < first_loss("fresh") - 0.05
+
+
+def test_what_it_refuses(tmp_path: Path) -> None:
+    warm = WarmStart({}, None, None, lambda pair: ())
+    with (
+        pytest.raises(ConfigError, match="has its own token table") as refused,
+        start(toy.recipe(**COUNTED), tmp_path / "a", toy.store(), World(), warm=warm),
+    ):
+        pass
+    assert "`init_discriminator`" in str(refused.value)
+    little = replace(toy.store(), train=toy.documents(20, 1))
+    with (
+        pytest.raises(ConfigError, match="too few to count") as refused,
+        start(toy.recipe(**COUNTED), tmp_path / "b", little, World()),
+    ):
+        pass
+    assert "vocabulary of at most" in str(refused.value)
+    assert not (tmp_path / "a").exists() and not (tmp_path / "b").exists()
