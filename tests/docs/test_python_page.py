@@ -1,4 +1,4 @@
-"""docs/python.md runs from top to bottom, on a small corpus and with small budgets; it names all that is public."""
+"""docs/python.md runs from top to bottom, on a small corpus with small budgets, and names all that is public."""
 
 from __future__ import annotations
 

@@ -218,6 +218,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
     from electra.training.start import start
 
     store = open_store(inputs, recipe, display, leads)
+    content = store.check()
     world = join_world()
     begin = start(
         recipe,
@@ -235,6 +236,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
             store.tokenizer.save(inputs.folder / "tokenizer")  # so that the run can be used without its store
         if not train_loop(training, stop):
             raise Interrupted(inputs.out, stop.exit_code or 143)
+        content.refuse()  # of a large store, read while the training went on
         if leads:
             finish(training)
 
