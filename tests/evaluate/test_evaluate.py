@@ -358,7 +358,7 @@ def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
         )
         == 2
     )
-    assert "could not be done: sst2 (toy)" in capsys.readouterr().err
+    assert "failed: sst2 (toy)" in capsys.readouterr().err
     row = read(tmp_path / "out")["rows"][0]
     assert row["scores"]["toy"]["n"] == 2 and any(
         "toy: seeds are missing, the training loss" in remark for remark in row["remarks"]
@@ -398,7 +398,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
     said = capsys.readouterr()
     assert (
         re.search(r"rte, toy: failed, .*dev.tsv:2: 3 columns instead of 4", said.out)
-        and "could not be done: rte (toy)" in said.err
+        and "failed: rte (toy)" in said.err
     )
     record = read(tmp_path / "out")
     assert statuses(record) == {"sst2": ["done"], "again": ["done"], "rte": ["failed"], "mnli": ["no data"]}
