@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from electra.artifacts.ledger import Ledger
 from electra.config import read_toml
 from electra.data.cooccurrence import token_vectors
 from electra.errors import ConfigError, RunFolderError
@@ -23,7 +24,6 @@ from electra.training.distributed import World
 from electra.training.run import Run
 from electra.training.shapes import WarmStart
 from electra.training.start import start
-from electra.training.telemetry import read_rows
 
 
 def pair(architecture: str, sharing: Any) -> Pair:
@@ -95,7 +95,7 @@ COUNTED: dict[str, Any] = {"model": {"start": "counts"}}
 def test_a_stopped_run_goes_on_to_the_same_bits_and_its_record_tells(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole", **COUNTED)
     trained(tmp_path / "stopped", stop_at=3, **COUNTED)
-    assert read_rows(tmp_path / "stopped" / "metrics.jsonl")[-1]["event"] == "stopped"
+    assert Ledger.read(tmp_path / "stopped" / "metrics.jsonl").rows[-1]["event"] == "stopped"
     again = trained(tmp_path / "stopped", **COUNTED)
     assert all(torch.equal(again[name], value) for name, value in whole.items())
     assert read_toml(tmp_path / "whole" / "run.toml")["model"]["start"] == "counts"
