@@ -35,7 +35,6 @@ from electra.training.rehearsal import seconds_per_step
 from electra.training.run import build_run
 
 FORMAT = 1
-RECORD = StudyFolder.RECORD
 MIN_STEPS = 10  # one for each held-out evaluation of a run
 
 

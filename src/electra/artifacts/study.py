@@ -36,6 +36,10 @@ class StudyFolder(Folder):
     def tokenizer(self) -> Path:
         return self.path / "tokenizer"
 
+    @property
+    def arms(self) -> Path:
+        return self.path / "arms"
+
     def run(self, arm: str, share: float, seed: int) -> RunFolder:
         """One run: an arm, trained for a share of the budget."""
         return RunFolder(self._runs(arm, share) / f"seed-{seed}")
@@ -45,12 +49,12 @@ class StudyFolder(Folder):
         return [seed for seed, _ in numbered(self._runs(arm, share), "seed-")]
 
     def _runs(self, arm: str, share: float) -> Path:
-        runs = self.path / "arms" / arm
+        runs = self.arms / arm
         return runs if share == 1 else runs / f"budget-{share:g}"
 
     def runs(self) -> Iterator[RunFolder]:
         """All runs, by arm and seed."""
-        for arm in sorted((self.path / "arms").glob("*")):
+        for arm in sorted(self.arms.glob("*")):
             for folder in (arm, *sorted(arm.glob("budget-*"))):
                 yield from (RunFolder(path) for _, path in numbered(folder, "seed-"))
 

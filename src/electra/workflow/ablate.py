@@ -55,7 +55,7 @@ class Study(Artifact):
         """One row a run: arm, seed, status, step and its last held-out scores."""
         return Rows(
             {
-                "arm": str(run.path.relative_to(self.path / "arms").parent),
+                "arm": str(run.path.relative_to(self.folder.arms).parent),
                 "seed": run.path.name.removeprefix("seed-"),
                 "status": run.status,
                 "step": run.step,

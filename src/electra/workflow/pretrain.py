@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.run import RunFolder
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store import ENDING, StoreFolder
 from electra.config import find_recipe, merge
 from electra.errors import ConfigError, ElectraError, Interrupted, RunFailed, from_json
 from electra.signals import EXIT_CODES, StopRequest
@@ -108,7 +108,7 @@ def _name(source: Source | None) -> str | None:
 
 
 def _is_store(name: str) -> bool:
-    return (Path(name) / "store.json").is_file() or name.endswith(".ds")
+    return StoreFolder.is_at(Path(name)) or name.endswith(ENDING)
 
 
 def compose(recipe: str, overrides: Mapping[str, Any], budget: str | None = None) -> Recipe:
@@ -232,8 +232,9 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
         progress=display.progress,
     )
     with StopRequest() as stop, begin as training:
-        if leads and inputs.store is not None and not (inputs.folder / "tokenizer").exists():
-            store.tokenizer.save(inputs.folder / "tokenizer")  # so that the run can be used without its store
+        beside = RunFolder(inputs.folder).tokenizer
+        if leads and inputs.store is not None and not beside.exists():
+            store.tokenizer.save(beside)  # so that the run can be used without its store
         if not train_loop(training, stop):
             raise Interrupted(inputs.out, stop.exit_code or 143)
         content.refuse()  # of a large store, read while the training went on
@@ -250,7 +251,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
     if inputs.store is not None:
         path = fetch_store(inputs.store) if is_remote(inputs.store) else Path(inputs.store)
         return TokenStore.open(path, existing_tokenizer(wanted) if wanted else None)
-    out = inputs.folder / "store"
+    out = RunFolder(inputs.folder).store.path
     if not leads:
         while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
             time.sleep(0.5)
@@ -299,18 +300,14 @@ def finish(run: Training) -> None:
     from electra.interop.huggingface import export_network
     from electra.report.run import write_report
 
-    folder, pair, examples, page = (
-        run.folder,
-        run.pair,
-        run.folder / "examples.json",
-        run.folder / "report.html",
-    )
+    files = RunFolder(run.folder)
+    folder, pair, examples, page = run.folder, run.pair, files.examples, files.page
     if examples.exists() and page.exists():
         run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {page}")
         return
     examples.unlink(missing_ok=True)  # written last but the report: the mark of a finished export
     if run.store.audit:
-        durable.commit_json(folder / "audit.json", run.store.audit)
+        durable.commit_json(files.audit, run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
     pair.cpu()  # whole: one network's weights may be made of another's
     kinds: tuple[Kind, ...] = ("generator", "discriminator")
