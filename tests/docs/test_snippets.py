@@ -1,0 +1,133 @@
+"""What README, docs and examples say to type: every command parses, every Python block is checked."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import electra
+from electra.cli.main import main, verbs
+from electra.testing import driven
+from electra.testing.driven import toy_store  # noqa: F401
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [path for path in sorted((ROOT / "examples").iterdir()) if path.suffix in (".py", ".toml", ".md")]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+INLINE = re.compile(r"`(electra [^`\n]+)`")
+ABSENT = re.compile(r"no such (\w+ )*file")  # files of the reader's, which are not here
+
+
+def text_of(page: Path) -> str:
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".py":
+        return ast.get_docstring(ast.parse(text)) or ""
+    return re.sub(r"^# ?", "", text, flags=re.M) if page.suffix == ".toml" else text
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The words after `electra` of each command: in blocks, and between backticks."""
+    text = text_of(page)
+    blocks = [block for language, block in FENCE.findall(text) if language in ("", "sh", "bash", "console")]
+    blocks += re.findall(r"^(?: {4}.*\n)+", text, flags=re.M)
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(blocks))
+    for line in [*joined.splitlines(), *INLINE.findall(text)]:
+        if not re.search(r"(^|[\s/])electra [a-z]", line):
+            continue
+        words = shlex.split(line.strip().removeprefix("$ "), comments=True)
+        for at, word in enumerate(words):
+            if Path(word).name == "electra" and words[at + 1 : at + 2] and words[at + 1] in verbs():
+                end = next((i for i in range(at, len(words)) if words[i] in ("|", "&&", ";", ">")), None)
+                yield words[at + 1 : end]
+
+
+CASES = [(page.name, words) for page in [*PAGES, *EXAMPLES] for words in commands(page)]
+OPEN = ("...", "[", "VERB", "COMMAND", "NAME ")  # not to be typed as it stands
+
+
+def test_commands_are_found() -> None:
+    assert len(CASES) > 30 and {"pretrain", "finetune", "evaluate"} <= {words[0] for _, words in CASES}
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES]
+)
+def test_a_command_parses(
+    page: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything but the verb's own work, which a stand-in takes the place of."""
+    if any(mark in word for word in words for mark in OPEN):
+        pytest.skip("a pattern, not a command")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(importlib.import_module(verbs()[words[0]]), "run", lambda arguments: 0)
+    try:
+        code = main(words)
+    except SystemExit as ended:  # --help
+        code = int(ended.code or 0)
+    said = capsys.readouterr().err
+    assert code == 0 or ABSENT.search(" ".join(said.split())), f"{page}: electra {shlex.join(words)}\n{said}"
+
+
+def blocks() -> list[tuple[str, str]]:
+    return [
+        (page.name, block)
+        for page in PAGES
+        for language, block in FENCE.findall(page.read_text(encoding="utf-8"))
+        if language == "python"
+    ]
+
+
+@pytest.mark.parametrize(("page", "block"), blocks(), ids=lambda value: str(value).split("\n", 1)[0][:50])
+def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
+    """It compiles; what it takes from electra exists, with the parameters it names."""
+    for node in ast.walk(ast.parse(block, page)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "electra":
+            for alias in node.names:
+                assert hasattr(importlib.import_module(str(node.module)), alias.name), alias.name
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "electra"
+        ):
+            assert hasattr(electra, node.attr), f"{page}: electra.{node.attr}"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("electra."):
+            called: Any = electra
+            for name in ast.unparse(node.func).split(".")[1:]:
+                called = getattr(called, name)
+            known = inspect.signature(called).parameters
+            if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+                assert {keyword.arg for keyword in node.keywords} <= set(known), (
+                    f"{page}: {ast.unparse(node)}"
+                )
+
+
+def test_the_transformers_block_of_the_readme_runs(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the recipe of the command above it; and the sentence below it, about the paper's encoder."""
+    from transformers import ElectraForPreTraining
+
+    [block] = [block for page, block in blocks() if page == "README.md" and "from transformers" in block]
+    store = request.getfixturevalue("toy_store")
+    monkeypatch.chdir(tmp_path)
+    for recipe, out in (("budget-tiny", "runs/mine"), ("tiny", "runs/paper")):
+        words = driven.command(store, Path(out), **{"training.steps": "2", "training.device": "cpu"})
+        assert main([*words, "--recipe", recipe]) == 0
+    names: dict[str, Any] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    tokens = names["tokenizer"]("the cat sees the sea", return_tensors="pt")
+    assert names["encoder"](**tokens).last_hidden_state.shape[:2] == tokens.input_ids.shape
+    assert names["discriminator"](**tokens).logits.shape == (*tokens.input_ids.shape, 1)
+    assert type(names["encoder"]).__name__ == "ModernBertModel"
+    loaded, info = ElectraForPreTraining.from_pretrained("runs/paper/discriminator", output_loading_info=True)
+    assert (
+        not info["missing_keys"] and loaded(**names["tokenizer"]("a", return_tensors="pt")).logits.dim() == 2
+    )
