@@ -55,9 +55,6 @@ def run_probe(
         "probe": short,
         **PROBES.identity(name),
         "version": probe.version,
-        "title": f"{probe.title}, over training" if over_training else probe.title,
-        "question": probe.question,
-        "source": probe.source,
         "options": as_json(vars(probe.config)),
         "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
         "checkpoints": _checkpoints(models[0]) if over_training else {},
@@ -67,7 +64,9 @@ def run_probe(
     found = follow(probe, models[0], data, progress) if over_training else probe.run(models, data, progress)
     found.notes.extend([*_read_together(data), *_told_apart(models), *left_out])
     described = [model.describe() for model in models]
-    durable.commit_json(path, {"format": FORMAT, **asked, "models": described, **found.to_json()})
+    title = f"{probe.title}, over training" if over_training else probe.title
+    prose = {"title": title, "question": probe.question, "source": probe.source}
+    durable.commit_json(path, {"format": FORMAT, **asked, **prose, "models": described, **found.to_json()})
     return Answered(path, kept=False, left_out=left_out)
 
 
