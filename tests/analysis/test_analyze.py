@@ -248,7 +248,7 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
         shutil.copy(folders / "twin" / kind / "model.safetensors", weights)
         assert asked(*quick) and not asked(*quick)
     record = tmp_path / "out" / "errors.probe.json"
-    told = json.loads(record.read_text()) | {"format": 1, "question": "Worded otherwise?"}
+    told = json.loads(record.read_text()) | {"question": "Worded otherwise?"}
     record.write_text(json.dumps(told))
     assert not asked(*quick), "how a record says it is no part of the question"
     record.write_text("half a rec")
