@@ -211,19 +211,19 @@ def floors(suite: Suite, options: dict[str, Any], roots: list[Path], scratch: Pa
         files = {"data": data.train[0], "dev": data.dev, "test": data.test, "out": scratch}
         given = build(Settings, {**settings, **files, "task": entry.task}, where=entry.name)
         dataset = read_dataset(given, task.configured(given.__dict__))
-        scored = dataset.dev if entry.split == "eval" else dataset.others[entry.split]
+        train, scored = dataset.splits["train"], dataset.splits["dev" if entry.split == "eval" else entry.split]
         method = of_words if dataset.task.head == "tagger" else of_texts
         scores = {
             name: {metric: score.value for metric, score in dataset.task.score(predictions, scored).items()}
-            for name, predictions in method(dataset.task, dataset.train, scored).items()
+            for name, predictions in method(dataset.task, train, scored).items()
         }
-        first = {example.texts[0] for example in dataset.train}
+        first = {example.texts[0] for example in train}
         shared = None if method is of_words else sum(example.texts[0] in first for example in scored)
         found[entry.name] = {
             "title": entry.title,
             "metric": (entry.metrics or dataset.task.metrics)[0],
             "split": "dev" if entry.split == "eval" else entry.split,
-            "trained": len(dataset.train),
+            "trained": len(train),
             "scored": len(scored),
             "scored_whose_first_text_is_in_training": shared,
             "floors": scores,
