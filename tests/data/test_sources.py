@@ -194,7 +194,7 @@ def test_hub_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "data" / "test.parquet").write_bytes(parquet(values=["only a test", None, ""]))
     assert texts(tmp_path, f"hub:{folder}") == TEXTS
     assert texts(tmp_path, f"hub:{folder}::test") == ["only a test", "", ""]
-    with pytest.raises(CorpusError, match=r"no column 'body' \(it has: id, text\).*--text-field"):
+    with pytest.raises(CorpusError, match=r"no column 'body' \(it has: id, text\).*`data.text_field`"):
         texts(tmp_path, f"hub:{folder}", text_field="body")
     with pytest.raises(CorpusError, match=r"cannot be loaded.*hub:NAME:CONFIG:SPLIT"):
         texts(tmp_path, f"hub:{tmp_path}/nowhere")

@@ -16,7 +16,7 @@ from electra.ablation.study import arm_recipe, read_study
 from electra.cli.main import main
 from electra.config import read_toml
 from electra.extensions import OBJECTIVES, TASKS
-from electra.objectives.parts.statistics import Statistics
+from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import driven, toy, toy_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -59,7 +59,7 @@ def test_the_study_plans_its_arms_from_any_folder(tmp_path: Path, monkeypatch: p
             recipe.objective,
             vocab_size=60,
             specials=toy.SPECIALS._asdict(),
-            statistics=Statistics(toy.store()),
+            statistics=CorpusCounts(toy.store()),
         ).weights
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from electra.errors import ConfigError
 from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
-from electra.objectives.parts.statistics import Statistics
+from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training.distributed import World
@@ -66,7 +66,7 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
     assert run.flops_per_step < with_network.flops_per_step
     part = run.objective.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
     sampled = run.objective.noise.draw(part.uniforms)  # type: ignore[attr-defined]
-    counts = torch.from_numpy(Statistics(toy.store()).counts).double()
+    counts = torch.from_numpy(CorpusCounts(toy.store()).counts).double()
     expected = counts if generator == "unigram" else torch.ones(toy.VOCABULARY, dtype=torch.double)
     expected[list(toy.SPECIALS)] = 0
     assert abs(chi_square(sampled, expected / expected.sum())) < 4
@@ -76,7 +76,7 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
 
 def test_counts_are_those_of_the_training_text() -> None:
     store = toy.store()
-    assert Statistics(store).counts.tolist() == [
+    assert CorpusCounts(store).counts.tolist() == [
         int((store.train.tokens == token).sum()) for token in range(toy.VOCABULARY)
     ]
 

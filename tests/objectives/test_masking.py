@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from electra import objectives
 from electra.errors import ConfigError
 from electra.objectives.parts import masking
+from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.masking import Options
-from electra.objectives.parts.statistics import Statistics
 from electra.testing import toy
 
 SCHEMES = ("uniform", "frequency", "whole_word", "span")
@@ -33,8 +33,8 @@ class Pieces:
         return f"##{token}" if self.every and token % self.every == 0 else str(token)
 
 
-def statistics(every: int = 3) -> Statistics:
-    return Statistics(replace(toy.store(), given_tokenizer=Pieces(every=every)))  # type: ignore[arg-type]
+def statistics(every: int = 3) -> CorpusCounts:
+    return CorpusCounts(replace(toy.store(), given_tokenizer=Pieces(every=every)))  # type: ignore[arg-type]
 
 
 def objective(name: str, scheme: str, **options: Any) -> Any:

@@ -29,9 +29,8 @@ class Audit:
     vocab_size: int = 0
     bytes_replaced: int = 0  # not UTF-8, each run now one U+FFFD (in all documents read)
     nuls_dropped: int = 0
-    padding: dict[str, float] = field(
-        default_factory=dict
-    )  # share of [PAD] in an epoch of training rows of a length
+    # share of [PAD] in an epoch of training rows of a length
+    padding: dict[str, float] = field(default_factory=dict)
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property

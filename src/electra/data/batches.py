@@ -72,9 +72,8 @@ class Batches:
         if not sizes.any():
             raise StoreError("no tokens to make batches of")
         self._sizes: Int64 = sizes[sizes > 0]  # a store of another maker may hold empty documents
-        self._starts: Int64 = (
-            ends[sizes > 0] - self._sizes + 2 * np.arange(len(self._sizes))
-        )  # of each document, in the virtual stream
+        # of each document, in the virtual stream
+        self._starts: Int64 = ends[sizes > 0] - self._sizes + 2 * np.arange(len(self._sizes))
         self._tokens = np.asarray(documents.tokens)
         self._slots = int(self._starts[-1] + self._sizes[-1])
         self.length, self.seed, self.specials = length, seed, specials
@@ -117,9 +116,8 @@ class Batches:
         closes[:, :-1] = opens[:, 1:]
         closes |= column == used + 1
 
-        source = (
-            begin[:, None] + column - 1 - 2 * (begin_document[:, None] + piece)
-        )  # each token slot's place in the flat array
+        # each token slot's place in the flat array
+        source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + piece)
         ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
         piece[padding], position[padding] = -1, 0
@@ -141,9 +139,8 @@ class Batches:
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """The first slot from each of `slots` on that holds a token, and the document it belongs to."""
         document = np.searchsorted(self._starts, slots, side="right") - 1
-        document += (
-            slots >= self._starts[document] + self._sizes[document]
-        )  # on a separator: the next document's start
+        # on a separator: the next document's start
+        document += slots >= self._starts[document] + self._sizes[document]
         return np.maximum(slots, self._starts[document]), document
 
     def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:

@@ -61,9 +61,8 @@ class CorpusEncoder:
         self._forget()
 
     def _forget(self) -> None:
-        self._numbers: defaultdict[bytes, int] = defaultdict(
-            count().__next__
-        )  # of each word, in the order of their first use
+        # of each word, in the order of their first use
+        self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
         self._bytes = 0  # of all words
         self._table = _Table()  # the numbers of short words
         self._ids: Ids = np.empty(0, dtype=self._dtype)  # of all words, in the order of their numbers
@@ -87,9 +86,8 @@ class CorpusEncoder:
         if len(self._numbers) > _REMEMBERED or self._bytes > _REMEMBERED_BYTES:
             self._forget()
         contents = [_utf8(text) for text in texts]
-        content = np.frombuffer(
-            b"\n".join([*contents, b"\n" * 16]), dtype=np.uint8
-        )  # room to read 16 bytes anywhere
+        # room to read 16 bytes anywhere
+        content = np.frombuffer(b"\n".join([*contents, b"\n" * 16]), dtype=np.uint8)
         if self._lowercase:
             content = _LOWER[content]
         kinds = _KINDS[content]
@@ -111,15 +109,13 @@ class CorpusEncoder:
 
     def _look_up(self, content: npt.NDArray[np.uint8], first: Int64, sizes: Int64) -> Int64:
         """The number of each word; new ones are encoded and remembered."""
-        eight: UInt64 = np.ndarray(
-            len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,)
-        )  # the 8 bytes from each place on
+        # the 8 bytes from each place on
+        eight: UInt64 = np.ndarray(len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,))
         low = eight[first] & _FIRST_BYTES[np.minimum(sizes, 8)]
         high = eight[first + 8] & _FIRST_BYTES[np.clip(sizes - 8, 0, 7)]
         short = sizes <= _SHORT
-        high |= np.where(short, sizes, 0).astype(np.uint64) << np.uint64(
-            56
-        )  # 0, that no word has, for the long ones
+        # 0, that no word has, for the long ones
+        high |= np.where(short, sizes, 0).astype(np.uint64) << np.uint64(56)
         numbers = self._table.find(low, high)
 
         rest = np.flatnonzero(numbers < 0)
@@ -161,9 +157,7 @@ def _utf8(text: str) -> bytes:
 
 
 class _Table:
-    """128-bit keys to numbers, for whole arrays at once: open addressing in arrays that are never more than
-    half full.
-    """
+    """128-bit keys to numbers for whole arrays at once: open addressing, at most half full."""
 
     def __init__(self, bits: int = 16) -> None:
         self._bits, self._used = bits, 0

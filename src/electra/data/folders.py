@@ -1,6 +1,4 @@
-"""The one way in which folders are walked: corpora, task data and probes' data all lie in folders that people
-link together.
-"""
+"""How folders of text and data are walked; people link folders together."""
 
 from __future__ import annotations
 

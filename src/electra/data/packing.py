@@ -42,9 +42,8 @@ Progress = Callable[
 ]  # what is being done, and the characters done so far; may raise to end the build
 _CHUNK = 1 << 20  # characters that a worker gets at a time
 _CHUNK_DOCUMENTS = 1 << 12
-RECORD = np.dtype(
-    [("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")]
-)  # of each document of a split, in SPLIT.docs
+# of each document of a split, in SPLIT.docs
+RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
 
 
 class Kept(NamedTuple):
@@ -66,9 +65,7 @@ def build_store(
     workers: int | None = None,
     progress: Progress = lambda stage, characters: None,
 ) -> TokenStore:
-    """The token store of a corpus at `out`. One that was finished before, with the same text and settings, is
-    opened as it is.
-    """
+    """The token store of a corpus at `out`; reused if it already exists with the same text and settings."""
     out, config = Path(out), config or CorpusConfig()
     finished = _finished(arguments, tokenizer, out, config)
     if finished is not None:
@@ -117,9 +114,7 @@ def _build(
 
 
 def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]) -> None:
-    """The store at `out` from the splits in `work`: something held out, everything counted again,
-    one rename.
-    """
+    """The store at `out` from the splits in `work`: hold some out, count everything again, rename once."""
     with durable.explain_disk_errors(out):
         _hold_out(work, settings["corpus"]["heldout"], audit)
     train, held = (

@@ -44,9 +44,7 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
-    """Encode each chunk of texts; a few chunks are under way at any time. Little text, or one worker, needs
-    no processes.
-    """
+    """Encode chunks of texts, a few at any time; little text, or one worker, takes no processes."""
     coming = iter(chunks)
     first = list(islice(coming, 3))
     if workers < 2 or len(first) < 3:
@@ -78,9 +76,8 @@ _tokenizer: Tokenizer  # of a worker process
 
 def _start_worker(definition: str, names: dict[str, str]) -> None:
     global _tokenizer  # noqa: PLW0603
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the main process ends the workers
+    # Ctrl-C reaches the whole group; the main process ends the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _tokenizer = Tokenizer(definition, names)

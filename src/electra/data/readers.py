@@ -26,12 +26,13 @@ from electra.data import python_docs
 from electra.data.sources import HUB, Source
 from electra.errors import CorpusError
 
+# what reading a damaged or cut-off compressed file raises
 DAMAGE = (
     EOFError,
     zlib.error,
     lzma.LZMAError,
     gzip.BadGzipFile,
-)  # what reading a damaged or cut-off compressed file raises
+)
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
 LONGEST_RECORD = 1 << 26  # bytes of one JSON line
@@ -235,9 +236,7 @@ def _refuse_parquet_bomb(metadata: Any, column: int, name: str) -> None:
 
 
 def _hub(name: str, field: str) -> Iterator[Text]:
-    """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library (which keeps its own copy on
-    disk).
-    """
+    """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library."""
     try:
         import datasets
     except ImportError:

@@ -121,9 +121,7 @@ def merge(
 
 
 def _join(folders: list[Path], writer: Writer, audit: Audit, progress: Progress) -> int:
-    """Append one split of every shard, without the documents that an earlier one held. Returns the number of
-    documents.
-    """
+    """Append one split of every shard without repeated documents. Returns the number of documents."""
     seen: set[bytes] = set()
     dtype = id_dtype(audit.vocab_size)
     try:

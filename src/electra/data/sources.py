@@ -64,9 +64,7 @@ def is_remote(name: str) -> bool:
 
 
 def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: str = "auto") -> list[Source]:
-    """Resolve what the user names. Every name that leads to no text is an error; a file reached twice is read
-    once.
-    """
+    """Resolve what the user names; a name without text is an error, a file named twice is read once."""
     if not arguments:
         raise CorpusError(
             "no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}"
@@ -91,9 +89,8 @@ def same_text(
             now.append({"argument": argument})
         else:
             now += [source.describe() for source in find_sources([argument], Path(), forced_format)]
-    return list(dict.fromkeys(map(_identity, listings))) == list(
-        dict.fromkeys(map(_identity, now))
-    )  # a glob of addresses is many listings
+    # a glob of addresses is many listings
+    return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, now)))
 
 
 def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
@@ -243,9 +240,7 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 def explain(
     name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError
 ) -> Iterator[None]:
-    """Whatever a file system says went wrong, in one line that names the source. fsspec's have exceptions of
-    every kind.
-    """
+    """A file system's error in one line that names the source; fsspec's raise every kind of exception."""
     try:
         yield
     except ElectraError:

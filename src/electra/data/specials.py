@@ -1,6 +1,4 @@
-"""The five roles that tokens without text play. Their ids differ from tokenizer to tokenizer; their roles do
-not.
-"""
+"""The five roles of tokens without text; their ids differ from tokenizer to tokenizer."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """The token store: documents as flat arrays of token ids on disk, mapped into memory.
 
-    STORE/ train.ds    little-endian uint16 (uint32 above 65,535 ids), documents back to back, no special
-    tokens
-           train.ds.index   uint64, where each document ends
-           heldout.ds, heldout.ds.index   the documents never trained on
-           tokenizer/, store.json (what this is), audit.json (what became of the text), manifest.json (SHA-256
-           of each file)
+    STORE/  train.ds         little-endian uint16 (uint32 above 65,535 ids), documents back to back,
+                             no special tokens
+            train.ds.index   uint64, where each document ends
+            heldout.ds, heldout.ds.index     the documents never trained on
+            tokenizer/       the tokenizer that made the ids
+            store.json       what this is
+            audit.json       what became of the text
+            manifest.json    SHA-256 of each file
 
 The pair of a `.ds` and its `.ds.index` is the layout of datatrove's TokenizedFile, so that a corpus prepared
 on a cluster by that engine opens here without conversion (`TokenStore.open(NAME.ds, tokenizer=...)`).
@@ -59,9 +61,7 @@ class TokenDocuments:
 
 @dataclass(frozen=True)
 class TokenStore:
-    """A corpus as token ids, with the tokenizer that made them. Read-only; opening one costs a few file
-    sizes.
-    """
+    """A corpus as token ids, with the tokenizer that made them. Read-only; opening takes a few file sizes."""
 
     path: Path
     train: TokenDocuments
@@ -143,9 +143,7 @@ class TokenStore:
 
     @cached_property
     def digest(self) -> str:
-        """The identity of the data: the same ids in the same documents made by the same tokenizer, and
-        nothing else.
-        """
+        """The identity of the data: the same ids in the same documents by the same tokenizer."""
         recorded = self.description.get("digest")
         return str(recorded) if recorded else content_digest(self.train, self.heldout, self.tokenizer_digest)
 
@@ -181,9 +179,7 @@ class TokenStore:
         return check
 
     def verify(self) -> None:
-        """Read everything and compare it with the recorded hashes; raise StoreError naming the first file
-        that differs.
-        """
+        """Reads everything; raises StoreError at the first file that differs from its recorded hash."""
         if self.given_tokenizer is None:
             problem = durable.verify_directory(self.path)
             if problem:
@@ -193,9 +189,7 @@ class TokenStore:
 
 
 class ContentCheck(threading.Thread):
-    """Compares the content of a store with its recorded digest, reading every byte; hashing lets other
-    threads work.
-    """
+    """Compares a store's content with its recorded digest, reading every byte."""
 
     def __init__(self, store: TokenStore, expected: str | None) -> None:
         super().__init__(name="store-check", daemon=True)

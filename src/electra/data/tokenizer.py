@@ -50,9 +50,7 @@ class Encoding(NamedTuple):
 
 class Tokenizer:
     def __init__(self, definition: str, names: dict[str, str], origin: object = "tokenizer") -> None:
-        """`definition`: the content of a tokenizer.json. `names`: the token of each role that is not named as
-        usual.
-        """
+        """`definition`: the content of a tokenizer.json. `names`: the tokens of roles with unusual names."""
         content = json.loads(definition)
         content["truncation"] = content["padding"] = None  # settings of one use, not of the tokenizer
         self.definition = json.dumps(content, ensure_ascii=False)
@@ -68,9 +66,7 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """A WordPiece tokenizer with a vocabulary trained on `texts`, which are gone through
-        several times.
-        """
+        """A WordPiece tokenizer with a vocabulary trained on `texts`, which are read several times."""
         return cls(wordpiece.train(texts, config).to_str(), wordpiece.SPECIAL_TOKENS)
 
     @classmethod
@@ -125,9 +121,7 @@ class Tokenizer:
         return self._corpus_encoder(texts)
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
-        """A text or a pair with its special tokens. What exceeds `max_length` is cut off the end of the
-        longer text.
-        """
+        """A text or a pair with its special tokens. Beyond `max_length` the longer text is truncated."""
         parts = [
             self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
             for part in (text, pair)

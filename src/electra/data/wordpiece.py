@@ -112,9 +112,8 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
     wanted = _COVERAGE * counts.total()
-    most = max(
-        config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500)
-    )  # each may be two entries, x and ##x
+    # each may be two entries, x and ##x
+    most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))
     kept: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if wanted <= 0 or count < config.min_frequency or len(kept) >= most:

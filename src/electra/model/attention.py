@@ -41,9 +41,7 @@ def attend(
 
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [positions, K] of rotary position embedding (Su et al. 2021), halves laid side by
-    side.
-    """
+    """Cosines and sines [positions, K] of rotary embedding (Su et al. 2021), halves side by side."""
     # on the CPU also where a template is made on the meta device: there arange imports torch's compiler,
     # which takes seconds
     frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device="cpu") / head_size)

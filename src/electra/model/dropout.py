@@ -1,6 +1,4 @@
-"""Dropout whose masks cost little on a CPU: 16 random bits an element, four elements a draw, where torch
-draws a double for each.
-"""
+"""Dropout that is cheap on a CPU: 16 random bits per element, where torch draws a double."""
 
 from __future__ import annotations
 

@@ -49,9 +49,7 @@ class Encoder(nn.Module, ABC):
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
 
     def depth_of(self, name: str) -> int:
-        """The layer a parameter of this encoder belongs to: 0 embeddings, 1 ... num_layers, num_layers for
-        what follows them.
-        """
+        """The depth of a parameter: 0 for embeddings, then its layer's number, the last for the rest."""
         parts = name.split(".")
         if "layers" in parts:
             return int(parts[parts.index("layers") + 1]) + 1
@@ -59,16 +57,12 @@ class Encoder(nn.Module, ABC):
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
-    """Without values: they are loaded or drawn afterwards; torch's own draw takes seconds on the meta device
-    (it imports a compiler).
-    """
+    """Uninitialised: values are loaded or drawn later (torch's own draw takes seconds on the meta device)."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Embeddings(nn.Module):
-    """Words, positions and token types, summed and normalised: all of size E, all shared with the generator
-    by default.
-    """
+    """Words, positions and token types, summed and normalised: all of size E, shared by default."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

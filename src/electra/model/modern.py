@@ -57,9 +57,8 @@ class ModernLayer(nn.Module):
         self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.attention_output = nn.Linear(hidden, hidden, bias=False)
         self.mlp_norm = _norm(config)
-        self.gated = nn.Linear(
-            hidden, 2 * config.intermediate_size, bias=False
-        )  # the activated half, then its gate
+        # the activated half, then its gate
+        self.gated = nn.Linear(hidden, 2 * config.intermediate_size, bias=False)
         self.output = nn.Linear(config.intermediate_size, hidden, bias=False)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:

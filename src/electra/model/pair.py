@@ -160,9 +160,7 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
 
 @torch.no_grad()
 def fold(encoder: Encoder) -> None:
-    """Make the token table of an encoder its own, where it is a sum with another network's: to be used
-    without that one.
-    """
+    """Give an encoder a token table of its own where its table is a sum with another network's."""
     table = encoder.token_table()
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
         encoder.tokens = TokenTable(*table.shape)

@@ -56,9 +56,7 @@ class EncoderConfig:
 
 
 def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
-    """A size, with another number of layers or another width where given; embeddings as wide as the layers
-    stay so.
-    """
+    """A size with another number of layers or another width; embeddings as wide as the layers stay so."""
     if name not in SIZES:
         raise ConfigError(f"no size named {name!r}", key="model.size", fix=nearest(name, list(SIZES)))
     size = SIZES[name]
@@ -105,9 +103,7 @@ def discriminator_config(
 
 
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
-    """The generator: `width` of the hidden size (in whole heads where it has more than one), `depth` of the
-    layers.
-    """
+    """The auxiliary network: `width` of the hidden size, in whole heads, and `depth` of the layers."""
     hidden = round(discriminator.hidden_size * width)
     if hidden > HEAD_SIZE:
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
@@ -124,7 +120,5 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    """Four times the hidden size; two thirds of that when gated (three matrices instead of two), in multiples
-    of 32.
-    """
+    """Four times the hidden size; when gated (three matrices) two thirds of that, in multiples of 32."""
     return 4 * hidden if architecture == "electra" else -(-8 * hidden // 3 // 32) * 32

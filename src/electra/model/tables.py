@@ -13,9 +13,7 @@ from torch.nn import functional as F
 
 
 class DisentangledTable(nn.Module):
-    """Stands in the place of an `nn.Embedding` (the paper's encoder) or a `TokenTable` (the modern one).
-    Exported as the sum.
-    """
+    """Takes the place of an `nn.Embedding` (paper's encoder) or `TokenTable` (modern one)."""
 
     def __init__(self, source: nn.Module) -> None:
         super().__init__()

@@ -14,8 +14,8 @@ from typing import Any
 from electra.config import build
 from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
+from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
-from electra.objectives.parts.statistics import Statistics
 
 
 def names() -> list[str]:
@@ -37,7 +37,7 @@ def create(
     *,
     vocab_size: int,
     specials: dict[str, int],
-    statistics: Statistics | None = None,
+    statistics: CorpusCounts | None = None,
 ) -> Objective:
     """The objective that a recipe's [objective] section describes: its name and the options of its `Config`.
 

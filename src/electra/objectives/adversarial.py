@@ -140,9 +140,8 @@ class Objective(interface.Objective):
             mixtures = ((log_p + gumbel_given(log_p.detach(), sampled)) / config.temperature).softmax(
                 -1
             ) @ table.detach()
-            nothing = force * (
-                mixtures.detach() - mixtures
-            )  # zero, with the gradient of the mixtures, reversed
+            # zero, with the gradient of the mixtures, reversed
+            nothing = force * (mixtures.detach() - mixtures)
             variation = Added(slots, nothing)
         judged = judging.judge(discriminator, corrupted, ids, variation)
 
@@ -183,9 +182,7 @@ def with_gradient(loss: Tensor, factor: float) -> Tensor:
 
 
 def reinforce(log_p_MV: Tensor, sampled_M: Tensor, reward_M: Tensor, baseline_M: Tensor) -> Tensor:
-    """A loss whose value is minus the reward and whose gradient is REINFORCE's (Williams 1992), both summed
-    over the slots.
-    """
+    """A loss of value minus the reward with REINFORCE's gradient (Williams 1992), summed over the slots."""
     surrogate = -((reward_M - baseline_M) * log_p_MV.gather(1, sampled_M[:, None]).squeeze(1)).sum()
     return surrogate - surrogate.detach() - reward_M.sum()
 

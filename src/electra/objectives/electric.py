@@ -54,9 +54,7 @@ class OneSided(Variation):
 
 
 class Towers(nn.Module):
-    """The noise model: two causal encoders, one from each side. q(x_t | the rest) = softmax(W [left(t - 1),
-    right(t + 1)]).
-    """
+    """The noise model, two causal encoders: q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)])."""
 
     def __init__(self, full: EncoderConfig, width: float) -> None:
         super().__init__()
@@ -71,9 +69,7 @@ class Towers(nn.Module):
         self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
 
     def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
-        """What is known of each position from its two sides [B, T, 2D]: the states next to it, zeros beyond
-        the row's ends.
-        """
+        """The states on both sides of each position [B, T, 2D], zeros beyond the row's ends."""
         left, right = (
             tower(input_ids, position_ids, piece_ids, variation=OneSided(tower is self.left))
             for tower in (self.left, self.right)
@@ -86,9 +82,7 @@ class Towers(nn.Module):
         return logits.float().log_softmax(-1)
 
     def cross_entropy(self, context_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """-log q of each target [N]. The log-probabilities are never all alive: chunk by chunk, made again in
-        the backward pass.
-        """
+        """-log q of each target [N], in chunks that the backward pass computes again."""
         size = vocabulary.rows_at_once(self.config.vocab_size, context_ND.device.type)
 
         def of_chunk(context: Tensor, targets: Tensor) -> Tensor:
@@ -153,9 +147,7 @@ class Objective(interface.Objective):
                     tower.tokens = source
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        """Two towers, and the noise model's output layer: at every position, once more in the backward pass,
-        and at the samples.
-        """
+        """Two towers, and an output layer at every position that the backward pass computes again."""
         full, tower = shapes.main, generator_config(shapes.main, self.config.tower_width, 1.0)
         towers = 2 * (
             tower.num_layers * flops.layer_flops(tower, length)
@@ -169,9 +161,7 @@ class Objective(interface.Objective):
         )
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Choose the positions of the noise: nothing is masked, since no tower sees the token that it
-        predicts.
-        """
+        """Choose the positions of the noise. Nothing is masked: no tower sees the token that it predicts."""
         corrupted = masking.mask_batch(
             batch,
             seed,
@@ -229,7 +219,5 @@ class Objective(interface.Objective):
 
 
 def noise_logits(energies: Tensor, log_q: Tensor, share: float) -> Tensor:
-    """Log-odds that a token is noise, from its energy and its log-probability under the noise. `share` = k /
-    n.
-    """
+    """Log-odds that a token is noise, from its energy and its log q; `share` = k / n."""
     return energies + log_q + math.log(share / (1 - share))

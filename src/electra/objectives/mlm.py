@@ -1,6 +1,4 @@
-"""Masked language modelling: the BERT baseline (Devlin et al. 2019, section 3.1), on the same code path as
-everything else.
-"""
+"""Masked language modelling, the BERT baseline (Devlin et al. 2019, section 3.1)."""
 
 from __future__ import annotations
 

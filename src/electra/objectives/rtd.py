@@ -1,6 +1,4 @@
-"""Replaced token detection: the paper's objective (Clark et al. 2020, sections 3.1-3.2), generator and
-discriminator trained jointly.
-"""
+"""Replaced token detection, the paper's objective (Clark et al. 2020, sections 3.1-3.2)."""
 
 from __future__ import annotations
 

@@ -37,9 +37,8 @@ class Config(replacing.Options):
 
 @dataclass(frozen=True)
 class Spared(Corrupted):
-    spared: Tensor = field(
-        default_factory=lambda: torch.zeros(0, dtype=torch.bool)
-    )  # [M] True at the slots of untouched texts
+    # [M] True at the slots of untouched texts
+    spared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
 
 
 class Objective(interface.Objective):

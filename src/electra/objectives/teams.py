@@ -41,11 +41,11 @@ class Objective(interface.Objective):
     drawn by the generator.
 
     The others are distinct, drawn one after another along the generator's distribution without the original,
-    and independently of the
-    replacement: so whether the word shown is among them says little of whether it is the original.
-        Departures: both tasks read the
-    same last layer (TEAMS gives each a layer of its own), and generator and discriminator share what
-    model.sharing says (there: bottom layers).
+    and independently of the replacement: whether the word shown is among them says little of whether it is
+    the original.
+
+    Departures: both tasks read the same last layer (TEAMS gives each a layer of its own), and the networks
+    share what model.sharing says (there: bottom layers).
     """
 
     source = "Shen et al. 2021, Training ELECTRA Augmented with Multi-word Selection, section 3"
@@ -72,9 +72,8 @@ class Objective(interface.Objective):
         per_slot = (
             2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
         )
-        assert (
-            shapes.auxiliary is not None
-        )  # it is asked for its distribution a second time, without a gradient
+        # it is asked for its distribution a second time, without a gradient
+        assert shapes.auxiliary is not None
         drawing = flops.vocabulary_flops(shapes.auxiliary, length, self.masked_share)
         return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot + drawing
 
@@ -107,20 +106,16 @@ class Objective(interface.Objective):
         logits = (F.embedding(words, discriminator.encoder.token_table()) @ query[:, :, None]).squeeze(
             -1
         ) + selection.bias[words]
-        chosen = F.cross_entropy(
-            logits.float(), torch.zeros_like(targets), reduction="sum"
-        )  # the original is the first
+        # the original is the first
+        chosen = F.cross_entropy(logits.float(), torch.zeros_like(targets), reduction="sum")
         observed = {"guessed": guessed, "sample_correct": sampled == targets, "sampled": sampled}
         return Outcome({"mlm": mlm, "rtd": judged.loss(), "selection": chosen}, observed | judged.observed())
 
 
 def draw_candidates(probabilities_MV: Tensor, targets_M: Tensor, choices_MC: Tensor) -> Tensor:
-    """The original word and as many others as there are choices [M, 1 + C], without replacement along softmax
-    without the original.
-    """
-    left = probabilities_MV.clamp_min(
-        torch.finfo(torch.float32).tiny
-    )  # a softmax that is all in one word still has others
+    """The original and as many others as choices [M, 1 + C], drawn without replacement along the softmax."""
+    # a softmax that is all in one word still has others
+    left = probabilities_MV.clamp_min(torch.finfo(torch.float32).tiny)
     words = [targets_M]
     for uniforms_M in choices_MC.unbind(1):
         left = left.scatter(1, words[-1][:, None], 0.0)

@@ -1,6 +1,4 @@
-"""Two-stage training: first the generator, then the discriminator (Clark et al. 2020, section 3.3 and Figure
-3, right).
-"""
+"""First the generator, then the discriminator (Clark et al. 2020, section 3.3 and Figure 3, right)."""
 
 from __future__ import annotations
 

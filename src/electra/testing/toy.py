@@ -17,8 +17,8 @@ from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, generator_config
+from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective, Shapes
-from electra.objectives.parts.statistics import Statistics
 from electra.training.recipe import Recipe, make_recipe
 
 VOCABULARY = 60
@@ -95,7 +95,7 @@ def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
 
 
 def objective(name: str, **options: Any) -> Objective:
-    known = Statistics(store())
+    known = CorpusCounts(store())
     return objectives.create(
         {"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=known
     )

@@ -103,9 +103,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
 
 
 def parts(run: Run, steps: int) -> dict[str, float]:
-    """Seconds of a step by its parts (median), measured with a clock around each: on a GPU this waits for the
-    device between them.
-    """
+    """Median seconds of a step by its parts, each timed by itself (a GPU is waited for)."""
     now = clock(run.device)
     spent: dict[str, float] = {}
 

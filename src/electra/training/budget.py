@@ -1,6 +1,4 @@
-"""`--budget`: how much to spend, as time, FLOPs, tokens or steps, turned into a fixed number of steps when a
-run starts.
-"""
+"""What a budget buys: time, FLOPs, tokens or steps, as a fixed number of steps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Checkpoints: a directory `step-00001000/` of safetensors and JSON, committed whole, verified by SHA-256,
-found without a pointer.
-"""
+"""Checkpoints: directories of safetensors and JSON, committed whole, verified by SHA-256."""
 
 from __future__ import annotations
 

@@ -61,9 +61,7 @@ def compiler_for(device: torch.device) -> bool:
 
 
 def compile_layers(run: Run) -> str | None:
-    """Compile the layers of every network of the run and try them on its next rows. What went wrong is told,
-    and undone.
-    """
+    """Compile the layers of every network and try them; on failure undo it and say why."""
     import torch._dynamo
     import torch._inductor.config
 
@@ -96,9 +94,7 @@ def layers(pair: Pair) -> Iterator[nn.Module]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Inside, layers run as they are written: what happens now and then is not worth a compilation of its
-    own.
-    """
+    """Inside, layers run uncompiled: what happens now and then is not worth a compilation."""
     with torch.compiler.set_stance("force_eager"):
         yield
 

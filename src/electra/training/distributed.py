@@ -1,6 +1,4 @@
-"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch; gradients
-are summed once an update.
-"""
+"""Data parallelism without wrappers: every process holds the whole pair and a slice of each batch."""
 
 from __future__ import annotations
 

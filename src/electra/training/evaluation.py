@@ -1,6 +1,4 @@
-"""Held-out metrics: the generator as a language model, the discriminator as a detector, and the alarm when it
-detects nothing.
-"""
+"""Held-out metrics of both networks, and the alarm when the discriminator detects nothing."""
 
 from __future__ import annotations
 
@@ -124,9 +122,7 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
 
 
 def collapsed(metrics: dict[str, float | None]) -> bool:
-    """True when the discriminator calls (almost) everything original and knows nothing beyond
-    the base rate.
-    """
+    """True when the discriminator calls nearly everything original and knows no more than the base rate."""
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
 

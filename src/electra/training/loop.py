@@ -42,9 +42,7 @@ def train(run: Run, stop: Stop) -> bool:
 
 
 def update(run: Run) -> None:
-    """One update: corrupt, agree on the denominators, forward and backward for each micro-batch, sum, clip,
-    step.
-    """
+    """One update: corrupt, agree on the denominators, forward and backward, sum, clip, step."""
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
     progress = step / run.total_steps
@@ -111,9 +109,7 @@ def log(run: Run, sums: dict[str, float], counts: dict[str, float], rate: float,
 
 
 def evaluate(run: Run, stop: Stop) -> None:
-    """Score the held-out rows on the leading process, and raise the alarm when the discriminator has learned
-    nothing.
-    """
+    """Score the held-out rows on the leading process; warn when the discriminator has learned nothing."""
     run.evaluated.add(run.step)
     if not run.world.leads:
         return
@@ -124,9 +120,8 @@ def evaluate(run: Run, stop: Stop) -> None:
         return
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.stage(run.step, run.total_steps)
-    late = run.step - first >= max(
-        (end - first) / 2, 100
-    )  # earlier than that, every discriminator looks like this
+    # earlier than that, every discriminator looks like this
+    late = run.step - first >= max((end - first) / 2, 100)
     if late and evaluation.collapsed(metrics) and not run.alarmed:
         run.alarmed = True
         message = (

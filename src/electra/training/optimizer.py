@@ -1,6 +1,4 @@
-"""AdamW as the paper sets it (Table 6), optionally as the published code really runs it, and Muon for the
-matrices of the layers.
-"""
+"""AdamW as in the paper (Table 6) or its published code, and Muon for the matrices of the layers."""
 
 from __future__ import annotations
 
@@ -109,9 +107,7 @@ class Optimizer:
 
 
 def own_parameters(pair: Pair) -> dict[nn.Parameter, None]:
-    """The weights that only the small generator has, in order: what it shares belongs to the network it
-    serves.
-    """
+    """The weights of the auxiliary network that it does not share with the main one, in order."""
     small, shared = pair.auxiliary, {id(parameter) for parameter in pair.main.parameters()}
     return dict.fromkeys(
         parameter for parameter in (small.parameters() if small else ()) if id(parameter) not in shared
@@ -136,9 +132,7 @@ def _groups(pair: Pair, settings: TrainingSection) -> list[dict[str, Any]]:
 
 
 def _num_updates(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
-    """How often the group's weights were updated so far: fewer times than the run where their stage began
-    later.
-    """
+    """Updates of the group's weights so far: fewer than the run's where their stage began later."""
     return next(
         (
             int(optimizer.state[parameter]["step"])

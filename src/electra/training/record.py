@@ -79,9 +79,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded recipe with every option of today: a version that knew fewer of them trained with what are
-    their defaults.
-    """
+    """A recorded recipe with every option of today, at its default where the recording version lacked it."""
     try:
         objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
     except ConfigError:  # not on this machine

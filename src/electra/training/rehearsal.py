@@ -18,11 +18,8 @@ from electra.training.loop import heldout_metrics, update
 from electra.training.run import Run
 from electra.training.telemetry import Telemetry
 
-SECONDS, SHARE, LONGEST = (
-    3.0,
-    0.02,
-    30.0,
-)  # updates are measured for this long, or for this share of a budget of time, but no longer
+SECONDS, LONGEST = 3.0, 30.0  # updates are measured for this long at least, at most
+SHARE = 0.02  # in between: of a budget of time
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,7 @@ def measure(run: Run, budget: float) -> Costs:
 
 
 def seconds_per_step(run: Run, seconds: float | None = None) -> float:
-    """The mean over the updates of some seconds, after the first two; each stage of the training by its
-    share.
-    """
+    """Mean seconds of an update after the first two, each stage of the training weighted by its share."""
     total, first, average = 1 << 30, 0, 0.0
     while first < total:
         first, end = run.objective.stage(first, total)
@@ -84,9 +79,8 @@ def seconds_per_step(run: Run, seconds: float | None = None) -> float:
 
 
 def _evaluation(run: Run) -> float:
-    heldout_metrics(
-        run, lambda: False, rows=run.micro_batch_size
-    )  # the first batch pays for warming up, once; every evaluation does not
+    # the first batch pays for warming up, once; every evaluation does not
+    heldout_metrics(run, lambda: False, rows=run.micro_batch_size)
     began = time.perf_counter()
     heldout_metrics(run, lambda: False)
     return time.perf_counter() - began

@@ -15,8 +15,8 @@ from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
 from electra.model.pair import Pair, build_pair
 from electra.model.precision import pick_device, pick_precision
+from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective, OwnOutput
-from electra.objectives.parts.statistics import Statistics
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
@@ -74,9 +74,7 @@ class Run:
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
     def batch_digest(self, step: int) -> str:
-        """64 bits over the whole global batch: the ledger that shows that no example was repeated
-        or skipped.
-        """
+        """64 bits over the whole global batch: the ledger shows that no example was repeated or skipped."""
         return self.batches.batch(step, self.recipe.training.batch_size).digest
 
     def progress(self) -> dict[str, Any]:
@@ -115,7 +113,7 @@ def build_run(
         )
     if training.threads:
         torch.set_num_threads(training.threads)
-    specials, statistics = store.specials._asdict(), Statistics(store)
+    specials, statistics = store.specials._asdict(), CorpusCounts(store)
     objective = objectives.create(
         recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics
     )

@@ -21,7 +21,7 @@ from electra.data.batches import Batch
 from electra.model import flops
 from electra.model.pair import Main, Pair
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts.statistics import Statistics
+from electra.objectives.parts.corpus_counts import CorpusCounts
 
 # Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be
 # compared.
@@ -102,7 +102,12 @@ class Objective(ABC):
     feedback: ClassVar[bool] = False  # whether the full-size network's loss teaches the small generator too
 
     def __init__(
-        self, config: Any, *, vocab_size: int, specials: dict[str, int], statistics: Statistics | None = None
+        self,
+        config: Any,
+        *,
+        vocab_size: int,
+        specials: dict[str, int],
+        statistics: CorpusCounts | None = None,
     ) -> None:
         self.config, self.vocab_size, self.specials, self.statistics = (
             config,
@@ -122,24 +127,18 @@ class Objective(ABC):
         return {}
 
     def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        """First step and end of the stage that `step` belongs to. In each, the learning rate rises and falls
-        once.
-        """
+        """First step and end of the stage of `step`; in each stage the learning rate rises and falls once."""
         return 0, total_steps
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        """Small modules of the objective's own: `pair.heads[name]` in `forward`. Saved in checkpoints, never
-        exported.
-        """
+        """Small modules of its own: `pair.heads[name]` in `forward`; in checkpoints, never exported."""
         return {}
 
     def connect(self, pair: Pair) -> None:  # noqa: B027
         """Tie weights between the networks and the heads, once, after they have been filled."""
 
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
-        """Called before every update: what happens between two stages of a training. Must depend on `step`
-        alone.
-        """
+        """Called before every update, for what happens between stages; may depend on `step` alone."""
 
     @property
     def masked_share(self) -> float:
@@ -168,18 +167,14 @@ class Objective(ABC):
 
     @abstractmethod
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Draw the corruption of each example from its own key. `progress` runs from 0 to 1 over the
-        training.
-        """
+        """Draw the corruption of each example from its own key; `progress` of the training: 0 to 1."""
 
     @abstractmethod
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         """Summed losses, with the names of `weights`, and what metrics need."""
 
     def for_evaluation(self, mask_fraction: float) -> Self:
-        """The same objective with a fixed mask rate (and `EVALUATED`), so that held-out numbers of different
-        recipes can be compared.
-        """
+        """The same objective at a fixed mask rate (and `EVALUATED`), to compare different recipes."""
         other = copy(self)
         fixed = {"mask_fraction": mask_fraction, **EVALUATED}
         other.config = replace(

@@ -1,6 +1,4 @@
-"""The discriminator's side of replaced token detection, for objectives that do more with it than the plain
-loss.
-"""
+"""The discriminator's side of replaced token detection, for objectives that add to it."""
 
 from __future__ import annotations
 

@@ -23,10 +23,11 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
+# SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
 LONGEST_SPAN, SPAN_STOP = (
     10,
     0.2,
-)  # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
+)
 _LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(LONGEST_SPAN)
 SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 
@@ -128,9 +129,7 @@ def scheduled(start: float, final: float | None, progress: float) -> float:
 
 
 def budget(special: Bools, fraction: float) -> npt.NDArray[np.int64]:
-    """How many positions of each row are masked [B]: round(fraction x candidates), at least one where there
-    is a candidate.
-    """
+    """Masked positions per row [B]: round(fraction x candidates), at least one if there is a candidate."""
     num_candidates: npt.NDArray[np.int64] = (~special).sum(axis=1)
     wanted: npt.NDArray[np.int64] = np.rint(num_candidates * fraction).astype(np.int64)
     return wanted.clip(1, None).clip(None, num_candidates)

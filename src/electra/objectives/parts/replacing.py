@@ -1,6 +1,4 @@
-"""Replacing masked tokens by samples: the corruption that all objectives after ELECTRA's idea
-have in common.
-"""
+"""Replacing masked tokens by samples: the corruption that ELECTRA's successors share."""
 
 from __future__ import annotations
 
@@ -90,9 +88,7 @@ def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:
 
 
 class Noise:
-    """Replacements that no network makes: one distribution over the vocabulary for every slot, sampled
-    exactly by inverse CDF.
-    """
+    """Replacements drawn from one distribution for every slot, exactly, by inverse CDF."""
 
     def __init__(self, weights_V: npt.NDArray[Any]) -> None:
         upto = np.cumsum(weights_V, dtype=np.float64)  # of counts: whole numbers, so without rounding
@@ -108,6 +104,5 @@ class Noise:
             stretch = upto[excluded_M] - before[excluded_M]
             aim = uniforms_M * (upto[-1] - stretch)
             aim = torch.where(aim >= before[excluded_M], aim + stretch, aim)
-        return torch.searchsorted(upto, aim, right=True).clamp_(
-            max=self.last
-        )  # rounding may step past the end
+        # rounding may step past the end
+        return torch.searchsorted(upto, aim, right=True).clamp_(max=self.last)

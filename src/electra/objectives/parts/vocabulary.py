@@ -30,9 +30,7 @@ def rows_at_once(vocab_size: int, device_type: str) -> int:
 
 
 def block_sums(probabilities_MV: Tensor) -> Tensor:
-    """What each block of the vocabulary holds [M, blocks], in float64: 128 numbers are added in float32,
-    blocks in float64.
-    """
+    """The sum of each block of the vocabulary [M, blocks]: 128 numbers in float32, the blocks in float64."""
     M, V = probabilities_MV.shape
     whole = V - V % BLOCK
     sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
@@ -95,9 +93,8 @@ class _LossAndSample(torch.autograd.Function):
         learning: bool,
         *extras_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        needs_gradient = learning and any(
-            ctx.needs_input_grad
-        )  # the latter speaks of the weights, also where no gradient is kept
+        # the latter speaks of the weights, also where no gradient is kept
+        needs_gradient = learning and any(ctx.needs_input_grad)
         device = hidden_ME.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ME.dtype
         M, V = hidden_ME.shape[0], table_VE.shape[0]
@@ -169,9 +166,7 @@ class _LossAndSample(torch.autograd.Function):
 
 
 def _reshape(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
-    """Unnormalised probabilities [m, V] to sample from: sharpened or flattened, and without the target where
-    that is wanted.
-    """
+    """Unnormalised probabilities [m, V] at another temperature, or without the target."""
     logits = logits / sampling.temperature
     if sampling.disallow_correct:
         logits.scatter_(1, target, -torch.inf)
@@ -211,9 +206,7 @@ def loss_and_sample(
 
 
 def loss_and_guessed(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked-language-model loss (summed) and whether the best guess is right at each slot, where no
-    sample is wanted.
-    """
+    """The masked-language-model loss (summed), and whether the best guess is right at each slot."""
     loss, _, guessed = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
     return loss, guessed
 
@@ -234,17 +227,13 @@ def copy_loss(
 
 
 def focal(log_p: Tensor, gamma: float) -> Tensor:
-    """Lin et al. 2017, applied to the generator by Hao et al. 2021: what is predicted well already hardly
-    counts.
-    """
+    """Lin et al. 2017; for the generator Hao et al. 2021: well-predicted tokens hardly count."""
     # 1 - p by expm1, kept above zero, where the power has no finite derivative
     return -((-torch.expm1(log_p)).clamp_min(1e-12) ** gamma) * log_p
 
 
 def copy_or_generate(log_softmax: Tensor, gate: Tensor, shown_is_target: Tensor) -> Tensor:
-    """-log(D [shown is target] + (1 - D) softmax): All-Tokens MLM's copy mechanism (Clark et al. 2020,
-    section 3.5).
-    """
+    """-log(D [shown is target] + (1 - D) softmax), the copy mechanism of Clark et al. 2020, section 3.5."""
     generated = F.logsigmoid(-gate) + log_softmax
     copied = F.logsigmoid(gate)
     return -torch.where(shown_is_target > 0, torch.logaddexp(copied, generated), generated)

@@ -1,6 +1,4 @@
-"""What an objective may ask about the text it is trained on. Counted when first asked, from the training
-documents alone.
-"""
+"""Counts over the training documents that objectives may ask for, made when first asked."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ CONTINUES = "##"  # how WordPiece marks a token that goes on with a word
 
 
 @dataclass(frozen=True)
-class Statistics:
+class CorpusCounts:
     store: TokenStore
 
     @cached_property
