@@ -68,7 +68,7 @@ def options(cls: type) -> Iterator[Option]:
     for field in dataclasses.fields(cls):
         annotation, text = found[field.name]
         told = DEFAULT.search(text)
-        text = DEFAULT.sub("", text).replace(" .", ".")
+        text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", text))
         yield Option(field.name, _kind(annotation), _default(field) or (told[1] if told else ""), text)
 
 

@@ -54,7 +54,7 @@ class _ArmHead:
     """Arms of one series are joined by a line."""
     paper: float | None = None
     baseline: str = ""
-    """The arm that this one is tested against (none: the study's)."""
+    """The arm that this one is tested against (default: the study's)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,4 @@
-"""Compare objectives and settings at equal compute: the arms of a study, over seeds, with statistics and a
-page.
-"""
+"""Compare objectives and settings at equal compute: the arms of a study over seeds, with statistics."""
 
 from __future__ import annotations
 

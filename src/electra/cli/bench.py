@@ -1,6 +1,4 @@
-"""Measure how fast this machine trains: tokens per second, the parts of a step, the share of its ceiling; to
-choose settings by.
-"""
+"""Measure how fast this machine trains, to choose batch, precision, threads and processes."""
 
 from __future__ import annotations
 
@@ -25,13 +23,13 @@ class Arguments:
     size: str | None = None
     """Another size than the recipe's."""
     batch: tuple[int, ...] = ()
-    """Rows in a batch; several are compared (none: the recipe's)."""
+    """Rows in a batch; several are compared (default: the recipe's)."""
     length: tuple[int, ...] = ()
-    """Tokens in a row; several are compared (none: the recipe's)."""
+    """Tokens in a row; several are compared (default: the recipe's)."""
     precision: tuple[Literal["auto", "bf16", "fp32"], ...] = ("auto",)
     """Several are compared."""
     threads: tuple[int, ...] = ()
-    """CPU threads of each process; several are compared (none: torch's choice)."""
+    """CPU threads of each process; several are compared (default: torch's choice)."""
     processes: tuple[int, ...] = (1,)
     """Processes that share a batch; several are compared."""
     compile: tuple[Literal["off", "on"], ...] = ("off",)

@@ -1,6 +1,4 @@
-"""Run a suite of tasks on one model or several: GLUE, tagging, SQuAD, BabyLM, beside the
-published numbers.
-"""
+"""Run a suite of tasks (GLUE, tagging, SQuAD, BabyLM) on models, beside floors and published numbers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Fine-tune a model on labelled texts, over one or more seeds: numbers, predictions, and a model folder for
-transformers.
-"""
+"""Fine-tune a model on labelled texts over one or more seeds: numbers, predictions and a model folder."""
 
 from __future__ import annotations
 

@@ -52,18 +52,17 @@ class Further:
 class TaskEntry:
     name: str
     task: str = ""
-    """The fine-tuning task (none: `name`)."""
+    """The fine-tuning task (default: `name`)."""
     title: str = ""
-    """In the table (none: `name`)."""
+    """In the table (default: `name`)."""
     folders: tuple[str, ...] = ()
-    """Names of the folder of its data, the preferred one first; "ner/wnut17" names two levels (none: `name`).
-    """
+    """Names of its data folder, the preferred one first; "ner/wnut17" names two levels (default: `name`)."""
     train: tuple[str, ...] = ()
-    """File patterns, the preferred one first (none: by the usual names)."""
+    """File patterns, the preferred one first (default: by the usual names)."""
     dev: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    """What the table shows (none: the task's primary metric)."""
+    """What the table shows (default: the task's primary metric)."""
     split: Literal["eval", "test"] = "eval"
     """Where it is scored: on the dev files, or on test files that hold the answers."""
     full: tuple[int, ...] = ()
@@ -77,7 +76,7 @@ class TaskEntry:
     note: str = ""
     """What a reader of the table must know."""
     group: str = ""
-    """The heading above it in a table of several suites (none: the title of its suite)."""
+    """The heading above it in a table of several suites (default: the title of its suite)."""
 
 
 @dataclass(frozen=True)

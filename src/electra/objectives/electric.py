@@ -33,7 +33,7 @@ class Config:
     mask_fraction: float = 0.15
     """Share of each row's ordinary tokens that is replaced by noise (the paper's k / n)."""
     final_mask_fraction: float | None = None
-    """Where that share ends when it moves linearly over the training (none: constant)."""
+    """Where that share ends when it moves linearly over the training (default: constant)."""
     nce_weight: float = 1.0
     """Weight of the energy model's loss, beside the noise model's 1."""
     tower_width: float = 0.25

@@ -132,7 +132,7 @@ def ablate(
     store, corpus: what to train on; one of them.
     budget: what each arm gets: "2e14flops", "10Mtokens", "5000steps", or "30m" of the baseline arm.
     seeds, seed: replicates of each arm, and the first seed.
-    arms: those to train now (none: all).
+    arms: those to train now (default: all).
     panel_data, panel: where the data of the panel lie, and which tasks score each encoder.
     jobs, threads: arms trained at the same time, and CPU threads of each.
 

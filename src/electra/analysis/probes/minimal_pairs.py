@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class Config:
     scorers: tuple[str, ...] = ()
-    """Which scorers (none: all that the models have networks for)."""
+    """Which scorers (default: all that the models have networks for)."""
     limit: int | None = None
     """Only the first so many pairs of each file: quicker, with wider intervals."""
 

@@ -40,7 +40,7 @@ class Config(TreebankConfig):
     resamples: int = 500
     """Bootstrap samples of the sentences."""
     words: tuple[str, ...] = ()
-    """Words to show examples of (none: those whose readings are most evenly spread)."""
+    """Words to show examples of (default: those whose readings are most evenly spread)."""
     examples: int = 6
     """How many words to show examples of, where none are named."""
     queries: int = 1000

@@ -39,7 +39,7 @@ class Options:
     mask_fraction: float = 0.15
     """Share of each row's ordinary tokens that is masked."""
     final_mask_fraction: float | None = None
-    """Where the mask rate ends when it moves linearly over the training (none: constant)."""
+    """Where the mask rate ends when it moves linearly over the training (default: constant)."""
     mask_share: float = 0.85
     """Of the masked positions, the share that shows [MASK]; the rest shows the token as it is."""
     masking: Literal["uniform", "frequency", "whole_word", "span"] = "uniform"
