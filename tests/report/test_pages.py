@@ -1,7 +1,9 @@
-"""`electra report FOLDER` draws the page of every kind of folder that has one."""
+"""`electra report FOLDER` draws the page of every kind of folder."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -45,16 +47,45 @@ def test_a_run_s_page_goes_where_it_is_told(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
-        (
-            "old-run-rtd/store",
-            "a token store has no page. There are pages of runs, studies, evaluations and analyses",
-        ),
-        ("old-finetuning", "a fine-tuning has no page"),
         ("old-run-rtd/checkpoints", "not a folder that electra wrote, but lies in a run"),
         ("absent", "no such run folder"),
         ("README.md", "is a file, not a run folder"),
     ],
 )
-def test_what_has_no_page_is_told_so(folder: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_folder_of_ours_is_told_so(
+    folder: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", str(FIXTURES / folder)]) == 2
     assert said in capsys.readouterr().err
+
+
+def exact(page: str) -> set[str]:
+    """The numbers of a page, as precise as their files have them."""
+    return set(re.findall(r'<data value="([^"]+)">', page))
+
+
+def test_a_fine_tuning_s_page_holds_its_numbers(tmp_path: Path) -> None:
+    folder = shutil.copytree(FIXTURES / "old-finetuning", tmp_path / "tuned")
+    assert main(["report", str(folder)]) == 0
+    page = (folder / "report.html").read_text()
+    results = json.loads((folder / "all_results.json").read_text())
+    assert {repr(results["eval_accuracy"]), repr(results["eval_loss_sd"]), "48", "12"} <= exact(page)
+    assert "bad, good" in page and "ensemble" not in page and "all seeds together" in page
+    assert "electra finetune" in page and (folder / "figures" / "training-loss.svg").is_file()
+    (folder / "all_results.json").unlink()
+    shutil.rmtree(folder / "seeds" / "seed-1")
+    assert main(["report", str(folder)]) == 0
+    assert "Not finished" in (folder / "report.html").read_text()
+    (folder / "seeds" / "seed-0" / "results.json").write_text("[]")
+    assert main(["report", str(folder)]) == 2
+
+
+@pytest.mark.parametrize("part", ["store", "discriminator"])
+def test_a_folder_without_curves_has_a_page_of_facts(part: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run") / part
+    before = sorted(path.name for path in folder.iterdir())
+    assert main(["report", str(folder)]) == 0
+    made = folder.parent / "discriminator-report.html" if part == "discriminator" else folder / "report.html"
+    assert ("2599" if part == "store" else "90") in exact(made.read_text())
+    assert part == "store" or sorted(path.name for path in folder.iterdir()) == before
+    assert main(["verify", str(folder)]) == 0

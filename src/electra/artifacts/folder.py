@@ -15,6 +15,7 @@ from electra.artifacts.session import LOG, Say, Session, open_session, quiet, wi
 from electra.errors import ElectraError, RunFolderError
 
 FIGURES = "figures"
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Folder:
 
     def exists(self) -> bool:
         return self.is_at(self.path)
+
+    @property
+    def page(self) -> Path:
+        """The page that `electra report` draws of it."""
+        return self.path / REPORT
 
     @property
     def figures(self) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import Finding, Folder
+from electra.artifacts.folder import REPORT, Finding, Folder
 from electra.errors import ModelError
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -30,6 +30,11 @@ class ModelFolder(Folder):
     RECORD = CONFIG
     BESIDE = ()
     ERROR = ModelError
+
+    @property
+    def page(self) -> Path:
+        """Beside the folder, which holds what can be published and nothing else."""
+        return self.path.with_name(f"{self.path.resolve().name}-{REPORT}")
 
     @property
     def weights(self) -> Path:

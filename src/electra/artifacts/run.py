@@ -109,10 +109,6 @@ class RunFolder(PairFolder):
         return self.path / "examples.json"
 
     @property
-    def page(self) -> Path:
-        return self.path / "report.html"
-
-    @property
     def score(self) -> Path:
         return self.path / "score.json"
 

@@ -29,10 +29,6 @@ class StudyFolder(Folder):
         return self.path / "results.json"
 
     @property
-    def page(self) -> Path:
-        return self.path / "report.html"
-
-    @property
     def tokenizer(self) -> Path:
         return self.path / "tokenizer"
 

@@ -1,4 +1,4 @@
-"""The page of a folder of any kind that has one. Runs without torch."""
+"""The page of a folder of any kind. Runs without torch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from electra.artifacts import (
     Folder,
     RunFolder,
     StudyFolder,
+    TuningFolder,
     kind_of,
     open_folder,
 )
 from electra.artifacts.session import with_article
 from electra.errors import ConfigError
-from electra.report import probes, run, study, suite
+from electra.report import facts, probes, run, study, suite, tuning
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     StudyFolder: study.write_report,
     EvaluationFolder: suite.write_page,
     AnalysisFolder: probes.write_page,
+    TuningFolder: tuning.write_page,
 }
 
 
@@ -36,12 +38,9 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
         if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():
             open_folder(folder)  # raises, saying what is there instead
         return run.write_report(folder, out, compare)  # which reads what is left of a run as well
-    if kind not in PAGES:
-        fix = "There are pages of runs, studies, evaluations and analyses"
-        raise ConfigError(f"{with_article(kind.KIND)} has no page", where=folder, fix=fix)
     if out is not None or compare:
         key = "out" if out is not None else "compare"
         raise ConfigError(
             f"only a run's report takes this, not {with_article(kind.KIND)}'s", key=key, fix="Omit it"
         )
-    return PAGES[kind](folder)
+    return PAGES.get(kind, facts.write_page)(folder)
