@@ -97,11 +97,11 @@ BAD = {
     ),
     "arm with its own seed": (
         STUDY + "training.seed = 3",
-        "training.seed: is not set in a study. Give --seed instead",
+        "training.seed: is not set in a study. Give `seed` instead",
     ),
     "base with a budget": (
         STUDY + "\n[base]\ntraining.budget = '3steps'",
-        "base.training.budget: is not set in a study. Give --budget",
+        "base.training.budget: is not set in a study. Give `budget`",
     ),
     "budgets beyond one": ("budgets = [0.5, 2.0]\n" + STUDY, "budgets: must be different shares"),
     "a budget twice": ("budgets = [0.5, 0.5]\n" + STUDY, "budgets: must be different shares"),

@@ -322,7 +322,7 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"task": "stsb"}, "sts-b is not a classification"),
     ({"task": "squad"}, "squad is not a classification"),
     ({"task": "wnli", "template": None, "words": ()}, "no prompt is known for the task wnli"),
-    ({"shots": 1000}, "examples of 'negative', fewer than --shots 1000"),
+    ({"shots": 1000}, "examples of 'negative', fewer than `shots` 1000"),
     ({"data": Path("nowhere")}, "no such file or folder"),
 ]
 

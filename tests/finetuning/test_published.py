@@ -9,7 +9,7 @@ from pathlib import Path
 from electra.finetuning.answer_spans import QuestionAnswering
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task, task_names
-from electra.finetuning.text_class import TextClassification
+from electra.finetuning.text_task import TextTask
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:
@@ -45,7 +45,7 @@ def test_rates_decays_and_warmup_of_the_paper() -> None:
 def test_metrics_that_the_paper_reports_come_first() -> None:
     wanted = {"cola": "matthews_correlation", "mrpc": "accuracy", "stsb": "spearmanr", "qqp": "accuracy"}
     tasks = {name: load_task(name) for name in wanted}
-    assert all(isinstance(task, TextClassification) for task in tasks.values())
+    assert all(isinstance(task, TextTask) for task in tasks.values())
     assert {name: task.metrics[0] for name, task in tasks.items()} == wanted
 
 

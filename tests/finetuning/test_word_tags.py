@@ -177,7 +177,7 @@ def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
         ("a.conllu", "1\tAl\n", r"a\.conllu:1: 2 columns instead of 10"),
         ("a.tsv", "\n\n", r"a\.tsv: no sentences"),
         ("a.doc", "x", r"a\.doc: unrecognised file extension"),
-        ("a.txt", "Al N O X\n", r"a\.txt:1: 4 columns, and --columns names 3"),
+        ("a.txt", "Al N O X\n", r"a\.txt:1: 4 columns, and `columns` names 3"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
