@@ -80,11 +80,11 @@ def _kind(annotation: ast.expr) -> str:
         inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
         if text.startswith("Literal"):
             return ", ".join(str(ast.literal_eval(choice)) for choice in inner)
-        if text.startswith("Positional"):
+        if text.startswith(("Positional", "Repeated")):
             return _kind(inner[0])
         if text.startswith("tuple"):
             return f"{_kind(inner[0])}, several" if text.endswith("...]") else " ".join(_kind(one) for one in inner)
-    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path"}.get(text, text)
+    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path", "Device": "auto, cpu, cuda"}.get(text, text)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

@@ -94,7 +94,7 @@ def _dotted(where: str, key: str) -> str:
 def _convert(kind: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"a section is wanted, not {value!r}", where=where)
+            raise ConfigError(f"expected a table, got {value!r}", where=where)
         return build(typing.cast(type, kind), value, where)
     origin, choices = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):

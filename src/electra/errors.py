@@ -91,7 +91,7 @@ class ModelError(ElectraError):
 
 
 class AbsentNetwork(ModelError):
-    """A sound model that has not the network which is asked of it."""
+    """A sound model that does not contain the network asked for."""
 
 
 class DataError(ElectraError):

@@ -107,9 +107,9 @@ BAD = {
     "a budget twice": ("budgets = [0.5, 0.5]\n" + STUDY, "budgets: must be different shares"),
     "a section that is none": (
         STUDY.replace('objective.name = "mlm"', "objective = 3"),
-        "arms.mlm.objective: a section is wanted, not 3",
+        "arms.mlm.objective: expected a table, got 3",
     ),
-    "base that is none": (STUDY + "\n[base]\ntraining = 3", "base.training: a section is wanted, not 3"),
+    "base that is none": (STUDY + "\n[base]\ntraining = 3", "base.training: expected a table, got 3"),
     "own baseline is no arm": (
         STUDY + "baseline = 'mln'",
         "arms.rtd.baseline: 'mln' is not one of the arms. Did you mean 'mlm'?",

@@ -418,7 +418,7 @@ RECIPES = [
     Case(
         "bad budget",
         ConfigError,
-        r"--budget: 'soon' is no budget\. Write 30m",
+        r"--budget: invalid budget 'soon'\. Use 30m",
         lambda p: p.pretrain("--budget", "soon"),
     ),
     Case(

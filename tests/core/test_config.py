@@ -26,7 +26,7 @@ from electra.training.recipe import Recipe, make_recipe
             {"training": {"schedule": "lineer"}},
             "training.schedule: 'lineer' is not one of 'linear', 'reference'. Did you mean 'linear'?",
         ),
-        ({"training": 3}, "training: a section is wanted, not 3"),
+        ({"training": 3}, "training: expected a table, got 3"),
         ({"training": {"batch_size": 0}}, "training.batch_size: must be at least 1, not 0"),
         ({"training": {"warmup": 1.5}}, "training.warmup: must be a share from 0 to below 1, not 1.5"),
         ({"data": {"heldout": 0.0}}, "data.heldout: must lie between 0 and 1, not 0.0"),

@@ -219,7 +219,7 @@ def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: P
     until(process, "seed 1 ")
     process.send_signal(signal.SIGTERM)
     rest, _ = process.communicate(timeout=120)
-    assert process.returncode == 143 and "stopped; the same command continues from here" in rest
+    assert process.returncode == 143 and "stopped; rerun the command to resume" in rest
     assert statuses(read(tmp_path / "out"))["sst2"] == ["waiting"]
     assert "waiting" in (tmp_path / "out" / "evaluation.html").read_text()
 
@@ -273,7 +273,7 @@ def test_whoever_is_stopped_the_processes_side_by_side_end_and_the_command_conti
     process.send_signal(number)
     rest, _ = process.communicate(timeout=120)
     assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -9}[number]
-    assert ("stopped; the same command continues from here" in rest) == (number != signal.SIGKILL)
+    assert ("stopped; rerun the command to resume" in rest) == (number != signal.SIGKILL)
     deadline = time.monotonic() + 60
     while any(map(running, workers)):
         assert time.monotonic() < deadline, "a worker goes on without the command"

@@ -135,7 +135,7 @@ def read_study(path: Path) -> Study:
 def _arm(name: str, section: Any, path: Path) -> Arm:
     where = f"{path}: arms.{name}"
     if not isinstance(section, Mapping):
-        raise ConfigError(f"a section is wanted, not {section!r}", where=where)
+        raise ConfigError(f"expected a table, got {section!r}", where=where)
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
         raise ConfigError("an arm's name is a folder's name: letters, digits, '-', '_' and '.'", where=where)
     heads, sections = (
@@ -164,7 +164,7 @@ def _refuse_values(sections: Mapping[str, Any], where: str) -> None:
     for name, section in sections.items():
         if not isinstance(section, Mapping):
             raise ConfigError(
-                f"a section is wanted, not {section!r}",
+                f"expected a table, got {section!r}",
                 where=f"{where}.{name}",
                 fix="Write objective.name = ..., say",
             )

@@ -44,9 +44,7 @@ class Arguments:
     seconds: float = 10.0
     """How long to train for one measurement."""
     rounds: int = 1
-    """When several settings are compared: how often each has its turn. Turns are interleaved, medians are
-    told.
-    """
+    """Runs of each setting when several are compared: interleaved, and medians are reported."""
     json: bool = False
     """One line of JSON for each setting, and nothing else."""
 

@@ -1,4 +1,4 @@
-"""Turn a published ELECTRA (or an own exported folder) into a folder pair to continue pre-training from."""
+"""Turn a published ELECTRA (or your own export) into a folder pair to continue pre-training from."""
 
 from __future__ import annotations
 

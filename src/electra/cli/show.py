@@ -27,9 +27,7 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     if not 0 < arguments.masked <= 1:
-        raise ConfigError(
-            f"{arguments.masked} is no share", where="--masked", fix="Give a number above 0, up to 1"
-        )
+        raise ConfigError(f"must be above 0 and at most 1, not {arguments.masked}", where="--masked")
     second, text = arguments.generator_or_text, arguments.text
     if second and not text and not _names_a_model(second):
         second, text = "", second

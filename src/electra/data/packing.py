@@ -171,7 +171,7 @@ def workplace(out: Path) -> Iterator[Path]:
             raise StoreError(
                 "another process has just finished building this store",
                 where=out,
-                fix="Run the same command again",
+                fix="Rerun the command",
             )
         for leftover in work.iterdir():
             if leftover.is_dir():

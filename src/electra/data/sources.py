@@ -171,7 +171,7 @@ def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
     known, compression = _kind(path.name)
     if forced == "auto" and not known:
         raise CorpusError(
-            "its suffix names no format of text",
+            "unrecognised file extension",
             where=name,
             fix=f"Known are {_SUFFIXES}; or give `data.format`",
         )

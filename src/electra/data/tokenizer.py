@@ -273,6 +273,6 @@ def _download(name: str) -> dict[str, Path]:
     except Exception as error:  # network, names, permissions: the library raises dozens of kinds
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TokenizerError(
-            f"no such folder or file, and not to be had from the hub ({reason})", where=name, fix=fix
+            f"no such folder or file, and not found on the hub ({reason})", where=name, fix=fix
         ) from None
     return {file: folder / file for file in TOKENIZER_FILES if (folder / file).is_file()}

@@ -147,7 +147,7 @@ def evaluate(
                 measured.failures[step_of[job].name, step_of[job].entrant.name] = str(job.error)
             write(measured)
         if any(job.state in ("waiting", "stopped") for job in running):
-            say("stopped; the same command continues from here")
+            say("stopped; rerun the command to resume")
             return None
         return write(measured)
 

@@ -25,7 +25,7 @@ def parse(text: str) -> tuple[float, str]:
         or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"})
     ):
         raise ConfigError(
-            f"{text!r} is no budget", key="budget", fix="Write 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
+            f"invalid budget {text!r}", key="budget", fix="Use 30m, 2h, 2e16flops, 50Mtokens or 5000steps"
         )
     amount, unit = float(match["number"]) * _SCALES[match["scale"]], match["unit"]
     if unit in ("flops", "tokens", "steps"):
