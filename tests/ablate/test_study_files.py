@@ -80,7 +80,7 @@ BAD = {
         STUDY + "modle.size = 'tiny'",
         "arms.rtd.modle: no such key. Did you mean 'model'?",
     ),
-    "arm is no section": ("baseline = 'a'\narms.a = 3", "arms.a: a section is wanted"),
+    "arm is no section": ("baseline = 'a'\narms.a = 3", "arms.a: expected a table"),
     "arm leaves its folder": (STUDY + "\n[arms.'../x']\n", "letters, digits"),
     "arm with other rows": (
         STUDY + "training.length = 64",
