@@ -21,7 +21,7 @@ from typing import Any, Literal
 from electra import analysis, durable, machine
 from electra.analysis.contract import ProbeDataError, named_models
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.artifacts.session import refuse_differences, refuse_strangers
+from electra.artifacts.session import refuse_differences
 from electra.config import build, differences
 from electra.errors import ConfigError, DataError, DiskError, RunFolderError
 from electra.evaluation import floors
@@ -107,10 +107,8 @@ def evaluate(
         fix = "Give the folder that holds theirs, each in a folder of its name"
         raise DataError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
-    refuse_strangers(
-        out, EvaluationFolder.RECORD, "an evaluation"
-    )  # before a lock is left in a folder of other things
-    with durable.lock(out):
+    with EvaluationFolder(out).session(say=say, stop=stop) as session:
+        say = session.say  # to log.txt as well
         known = refuse_changes(out, plan)
         measured = Measured(
             Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs}

@@ -1,7 +1,7 @@
 """A toy study, and the run folders of ours as the workers leave them, made from a formula: what results and
 page are tested on.
 
-python tests/ablate/fake_study.py FOLDER      writes one study of each shape under FOLDER, with its page
+python tests/ablation/fake_study.py FOLDER      writes one study of each shape under FOLDER, with its page
 """
 
 from __future__ import annotations
