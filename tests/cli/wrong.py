@@ -238,7 +238,7 @@ TEXT = [
     Case(
         "unknown suffix",
         CorpusError,
-        r"a\.doc: its suffix names no format",
+        r"a\.doc: unrecognised file extension",
         lambda p: p.prepare(p.file("a.doc", "text")),
     ),
     Case(

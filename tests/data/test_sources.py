@@ -231,7 +231,7 @@ def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
         "column.parquet": (parquet("body"), r"no column 'text' \(it has: id, body\)"),
         "number.parquet": (parquet(values=[1, 2, 3]), "holds int64, not text"),
         "false.parquet": (b"PAR1 no parquet at all PAR1", "parquet"),
-        "table.csv": (b"a,b\n", r"its suffix names no format.*\.txt \.jsonl"),
+        "table.csv": (b"a,b\n", r"unrecognised file extension.*\.txt \.jsonl"),
     }
     bad: dict[str, tuple[str | Path, str]] = {}
     for name, (content, message) in files.items():

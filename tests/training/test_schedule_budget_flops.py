@@ -108,7 +108,7 @@ def test_budgets(text: str, expected: tuple[float, str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "30", "m30", "-3m", "0steps", "5 apples", "30Mm", "1e999999flopsx"])
 def test_what_is_no_budget_is_said(text: str) -> None:
-    with pytest.raises(ConfigError, match="Write 30m, 2h"):
+    with pytest.raises(ConfigError, match="Use 30m, 2h"):
         budget.parse(text)
 
 
