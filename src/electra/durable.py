@@ -35,7 +35,12 @@ class Ops:
     """
 
     def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
-        if callable(content):
+        if callable(content) and not path.exists():
+            path.touch()
+            mode = path.stat().st_mode  # of any new file; a library may make its own more private
+            content(path)
+            path.chmod(mode)
+        elif callable(content):
             content(path)
         else:
             path.write_bytes(content)

@@ -131,7 +131,7 @@ def test_the_transformers_block_of_the_readme_runs(
     exec(compile(block, "README.md", "exec"), names)
     tokens = names["tokenizer"]("the cat sees the sea", return_tensors="pt")
     assert names["encoder"](**tokens).last_hidden_state.shape[:2] == tokens.input_ids.shape
-    assert names["discriminator"](**tokens).logits.shape == (*tokens.input_ids.shape, 1)
+    assert names["discriminator"](**tokens).logits.shape == (*tokens.input_ids.shape, 2)
     assert type(names["encoder"]).__name__ == "ModernBertModel"
     loaded, info = ElectraForPreTraining.from_pretrained("runs/paper/discriminator", output_loading_info=True)
     assert (

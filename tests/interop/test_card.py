@@ -74,6 +74,7 @@ def test_card_of_a_run(tmp_path: Path) -> None:
     ):
         assert line in text.splitlines()
     assert "from transformers import AutoTokenizer, ElectraForPreTraining" in text and "files" not in text
+    assert "PATH" not in text and 'name = "law-discriminator"' in text
     assert "secret" not in text and data["base_model"] == "google/electra-small-discriminator"
 
 

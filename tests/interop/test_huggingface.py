@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop.card import Card
+from electra.interop.detection import detect
 from electra.interop.huggingface import FILES, export_network, write_model
 from electra.interop.load import load
+from electra.interop.names import JUDGE
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 
@@ -75,7 +78,46 @@ def test_logits_are_transformers(
         for padded in (False, True):
             inputs, pieces, real = batch(uncased.vocab_size, padded)
             ours = network.logits(network.encoder(inputs["input_ids"], piece_ids=pieces))
-            assert (ours - model(**inputs).logits.view_as(ours))[real].abs().max() <= TOLERANCE
+            logits = model(**inputs).logits
+            if architecture == "modern" and network is pair.main:
+                assert not logits[..., 0].any()  # of ORIGINAL
+                logits = logits[..., 1]
+            assert (ours - logits.view_as(ours))[real].abs().max() <= TOLERANCE
+
+
+def test_a_pipeline_gives_the_probabilities_that_detect_gives(export_pair: ExportPair) -> None:
+    _, folder = export_pair(architecture="modern")
+    text = "The chef cooked the meal"
+    pipe = transformers.pipeline("token-classification", str(folder / "discriminator"), device="cpu")
+    found = pipe(text, ignore_labels=[])
+    [detection] = detect(load(folder / "discriminator"), [text])
+    for entry, token in zip(found, detection.tokens, strict=True):
+        assert entry["entity"] == ("REPLACED" if token.p_replaced >= 0.5 else "ORIGINAL")
+        assert entry["score"] == pytest.approx(max(token.p_replaced, 1 - token.p_replaced), abs=1e-5)
+
+
+@torch.inference_mode()
+def test_a_discriminator_of_one_label_still_loads(export_pair: ExportPair) -> None:
+    """As it was exported before there were two."""
+    pair, folder = export_pair(architecture="modern")
+    network, path = pair.main, folder / "discriminator"
+    tensors = load_file(path / "model.safetensors")
+    save_file(
+        {name: t[1:].clone() if name in JUDGE else t for name, t in tensors.items()},
+        path / "model.safetensors",
+    )
+    config = json.loads((path / "config.json").read_text())
+    del config["discriminator_output"]
+    config |= {"id2label": {"0": "REPLACED"}, "label2id": {"REPLACED": 0}}
+    (path / "config.json").write_text(json.dumps(config))
+    loaded, ids = load(path), torch.tensor([[2, 7, 8, 3]])
+    assert loaded.kind == "discriminator" and network is not None
+    assert torch.equal(loaded.logits(ids), network.logits(network.encoder(ids)))
+
+
+def test_weights_are_as_readable_as_the_files_beside_them(export_pair: ExportPair) -> None:
+    _, folder = export_pair()
+    assert len({path.stat().st_mode for path in (folder / "discriminator").iterdir()}) == 1
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
@@ -133,7 +175,8 @@ def test_config_carries_everything(export_pair: ExportPair) -> None:
             } in ({}, IDS_AS_TEXT)
 
 
-IDS_AS_TEXT = {"id2label": {"0": "REPLACED"}}  # JSON's keys are text, transformers' are numbers
+# JSON's keys are text, transformers' are numbers.
+IDS_AS_TEXT = {"id2label": {"0": "ORIGINAL", "1": "REPLACED"}}
 
 
 def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pair: MakePair) -> None:

@@ -202,8 +202,9 @@ def _usage(card: Card) -> str:
         "Use",
         "```python\n"
         f"from transformers import AutoTokenizer, {card.architecture}\n\n"
-        'tokenizer = AutoTokenizer.from_pretrained("PATH")\n'
-        f'model = {card.architecture}.from_pretrained("PATH")\n'
+        f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+        "tokenizer = AutoTokenizer.from_pretrained(name)\n"
+        f"model = {card.architecture}.from_pretrained(name)\n"
         f"{EXAMPLES.get(card.kind, EXAMPLE)}\n"
         f"```{_advice(card)}",
     )
@@ -212,15 +213,21 @@ def _usage(card: Card) -> str:
 def _advice(card: Card) -> str:
     if card.kind != "discriminator":
         return ""
-    lines = "\n\nA logit above 0 means: more likely replaced than original."
+    modern = card.architecture.startswith("ModernBert")
+    logit = "`logits[..., 1]`" if modern else "A logit"
     if card.output != LOG_ODDS:
         lines = (
-            "\n\nA logit is the energy of its token: the lower, the likelier is the token where it stands. It"
+            f"\n\n{logit} is the energy of its token: the lower, the likelier is the token where it stands. It"
             " says no odds of replacement."
         )
-    if card.architecture.startswith(
-        "ModernBert"
-    ):  # whose heads share names, so that this one is in the way of another
+    elif modern:
+        lines = (
+            "\n\nThe logits of a token are 0 for `ORIGINAL` and x for `REPLACED`: x above 0 means more likely"
+            ' replaced than original. `pipeline("token-classification", name)` gives the probabilities.'
+        )
+    else:
+        lines = "\n\nA logit above 0 means: more likely replaced than original."
+    if modern:  # whose heads share names, so that this one is in the way of another
         lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
     return lines
 

@@ -33,10 +33,11 @@ CLASSES: dict[str, dict[Kind, str]] = {
     },
 }
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
-# The label that tells a modern discriminator from any other token classifier with one label.
-REPLACED = "REPLACED"
-# What a discriminator's logits are, unless its config.json says something else under OUTPUT: log-odds of
-# "replaced". Electric's are energies, about minus the log-probability of the token.
+# A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
+# softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
+ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
+# What a discriminator's logits are, as config.json says under OUTPUT: log-odds of "replaced" (also where it
+# says nothing). Electric's are energies, about minus the log-probability of the token.
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = (
@@ -62,7 +63,7 @@ def write_config(
 ) -> dict[str, Any]:
     """The contents of config.json. `special_ids`: cls and sep."""
     if kind == "discriminator" and config.architecture == "modern":
-        labels = (REPLACED,)
+        labels = (ORIGINAL, REPLACED)
     names: dict[str, Any] = {}
     if kind == "classifier":
         names["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
@@ -277,10 +278,11 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """The kind of head by the class the folder was saved from; a modern discriminator is a one-label token
-    classifier.
+    """The kind of head by the class the folder was saved from; a modern discriminator is a token classifier
+    that says so by its labels and, since it has two, by its kind of output.
     """
     named = (values.get("architectures") or [""])[0]
     if architecture == "modern" and named == CLASSES["modern"]["tagger"]:
-        return "discriminator" if labels == (REPLACED,) else "tagger"
+        judges = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
+        return "discriminator" if judges else "tagger"
     return next((kind for kind, name in CLASSES[architecture].items() if name == named), "encoder")

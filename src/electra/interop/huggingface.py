@@ -92,7 +92,7 @@ def write_model(
     tensors = to_theirs(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
-    if card.output != LOG_ODDS:
+    if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
         settings[OUTPUT] = card.output
     files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),

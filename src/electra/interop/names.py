@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Literal
 
-from torch import Tensor, cat
+from torch import Tensor, cat, zeros_like
 
 from electra.errors import ModelError
 
@@ -80,6 +80,8 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "reader": {**_MODERN_HEAD, "output": "classifier"},
     },
 }
+# Of a modern discriminator: a row for each of its two labels.
+JUDGE = ("classifier.weight", "classifier.bias")
 
 # Written by some versions of transformers; they say nothing the rest does not.
 _REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|decoder\.weight")
@@ -105,7 +107,15 @@ def to_theirs(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dic
     for ours, tensor in state.items():
         names = their_names(ours, architecture, kind)
         theirs.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
+    if (architecture, kind) == ("modern", "discriminator"):
+        theirs |= {name: cat([zeros_like(theirs[name]), theirs[name]]) for name in JUDGE}
     return {name: tensor.clone().contiguous() for name, tensor in theirs.items()}
+
+
+def _one_logit(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A modern discriminator with the log-odds of its two labels as its only output."""
+    two = {name: tensors[name] for name in JUDGE if name in tensors and tensors[name].shape[:1] == (2,)}
+    return {**tensors, **{name: tensor[1:] - tensor[:1] for name, tensor in two.items()}}
 
 
 def from_theirs(
@@ -122,6 +132,8 @@ def from_theirs(
     """
     state: dict[str, Tensor] = {}
     used: set[str] = set()
+    if (architecture, kind) == ("modern", "discriminator"):
+        tensors = _one_logit(tensors)
     for ours, wanted in template.items():
         names = their_names(ours, architecture, kind)
         shape = (wanted.shape[0] // len(names), *wanted.shape[1:])
