@@ -217,8 +217,8 @@ def _advice(card: Card) -> str:
     logit = "`logits[..., 1]`" if modern else "A logit"
     if card.output != LOG_ODDS:
         lines = (
-            f"\n\n{logit} is the energy of its token: the lower, the likelier is the token where it stands. It"
-            " says no odds of replacement."
+            f"\n\n{logit} is the energy of its token: the lower, the likelier is the token where it"
+            " stands. It says no odds of replacement."
         )
     elif modern:
         lines = (
