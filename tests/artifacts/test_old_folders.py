@@ -111,7 +111,7 @@ def test_a_finished_fine_tuning_is_not_done_again(
     old: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its own settings find it complete; others are refused by name."""
-    settings = {"batch-size": "16", "epochs": "2", "max-length": "24", "seeds": "2"}
+    settings = {"batch-size": "16", "epochs": "2", "max-length": "24", "seeds": "2", "precision": "fp32"}
     words = (
         "finetune",
         "old-run-rtd",

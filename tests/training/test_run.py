@@ -23,8 +23,10 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from electra import durable
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger
+from electra.artifacts.run import RunFolder
 from electra.config import merge, read_toml
 from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
 from electra.signals import StopRequest
@@ -330,6 +332,46 @@ def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
     baseline = build_run(toy.recipe(objective={"name": "mlm"}), tmp_path, toy.store(), World())
     with pytest.raises(CheckpointError, match="another model's weights"):
         checkpoint.read_weights(path, baseline.pair)
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"training": {"seed": 2}}, r"training\.seed was 2, now 1"),
+        ({"training": {"learning_rate": 2e-3}}, r"training\.learning_rate was 0\.002, now 0\.001"),
+        ({"objective": {"name": "rtd", "mask_fraction": 0.3}}, r"objective\.mask_fraction was 0\.3"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any], named: str) -> None:
+    half = {"checkpoint_every": 3}
+    train(tmp_path / "mine", training=half)
+    train(tmp_path / "other", **merge({"training": half}, other))
+    saved, foreign = (RunFolder(tmp_path / name).checkpoints for name in ("mine", "other"))
+    shutil.rmtree(saved)
+    shutil.copytree(foreign / "step-00000003", saved / "step-00000003")
+    with pytest.raises(RunFolderError, match=f"step-00000003: holds another run's checkpoint: {named}"):
+        train(tmp_path / "mine", training=half)
+
+
+def test_a_checkpoint_of_a_version_that_did_not_say_whose_it_is_goes_on(tmp_path: Path) -> None:
+    half = {"checkpoint_every": 3}
+    whole = losses(train(tmp_path, training=half))
+    saved = RunFolder(tmp_path).checkpoints
+    third = saved / "step-00000003"
+    files = {file.name: file.read_bytes() for file in third.glob("*.safetensors")}
+    state = json.loads((third / "state.json").read_text())
+    del state["recipe"]
+
+    def rewind() -> None:
+        shutil.rmtree(saved / "step-00000006")
+        durable.commit_directory(third, files | {"state.json": json.dumps(state).encode()})
+
+    rewind()
+    assert losses(train(tmp_path, training=half)) == whole
+    state["identity"]["data"] = "other"
+    rewind()
+    with pytest.raises(RunFolderError, match=r"identity\.data was other, now toy"):
+        train(tmp_path, training=half)
 
 
 def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> None:

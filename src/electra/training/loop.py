@@ -16,6 +16,7 @@ from electra.seeds import key
 from electra.signals import Stop
 from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
+from electra.training.record import recipe_of
 from electra.training.run import Run
 from electra.training.schedule import multiplier
 
@@ -153,7 +154,12 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
 
 def save(run: Run) -> None:
     if run.world.leads:
-        state = {**run.progress(), "identity": run.identity, "world_size": run.world.size}
+        state = {
+            **run.progress(),
+            "recipe": recipe_of(run),
+            "identity": run.identity,
+            "world_size": run.world.size,
+        }
         checkpoint.write(
             RunFolder(run.folder).checkpoints, run.pair, run.optimizer, state, keep=run.recipe.training.keep
         )

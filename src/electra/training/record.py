@@ -14,6 +14,7 @@ import torch
 
 from electra import objectives
 from electra.artifacts import harmless
+from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import differences, merge
@@ -37,9 +38,14 @@ def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
     environment |= {"command": command, "recipe": name}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.pair.named.items()}
+    return {**recipe_of(run), **shapes, "identity": run.identity, "environment": environment}
+
+
+def recipe_of(run: Run) -> dict[str, dict[str, Any]]:
+    """The sections of the recipe, as they are recorded."""
     sections = run.recipe.to_sections()
     sections["objective"] |= {"name": run.identity["objective"]}  # a file's name, without where it lay
-    return {**sections, **shapes, "identity": run.identity, "environment": environment}
+    return sections
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
@@ -53,17 +59,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
-    old = RunFolder.settings(recorded)
-    now = {**run.recipe.to_sections(), "identity": run.identity}
-    named = now["objective"].get("name", "rtd")
-    if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
-        old["objective"]["name"] = named  # wherever its file lies: the digest in `identity` tells a change
-    changed = [
-        (name, a, b)
-        for name, a, b in differences(with_defaults(old), with_defaults(now))
-        if name not in harmless.WHEN_RESUMED
-    ]
-    changed = [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
+    changed = changes(RunFolder.settings(recorded), run)
     fix = ""
     if all(
         name in ("training.budget", "training.steps") for name, _, _ in changed
@@ -76,6 +72,32 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
         file = run.identity["objective_file"]
         fix = f"{file} has changed since the run began: restore it, or use another `out`"
     refuse_differences(run.folder, "run", changed, fix=fix)
+
+
+def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
+    """A checkpoint must be of this very run: copied from one of another seed, it would go on as neither.
+
+    Checkpoints of older versions hold less of what they are of; what they hold must agree.
+    """
+    old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
+    if "recipe" in state:
+        changed = changes(old, run)
+    else:
+        known = {name: value for name, value in run.identity.items() if name in old["identity"]}
+        changed = differences({"identity": old["identity"]}, {"identity": known})
+    fix = "Remove it from this folder, or restore the run's own"
+    refuse_differences(saved.path, "run's checkpoint", changed, most=3, fix=fix)
+
+
+def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
+    """What keeps `run` from being the one whose recipe and identity were `old`: (name, then, now)."""
+    old = {name: dict(table) for name, table in old.items()}
+    now = {**run.recipe.to_sections(), "identity": run.identity}
+    named = now["objective"].get("name", "rtd")
+    if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
+        old["objective"]["name"] = named  # wherever its file lies: the digest in `identity` tells a change
+    changed = harmless.without(harmless.WHEN_RESUMED, differences(with_defaults(old), with_defaults(now)))
+    return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:

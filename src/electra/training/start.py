@@ -20,7 +20,7 @@ from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.counts import refuse_start, start_from_counts
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
-from electra.training.record import read_record, record, refuse_changes
+from electra.training.record import read_record, record, refuse_changes, refuse_foreign
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
 from electra.training.telemetry import Progress, unseen
@@ -99,6 +99,8 @@ def resume(run: Run) -> list[str]:
     warnings = list(damaged)
     chosen = run.world.broadcast(str(newest.path) if newest else None)
     if isinstance(chosen, str):
+        saved = checkpoints.Checkpoint(Path(chosen))
+        refuse_foreign(saved, saved.record, run)
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
         run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
         before = state.get("world_size", run.world.size)
