@@ -31,8 +31,12 @@ if TYPE_CHECKING:
     from electra.workflow.model import Model as Model
     from electra.workflow.model import load as load
     from electra.workflow.open import open as open
+    from electra.workflow.open import verify as verify
+    from electra.workflow.predict import predict as predict
     from electra.workflow.prepare import prepare as prepare
     from electra.workflow.pretrain import pretrain as pretrain
+    from electra.workflow.prompt import Prompting as Prompting
+    from electra.workflow.prompt import prompt as prompt
     from electra.workflow.run import Run as Run
     from electra.workflow.store import Store as Store
     from electra.workflow.tuned import FineTuned as FineTuned
@@ -46,6 +50,7 @@ _HOMES = {  # where each name lives
     "FineTuned": "workflow.tuned",
     "Interrupted": "errors",
     "Model": "workflow.model",
+    "Prompting": "workflow.prompt",
     "Run": "workflow.run",
     "Store": "workflow.store",
     "Study": "workflow.ablate",
@@ -55,8 +60,11 @@ _HOMES = {  # where each name lives
     "finetune": "workflow.finetune",
     "load": "workflow.model",
     "open": "workflow.open",
+    "predict": "workflow.predict",
     "prepare": "workflow.prepare",
     "pretrain": "workflow.pretrain",
+    "prompt": "workflow.prompt",
+    "verify": "workflow.open",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+import electra
 from electra.analysis.scoring.scorers import token_scores
 from electra.analysis.scoring.token_rows import log_odds
 from electra.cli.main import main
 from electra.data.store import TokenStore
 from electra.errors import ModelError
 from electra.interop.detection import detect
-from electra.interop.examples import load_pair
 from electra.interop.load import load
 from electra.signals import StopRequest
 from electra.testing import toy
@@ -51,7 +51,7 @@ def test_every_form_of_the_network_says_what_its_outputs_are(run_folder: Path, t
 
 
 def test_detect_refuses_it_and_scoring_does_not(run_folder: Path) -> None:
-    loaded, generator = load_pair(run_folder)
+    loaded, generator = electra.load(run_folder).pair()
     assert generator is None and loaded is not None
     with pytest.raises(ModelError, match=r"another kind \(energy\) than odds that a token was replaced"):
         next(detect(loaded, ["the cat sees the sea ."]))

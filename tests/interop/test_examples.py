@@ -13,7 +13,7 @@ from rich.console import Console
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop.card import Card
-from electra.interop.examples import SENTENCE, example_rows, load_pair, table_of
+from electra.interop.examples import SENTENCE, example_rows, table_of
 from electra.interop.huggingface import export_network
 from electra.interop.load import Loaded, load
 from electra.model.pair import Pair
@@ -23,9 +23,8 @@ ExportPair = Callable[..., tuple[Pair, Path]]
 
 @pytest.fixture
 def networks(export_pair: ExportPair) -> tuple[Loaded, Loaded]:
-    discriminator, generator = load_pair(export_pair()[1])
-    assert discriminator is not None and generator is not None
-    return discriminator, generator
+    folder = export_pair()[1]
+    return load(folder, "discriminator"), load(folder, "generator")
 
 
 def test_rows_say_what_happened(networks: tuple[Loaded, Loaded]) -> None:
@@ -145,6 +144,6 @@ def test_a_hostile_vocabulary_does_not_steer_the_terminal() -> None:
         "p_replaced": 0.9,
     }
     console = Console(record=True, width=100)
-    console.print(table_of([row]))  # type: ignore[list-item]
+    console.print(table_of([row]))
     shown = console.export_text(styles=False)
     assert "\x1b" not in shown and "\u202e" not in shown and "a\ufffd[31mb" in shown

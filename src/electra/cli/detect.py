@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from electra.cli.arguments import Positional
-from electra.errors import ConfigError, CorpusError
-from electra.visible import one_line, visible
+from electra.errors import ConfigError
+from electra.visible import one_line
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from electra.interop.detection import Detection, Span
+    from electra.interop.detection import Span
 
 
 @dataclass(frozen=True)
@@ -38,74 +33,33 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from_stdin = arguments.text == "-"
     if bool(arguments.text) == bool(arguments.file):
         raise ConfigError(
             "give a text or --file, one of them",
             where="electra detect",
             fix='Such as: electra detect MODEL "The chef ate"',
         )
-    texts = iter([arguments.text]) if arguments.text and not from_stdin else _lines(arguments.file or "-")
+    from electra.workflow.lines import lines_of
+    from electra.workflow.model import load
 
-    from electra.interop.detection import detect
-    from electra.interop.load import load
-    from electra.model.precision import pick_device
-
-    model = load(arguments.model, "discriminator").to(pick_device(arguments.device))
+    one_text = arguments.text not in ("", "-")
+    texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
+    model = load(arguments.model, device=arguments.device)
+    found = model.detections(texts, arguments.threshold)
     if arguments.json:
-        for detection in detect(model, texts, threshold=arguments.threshold):
+        for detection in found:
             sys.stdout.write(json.dumps(detection.to_json(), ensure_ascii=False) + "\n")
         return 0
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
     words: list[Span] = []
-    for detection in detect(model, texts, threshold=arguments.threshold):
-        console.print(painted(detection, arguments.threshold))
+    for detection in found:
+        console.print(detection.painted())
         words += detection.words
     marked = sum(word.p_replaced >= arguments.threshold for word in words)
     worst = max(words, key=lambda word: word.p_replaced, default=None)
     highest = f"; highest {worst.p_replaced:.3f}, {one_line(worst.text)}" if worst is not None else ""
-    console.print(
-        f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}",
-        style="dim",
-        markup=False,
-    )
+    told = f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}"
+    console.print(told, style="dim", markup=False)
     return 0
-
-
-def painted(detection: Detection, threshold: float) -> Text:
-    """The text with each word in a colour from plain to red; marked words also stand in brackets with their
-    probability.
-    """
-    from rich.text import Text
-
-    line, position = Text(), 0
-    text = visible(detection.text)
-    for word in detection.words:
-        line.append(text[position : word.start])
-        if word.p_replaced >= threshold:
-            line.append(f"[{text[word.start : word.end]} {word.p_replaced:.2f}]", style="bold red")
-        else:
-            line.append(
-                text[word.start : word.end], style="yellow" if word.p_replaced >= threshold / 2 else ""
-            )
-        position = word.end
-    line.append(text[position:])
-    return line
-
-
-def _lines(name: str) -> Iterator[str]:
-    """The lines of a file or of standard input, without their ends."""
-    number = 0
-    try:
-        with nullcontext(sys.stdin.buffer) if name == "-" else open(Path(name), "rb") as file:
-            for line in file:
-                number += 1
-                yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as problem:
-        raise CorpusError(
-            f"not UTF-8 ({problem.reason})", where=f"{name}:{number}", fix="Convert it to UTF-8"
-        ) from None
-    except OSError as problem:
-        raise CorpusError(f"cannot be read ({problem.strerror})", where=name, fix="Check the path") from None

@@ -25,12 +25,10 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from electra.interop.load import load
-    from electra.interop.transfer import export
+    from electra.workflow.model import load
 
-    loaded = load(arguments.run, arguments.network, step=arguments.step)
-    export(loaded, arguments.out, arguments.run, dtype=arguments.dtype)
-    for note in loaded.notes:
-        sys.stderr.write(f"note: {note}\n")
+    model = load(arguments.run, step=arguments.step, device="cpu")
+    model.export(arguments.out, network=arguments.network, dtype=arguments.dtype)
+    sys.stderr.writelines(f"note: {note}\n" for note in model.network(arguments.network).notes)
     sys.stdout.write(f"{arguments.out}\n")
     return 0

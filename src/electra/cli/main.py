@@ -31,7 +31,7 @@ ORDER = [
     "analyze",
     "ablate",
 ]
-HELPERS = {"main", "arguments", "terminal"}
+HELPERS = {"main", "arguments"}
 
 
 def verbs() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -36,45 +36,18 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from collections import Counter
+    from electra.workflow.predict import predict
 
-    from electra.durable import commit_file
-    from electra.finetuning.predict import predict
-    from electra.labelled.tables import format_csv, format_tsv
-
-    predictions = predict(
-        arguments.model,
-        arguments.file,
-        arguments.text_column,
-        arguments.columns,
-        arguments.device,
-        arguments.threshold,
-    )
-    rows = predictions.rows()
-    ending = arguments.out.suffix if arguments.out else ""
-    content = (
-        predictions.to_json()
-        if ending == ".json"
-        else format_csv(rows)
-        if ending == ".csv"
-        else format_tsv(rows)
-    )
+    given = {field.name: getattr(arguments, field.name) for field in fields(arguments)}
+    predictions = predict(given.pop("model"), given.pop("file"), **given)
     if arguments.out is None:
-        sys.stdout.write(content.decode())
+        sys.stdout.write(predictions.content().decode())
     else:
-        commit_file(arguments.out, content)
-        labelled = (
-            rows[0].index("label") if "label" in rows[0] else None
-        )  # numbers and answers are not counted
-        counts = Counter(row[labelled] for row in rows[1:]) if labelled is not None else Counter()
-        labels = (
-            ": " + ", ".join(f"{label} {count}" for label, count in counts.most_common()) if counts else ""
-        )
-        sys.stdout.write(f"{len(rows) - 1} predictions in {arguments.out}{labels}\n")
+        counts = ", ".join(f"{label} {count}" for label, count in predictions.counts().items())
+        told = f"{len(predictions.rows()) - 1} predictions in {arguments.out}"
+        sys.stdout.write(f"{told}{': ' if counts else ''}{counts}\n")
     if predictions.truncated:
-        sys.stderr.write(
-            f"{predictions.truncated} texts are longer than {predictions.max_length} tokens and were cut\n"
-        )
-    for note in predictions.notes:
-        sys.stderr.write(note + "\n")
+        longer = f"longer than {predictions.max_length} tokens and were cut"
+        sys.stderr.write(f"{predictions.truncated} texts are {longer}\n")
+    sys.stderr.writelines(f"{note}\n" for note in predictions.notes)
     return 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from electra.artifacts.tuning import PromptingFolder
 from electra.cli.arguments import Positional, Repeated
-from electra.cli.terminal import say
 from electra.finetuning.prompt_settings import PromptSettings
 
 
@@ -21,21 +19,19 @@ class Arguments(PromptSettings):
 
 
 def run(arguments: Arguments) -> int:
-    from electra.finetuning.prompting import prompt
+    from electra.workflow.display import Terminal
+    from electra.workflow.prompt import carry_out
 
-    settings = PromptSettings(
-        **{field.name: getattr(arguments, field.name) for field in fields(PromptSettings)}
-    )
-    results = prompt(arguments.model, settings, say)
-    if results["shots"]:
-        sd = results["few_shot_accuracy_sd"]
-        spread = f", sd {sd:.4f}" if sd is not None else ""
-        say(
-            f"{results['shots']} shots a label: accuracy {results['few_shot_accuracy']:.4f}, the mean of"
-            f" {settings.seeds} draws{spread}"
-        )
-    say(
-        f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}; results:"
-        f" {PromptingFolder(settings.out).results}"
-    )
+    names = [field.name for field in fields(PromptSettings)]
+    settings = PromptSettings(**{name: getattr(arguments, name) for name in names})
+    with Terminal() as display:
+        prompted = carry_out(arguments.model, settings, display)
+        results = prompted.results
+        if results["shots"]:
+            sd = results["few_shot_accuracy_sd"]
+            spread = f", sd {sd:.4f}" if sd is not None else ""
+            mean = f"accuracy {results['few_shot_accuracy']:.4f}, the mean of {settings.seeds} draws{spread}"
+            display.say(f"{results['shots']} shots a label: {mean}")
+        without = f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}"
+        display.say(f"{without}; results: {prompted.folder.results}")
     return 0

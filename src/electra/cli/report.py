@@ -20,8 +20,8 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from electra.report.pages import write_page
+    from electra.workflow.open import report
 
-    path = write_page(arguments.folder, arguments.out, arguments.compare)
+    path = report(arguments.folder, out=arguments.out, compare=arguments.compare)
     sys.stdout.write(f"{path}\n")
     return 0

@@ -34,15 +34,15 @@ def run(arguments: Arguments) -> int:
 
     from rich.console import Console
 
-    from electra.interop.examples import SENTENCE, example_rows, load_pair, table_of
+    from electra.interop.examples import SENTENCE, table_of
+    from electra.workflow.model import load
 
-    discriminator, generator = load_pair(arguments.model, second or None)
-    rows = example_rows(
-        discriminator, generator, text or SENTENCE, seed=arguments.seed, masked=arguments.masked
+    rows = load(arguments.model, device="cpu").table(
+        text or SENTENCE, seed=arguments.seed, masked=arguments.masked, generator=second or None
     )
     console = Console(highlight=False)
     console.print(table_of(rows))
-    if generator is None:
+    if all(row["Masked"] is None for row in rows):
         console.print(
             "no generator here: the text is judged as it stands (name a generator's folder after MODEL)",
             style="dim",

@@ -16,7 +16,7 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from electra.interop.verify import verify
+    from electra.workflow.open import verify
 
     damaged = 0
     for finding in verify(arguments.path):

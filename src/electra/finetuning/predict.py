@@ -8,6 +8,7 @@ predicting is not evaluating.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
 from electra.finetuning.tuning import run_model
 from electra.interop.load import NEEDS, Loaded, load, read_safetensors
 from electra.labelled.examples import Examples
+from electra.labelled.tables import format_csv, format_tsv
 from electra.model.precision import pick_device
 
 # The task of a model that does not name its own.
@@ -42,6 +44,19 @@ class Predictions:
     def rows(self) -> list[tuple[str, ...]]:
         """A table, header first."""
         return self.task.table(self.values, self.examples)
+
+    def content(self, ending: str = ".tsv") -> bytes:
+        """What a file of this ending holds; a tsv where it is neither .csv nor .json."""
+        if ending == ".json":
+            return self.to_json()
+        return (format_csv if ending == ".csv" else format_tsv)(self.rows())
+
+    def counts(self) -> dict[str, int]:
+        """How often each label was predicted, most frequent first; numbers and answers are not counted."""
+        header, *rows = self.rows()
+        if "label" not in header:
+            return {}
+        return dict(Counter(row[header.index("label")] for row in rows).most_common())
 
     def to_json(self) -> bytes:
         """Of questions the official scorers' file, id -> answer; otherwise the table's rows as objects."""

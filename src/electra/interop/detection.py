@@ -20,8 +20,11 @@ import numpy.typing as npt
 
 from electra.errors import ConfigError, ModelError
 from electra.interop.configs import LOG_ODDS
+from electra.visible import visible
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from electra.data.tokenizer import Tokenizer
     from electra.interop.load import Loaded
 
@@ -62,6 +65,24 @@ class Detection:
             shown.append(f"<span {style}>{escape(self.text[word.start : word.end])}</span>")
             position = word.end
         return f"<p>{''.join(shown)}{escape(self.text[position:])}</p>"
+
+    def painted(self) -> Text:
+        """The text for a terminal: words in colours from plain to red, the marked ones also in brackets with
+        their probability.
+        """
+        from rich.text import Text
+
+        line, position, text = Text(), 0, visible(self.text)
+        for word in self.words:
+            line.append(text[position : word.start])
+            shown = text[word.start : word.end]
+            if word.p_replaced >= self.threshold:
+                line.append(f"[{shown} {word.p_replaced:.2f}]", style="bold red")
+            else:
+                line.append(shown, style="yellow" if word.p_replaced >= self.threshold / 2 else "")
+            position = word.end
+        line.append(text[position:])
+        return line
 
     def to_json(self) -> dict[str, Any]:
         def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:

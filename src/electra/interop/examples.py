@@ -6,8 +6,8 @@ Masks and samples are drawn from the seed alone, so the same text and seed give 
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -38,31 +38,6 @@ class Row(TypedDict):
     generated: str | None
     label: str | None
     p_replaced: float | None
-
-
-def load_pair(model: str | Path, generator: str | Path | None = None) -> tuple[Loaded | None, Loaded | None]:
-    """(discriminator, generator) of a run or pair folder, or of two sources. None where there is none."""
-    from electra.interop import run_folder
-    from electra.interop.load import load
-    from electra.interop.source import locate
-
-    if generator is not None:
-        return load(model, "discriminator"), load(generator, "generator")
-    folder = locate(model)
-    if run_folder.holds_networks(folder):
-        held = run_folder.networks(folder)
-        discriminator, generator_ = (
-            load(folder, kind) if kind in held else None for kind in run_folder.NETWORKS
-        )
-        return discriminator, generator_
-    loaded = load(folder, "encoder")
-    if loaded.kind not in run_folder.NETWORKS:
-        raise ModelError(
-            f"this is a {loaded.kind}; a discriminator or a generator is needed",
-            where=model,
-            fix="Give a run folder",
-        )
-    return (loaded, None) if loaded.kind == "discriminator" else (None, loaded)
 
 
 def example_rows(
@@ -120,8 +95,10 @@ def example_rows(
     ]
 
 
-def table_of(rows: list[Row], threshold: float = 0.5) -> Table:
-    """The rows for a terminal. Suspected tokens are marked by a star as well as by colour."""
+def table_of(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
+    """The rows (five values in the order of COLUMNS) for a terminal. Suspected tokens are marked by a star as
+    well as by colour.
+    """
     from rich.markup import escape
     from rich.table import Table
 
@@ -132,14 +109,13 @@ def table_of(rows: list[Row], threshold: float = 0.5) -> Table:
     for column in COLUMNS:
         table.add_column(column, justify="right" if column == COLUMNS[-1] else "left")
     for row in rows:
-        p = row["p_replaced"]
-        replaced = row["label"] == "replaced"
-        suspected = p is not None and p >= threshold
+        original, masked, generated, label, p = row.values()
+        replaced, suspected = label == "replaced", p is not None and p >= threshold
         table.add_row(
-            plain(row["original"]),
-            plain(row["masked"]),
-            f"[bold]{plain(row['generated'])}[/]" if replaced else plain(row["generated"]),
-            f"[yellow]{row['label']}[/]" if replaced else row["label"] or "",
+            plain(original),
+            plain(masked),
+            f"[bold]{plain(generated)}[/]" if replaced else plain(generated),
+            f"[yellow]{label}[/]" if replaced else label or "",
             "" if p is None else f"[bold red]* {p:.3f}[/]" if suspected else f"{p:.3f}",
         )
     return table

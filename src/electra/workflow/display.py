@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.errors import ConfigError
+from electra.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -133,6 +134,7 @@ class Terminal(Display):
         self.told = 0.0
 
     def say(self, line: str) -> None:
+        line = visible(line)
         if self.console.is_terminal:
             self.console.print(line, markup=False)
         else:  # at once: whoever watches a pipe sees it too
@@ -153,7 +155,7 @@ class Terminal(Display):
             self.bar.start()
             self.task = self.bar.add_task(what, total=None if share is None else 1.0)
         total = None if share is None else 1.0
-        self.bar.update(self.task, description=what, completed=share or 0.0, total=total)
+        self.bar.update(self.task, description=visible(what), completed=share or 0.0, total=total)
 
     def close(self) -> None:
         if self.bar is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.errors import AbsentNetwork, ConfigError
 from electra.interop.detection import Detection
+from electra.interop.examples import SENTENCE
 from electra.workflow.artifact import Source
 from electra.workflow.display import Told, display_for
 from electra.workflow.rows import Rows, html_card
@@ -79,24 +80,33 @@ class Model:
         `p_replaced`), and `marked`, the words of at least `threshold`. Long texts are read in windows. Raises
         AbsentNetwork where the model has no discriminator.
         """
+        return list(self.detections([texts] if isinstance(texts, str) else texts, threshold))
+
+    def detections(self, texts: Iterable[str], threshold: float = 0.5) -> Iterator[Detection]:
+        """As `detect`, one text after another: `texts` may be longer than memory."""
         from electra.interop.detection import detect
 
-        given = [texts] if isinstance(texts, str) else texts
-        return list(detect(self.network("discriminator"), given, threshold=threshold))
+        return detect(self.network("discriminator"), texts, threshold=threshold)
 
-    def table(self, text: str, *, seed: int = 1, masked: float = 0.4) -> Rows:
+    def table(
+        self, text: str = SENTENCE, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None
+    ) -> Rows:
         """One row a token: Original, Masked, Generated, Label, P(replaced).
 
         A share of `masked` of the tokens is masked and filled in by the generator, drawn from `seed`; the
         discriminator judges the result. Without a generator the text is judged as it stands.
+
+        generator: where it is, when this model does not hold both.
         """
         from electra.interop.examples import COLUMNS, example_rows
 
-        rows = example_rows(*self.pair(), text, seed=seed, masked=masked)
+        rows = example_rows(*self.pair(generator), text, seed=seed, masked=masked)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
-    def pair(self) -> tuple[Loaded | None, Loaded | None]:
-        """(discriminator, generator); None where there is none."""
+    def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
+        """(discriminator, generator), the latter from elsewhere where that is given; None: there is none."""
+        if generator is not None:
+            return self.network("discriminator"), load(generator, device=self.device).network("generator")
 
         def found(kind: Kind) -> Loaded | None:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ CLASSES = {  # kind of folder -> where its artifact's class is
     "PairFolder": "model.Model",
     "ModelFolder": "model.Model",
     "TuningFolder": "tuned.FineTuned",
+    "PromptingFolder": "prompt.Prompting",
     "EvaluationFolder": "evaluate.Evaluation",
     "AnalysisFolder": "analyze.Analysis",
     "StudyFolder": "ablate.Study",
@@ -27,10 +28,13 @@ CLASSES = {  # kind of folder -> where its artifact's class is
 
 
 def open(path: Source) -> Artifact | Model:
-    """The Store, Run, Model, FineTuned, Evaluation, Analysis or Study at `path`, or RunFolderError."""
+    """The Store, Run, Model, FineTuned, Prompting, Evaluation, Analysis or Study at `path`.
+
+    Raises RunFolderError where it is none of these.
+    """
     folder = open_folder(Path(path))
     home = CLASSES.get(type(folder).__name__)
-    if home is None:
+    if home is None:  # a part of one: a seed, a checkpoint
         from electra.workflow.artifact import Artifact
 
         plain = Artifact(path)
@@ -52,8 +56,8 @@ def report(folder: Source, *, out: Source | None = None, compare: Sequence[Sourc
     return write_page(Path(folder), None if out is None else Path(out), [Path(other) for other in compare])
 
 
-def verify(folder: Source) -> list[Finding]:
-    """Each thing in a folder of any kind, read whole, with what is wrong with it ("": nothing)."""
+def verify(folder: Source) -> Iterator[Finding]:
+    """Each thing in a folder of any kind once it has been read whole, and its problem ("": none)."""
     from electra.interop.verify import verify as check
 
-    return list(check(Path(folder)))
+    return check(Path(folder))

@@ -296,9 +296,10 @@ def finish(run: Training) -> None:
     """
     from electra import durable
     from electra.interop.card import card_of_run
-    from electra.interop.examples import example_rows, load_pair
+    from electra.interop.examples import example_rows
     from electra.interop.huggingface import export_network
     from electra.report.run import write_report
+    from electra.workflow.model import Model
 
     files = RunFolder(run.folder)
     folder, pair, examples, page = run.folder, run.pair, files.examples, files.page
@@ -314,7 +315,7 @@ def finish(run: Training) -> None:
     for kind in kinds:
         if kind in pair.named:
             export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
-    both, seed = load_pair(folder), run.recipe.training.seed
+    both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
     durable.commit_json(examples, rows)
     write_report(folder)

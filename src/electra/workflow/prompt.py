@@ -1,0 +1,62 @@
+"""Model + labelled data -> Prompting: classification by the least-replaced wording, without or with shots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra.artifacts.tuning import PromptingFolder
+from electra.workflow.artifact import Artifact, Source
+from electra.workflow.display import Display, Told, display_for
+
+if TYPE_CHECKING:
+    from electra.finetuning.prompt_settings import PromptSettings
+
+
+class Prompting(Artifact):
+    """A folder made by `prompt`."""
+
+    kind = "Prompting"
+
+    def __init__(self, path: Source) -> None:
+        super().__init__(path)
+        self.folder = PromptingFolder.open(self.path)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """Accuracies with and without shots. Raises RunFolderError before the last draw has ended."""
+        return self.folder.read_results()
+
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        if not self.folder.results.is_file():
+            return [("status", "in progress")]
+        results = self.results
+        names = ("task", "zero_shot_accuracy", "zero_shot_accuracy_calibrated", "few_shot_accuracy")
+        return [(name.replace("_", " "), results.get(name)) for name in names]
+
+
+def prompt(
+    model: Source, *, task: str, data: Source, out: Source, progress: Told = None, **settings: Any
+) -> Prompting:
+    """Classify with the discriminator itself in the folder `out`, or resume what lies there.
+
+    settings: any option of `electra prompt` by its name: shots=16, seeds=3, template="...", ...
+
+    Raises ConfigError, DataError, AbsentNetwork, RunFolderError, and Interrupted when asked to stop.
+    """
+    from electra.config import build
+    from electra.finetuning.prompt_settings import PromptSettings
+
+    given = {**settings, "task": task, "data": Path(data), "out": Path(out)}
+    with display_for(progress) as display:
+        return carry_out(model, build(PromptSettings, given, where=""), display)
+
+
+def carry_out(model: Source, settings: PromptSettings, display: Display) -> Prompting:
+    """Prompt with settings that are complete."""
+    from electra.finetuning.prompting import prompt as evaluate
+
+    evaluate(os.fspath(model), settings, display.say)
+    return Prompting(settings.out)
