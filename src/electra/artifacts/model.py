@@ -14,6 +14,8 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # transformers has no class for some heads: ours are then saved beside the weights of the encoder.
 HEAD = "head.safetensors"
 PICKLE = "pytorch_model.bin"
+# What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.
+MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -24,7 +26,9 @@ TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY)
 
 
 class ModelFolder(Folder):
-    """config.json, model.safetensors, the tokenizer's files, README.md, and nothing else."""
+    """config.json, model.safetensors, the tokenizer's files, how its vectors are pooled, README.md, and
+    nothing else.
+    """
 
     KIND = "model folder"
     RECORD = CONFIG
@@ -47,6 +51,11 @@ class ModelFolder(Folder):
     @property
     def card(self) -> Path:
         return self.path / CARD
+
+    @property
+    def pooling(self) -> Path:
+        """How the tokens' states become one vector of a text; absent in folders of others."""
+        return self.path / POOLING
 
     @property
     def pickle(self) -> Path:

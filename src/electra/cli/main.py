@@ -23,6 +23,7 @@ ORDER = [
     "prepare",
     "pretrain",
     "detect",
+    "embed",
     "show",
     "report",
     "finetune",

@@ -50,6 +50,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         labels=task.label_names,
         tokenizer=tuning.start.tokenizer,
         card=card,
+        pooling=settings.pooling if task.head == "classifier" else "mean",
         values=config_values(tuning, chosen.results["eval"]),
         further={} if whole else {folder.head.name: save(on_host(model.head.state_dict()))},
     )

@@ -2,6 +2,7 @@
 
 names        what our weights are called in transformers, both ways
 configs      config.json, both ways
+pooling      how a folder's vectors are pooled, both ways
 huggingface  writing a model folder, without transformers
 card         the model card of a run
 source       the user's word for a model -> a folder
@@ -10,6 +11,7 @@ load         any of these -> a model ready for use
 warm_start   a new run's networks from the weights of others
 transfer     export and import
 verify       is everything as it was written?
+embedding    a vector of each text
 detection    P(replaced) for the tokens and words of texts
 examples     the table Original | Masked | Generated | Label | P(replaced)
 """

@@ -54,7 +54,7 @@ class FolderConfig:
     kind: Kind
     labels: tuple[str, ...]
     tied: bool
-    pooling: Literal["cls", "mean"]  # what stands for a whole text
+    pooling: Literal["cls", "mean"]  # what a classifier reads of the text
     output: str = LOG_ODDS  # of a discriminator: what its logits are
 
 

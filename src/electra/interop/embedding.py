@@ -7,16 +7,16 @@ once, where it stands farthest from a cut edge; [CLS] is that of the first windo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.interop.detection import cut, split
+from electra.interop.detection import TEXTS_AT_ONCE, cut, split
 from electra.interop.load import Loaded
+from electra.interop.pooling import Pooling
 from electra.model.passes import Pass, read
 
-Pooling = Literal["mean", "cls"]
+Vectors = npt.NDArray[np.float32]
 
 
 def embed(
@@ -26,14 +26,23 @@ def embed(
     *,
     overlap: float = 0.25,
     progress: Callable[[float], None] = lambda share: None,
-) -> npt.NDArray[np.float32]:
+) -> Vectors:
     """float32 [N, D] of N texts, in their order.
 
-    pooling: "mean" over all tokens, special ones included, or "cls"; None: what the model's configuration
-        says (`classifier_pooling`), which is the mean for the modern encoder and [CLS] for the paper's.
+    pooling: "mean" over all tokens, special ones included, or "cls"; None: what the model says.
     progress: told the share that is done.
     """
-    chosen = pooling or loaded.pooling
+    vectors = np.zeros((len(texts), loaded.config.hidden_size), np.float32)
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        chunk = texts[start : start + TEXTS_AT_ONCE]
+        vectors[start : start + len(chunk)] = _of_chunk(loaded, chunk, pooling or loaded.pooling, overlap)
+        progress((start + len(chunk)) / len(texts))
+    return vectors
+
+
+def _of_chunk(
+    loaded: Loaded, texts: Sequence[str], pooling: Pooling, overlap: float
+) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
     parts: list[tuple[int, int, int]] = []  # of each row: its text, and which of its positions count there
@@ -44,7 +53,7 @@ def embed(
             first, last = index == 0, index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
             begin, end = keep_from - start + (not first), keep_to - start + 1 + last
-            parts.append((number, begin, end) if chosen == "mean" else (number, 0, int(first)))
+            parts.append((number, begin, end) if pooling == "mean" else (number, 0, int(first)))
 
     def summed(one: Pass) -> list[npt.NDArray[np.float64]]:
         hidden_BTD = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).double().cpu().numpy()
@@ -55,9 +64,9 @@ def embed(
 
     sums = np.zeros((len(texts), loaded.config.hidden_size))
     counts = np.zeros((len(texts), 1))
-    found = read(rows, summed, loaded.device, pad=specials.pad)
-    for done, ((number, begin, end), total) in enumerate(zip(parts, found, strict=True)):
+    for (number, begin, end), total in zip(
+        parts, read(rows, summed, loaded.device, pad=specials.pad), strict=True
+    ):
         sums[number] += total
         counts[number] += end - begin
-        progress(done / len(parts))
-    return (sums / np.maximum(counts, 1)).astype(np.float32)
+    return sums / np.maximum(counts, 1)

@@ -1,9 +1,9 @@
 """Hugging Face folders, written without transformers.
 
-A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt and README.md,
-and nothing else: it can be published as it stands. It appears whole or not at all. The digest of its weights
-is kept in the header of the weights file, so that `electra verify` can tell a damaged file without a file of
-ours in the folder.
+A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt, README.md
+and what sentence-transformers reads (modules.json, 1_Pooling/), and nothing else: it can be published as it
+stands. It appears whole or not at all. The digest of its weights is kept in the header of the weights file,
+so that `electra verify` can tell a damaged file without a file of ours in the folder.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ import torch
 from torch import Tensor, nn
 
 from electra import durable
-from electra.artifacts.model import CARD, CONFIG, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, WEIGHTS
+from electra.artifacts.model import (
+    CARD,
+    CONFIG,
+    MODULES,
+    POOLING,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+)
 from electra.errors import ModelError
 from electra.interop.card import Card, render
 from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, write_config
 from electra.interop.names import Kind, to_theirs
+from electra.interop.pooling import Pooling, pooling_files
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, Generator
@@ -33,7 +43,7 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 Dtype = Literal["float32", "bfloat16"]
-FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, CARD)
+FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
 DIGEST = "sha256"  # its key in the header of model.safetensors
 
 
@@ -69,6 +79,7 @@ def write_model(
     tokenizer: Tokenizer,
     card: Card,
     dtype: Dtype = "float32",
+    pooling: Pooling = "mean",
     values: Mapping[str, Any] = {},
     further: Mapping[str, durable.Content] = {},
 ) -> None:
@@ -77,6 +88,7 @@ def write_model(
 
     head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only),
         output).
+    pooling: what stands for a whole text.
     values: what config.json shall hold beside what follows from the encoder, the kind and the labels
         (`classifier_pooling`, ...).
     further: files of ours that belong to these weights.
@@ -98,6 +110,7 @@ def write_model(
         CONFIG: durable.to_json(settings),
         WEIGHTS: lambda path: write_weights(path, tensors),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
+        **pooling_files(pooling, config.hidden_size),
         **further,
         CARD: render(
             replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
@@ -113,9 +126,8 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
         return
     if not folder.is_dir():
         raise ModelError("this is a file", where=folder, fix="Choose another `out`")
-    others = sorted(
-        entry.name for entry in folder.iterdir() if entry.name not in (*FILES, *further, durable.MANIFEST)
-    )
+    ours = {name.partition("/")[0] for name in (*FILES, *further, durable.MANIFEST)}
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
     if others:
         raise ModelError(
             f"the folder exists and holds other files ({', '.join(others[:3])})",

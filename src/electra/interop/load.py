@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import PICKLE, WEIGHTS
+from electra.artifacts.model import PICKLE, WEIGHTS, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, ModelError
 from electra.interop import names, run_folder
 from electra.interop.configs import CLASSES, LOG_ODDS, FolderConfig, read_config
 from electra.interop.names import Kind
+from electra.interop.pooling import Pooling, read_pooling
 from electra.interop.source import locate
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
@@ -48,8 +48,9 @@ class Loaded:
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
     # what the user may want to know: weights that were not used, say
     notes: tuple[str, ...] = ()
-    # what stands for a whole text: the state at [CLS], or the mean of all tokens
-    pooling: Literal["cls", "mean"] = "cls"
+    # what stands for a whole text: the mean of all tokens, or the state at [CLS], about which replaced token
+    # detection never asks; of a classifier: what its head reads
+    pooling: Pooling = "mean"
     # of a discriminator: whether its logits are log-odds of "replaced" or energies
     output: str = LOG_ODDS
 
@@ -111,8 +112,7 @@ def load(
     opened = run_folder.open_checkpoint(path, network, step)
     encoder, head = opened.network.encoder, opened.network.head
     found = (encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint)
-    pooling: Literal["cls", "mean"] = "mean" if encoder.config.architecture == "modern" else "cls"
-    return Loaded(*found, notes=opened.notes, pooling=pooling, output=opened.output)
+    return Loaded(*found, notes=opened.notes, output=opened.output)
 
 
 def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
@@ -151,6 +151,8 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         if unused
         else ()
     )
+    classifier = kind == "classifier"
+    pooling = described.pooling if classifier else read_pooling(ModelFolder(folder)) or "mean"
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(
@@ -166,7 +168,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         folder,
         head_weights,
         notes,
-        described.pooling,
+        pooling,
         described.output,
     )
 

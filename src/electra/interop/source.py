@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from electra.artifacts.model import CONFIG, PICKLE, TOKENIZER_FILES, WEIGHTS, ModelFolder
+from electra.artifacts.model import CONFIG, PICKLE, POOLING, TOKENIZER_FILES, WEIGHTS, ModelFolder
 from electra.errors import ModelError
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_WANTED = [CONFIG, WEIGHTS, *TOKENIZER_FILES]
+_WANTED = [CONFIG, WEIGHTS, POOLING, *TOKENIZER_FILES]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:

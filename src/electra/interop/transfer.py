@@ -36,6 +36,7 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
         tokenizer=loaded.tokenizer,
         card=card,
         dtype=dtype,
+        pooling=loaded.pooling,
     )
 
 

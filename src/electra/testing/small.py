@@ -13,6 +13,7 @@ import torch
 from electra.analysis.contract import Estimate, Findings, Model
 from electra.data.tokenizer import Tokenizer
 from electra.interop.load import Loaded
+from electra.interop.transfer import export
 from electra.model.pair import Main, build_pair
 from electra.report import probes
 from electra.testing import toy
@@ -74,6 +75,16 @@ def network(
             parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.3)
     made.eval()
     return Loaded(made.encoder, made.head, config, words, kind, (), folder)  # type: ignore[arg-type]
+
+
+def write_pair(folder: Path, architecture: str = "electra", *, seed: int = 1) -> Path:
+    """A folder that holds discriminator/ and generator/ as exported."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in ("discriminator", "generator"):
+        made = network(folder, kind, architecture, seed=seed)  # type: ignore[arg-type]
+        (folder / "vocab.txt").unlink()
+        export(made, folder / kind, folder)
+    return folder
 
 
 def model(

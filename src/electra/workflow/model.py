@@ -128,15 +128,18 @@ class Model:
     ) -> npt.NDArray[np.float32]:
         """float32 [N, D]: one vector of each of N texts, by the encoder's last layer of width D.
 
-        pooling: "mean" of all tokens, or "cls" (None: what the model's configuration says, the mean for the
-            modern encoder and [CLS] for the paper's).
+        pooling: "mean" of all tokens, or "cls" (None: what the folder says, the mean where it says nothing;
+            of a classifier, what its head reads).
         """
         from electra.interop.embedding import embed
 
         given = [texts] if isinstance(texts, str) else list(texts)
         with display_for(progress) as display:
             return embed(
-                self.encoder, given, pooling, progress=lambda share: display.progress("embedding", share)
+                self.encoder,
+                given,
+                pooling,
+                progress=lambda share: display.progress(f"embedding: {share:.0%}", share),
             )
 
     def export(

@@ -1,0 +1,52 @@
+"""Turn texts into vectors: one of each text, to search, cluster or compare them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    model: Positional[str]
+    """A run folder, a model folder, or a name on the hub."""
+    texts: Positional[str]
+    """A text, or a file of texts: one on each line, or in a column of a csv, tsv, jsonl or parquet; - reads
+    the lines of standard input.
+    """
+    out: Path | None = None
+    """Where to write: .npy holds the vectors alone (float32, a row for each text), .jsonl and .parquet also
+    the texts or the table's columns (default: the terminal, as .jsonl).
+    """
+    text_column: str = "text"
+    """The table's column of texts."""
+    pooling: Literal["auto", "mean", "cls"] = "auto"
+    """What stands for a whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.workflow.display import Terminal
+    from electra.workflow.model import load
+    from electra.workflow.vectors import check_format, json_lines, texts_of, write_vectors
+
+    if arguments.out is not None:
+        check_format(arguments.out)
+    texts, rows = texts_of(arguments.texts, arguments.text_column)
+    model = load(arguments.model, device=arguments.device)
+    pooling = None if arguments.pooling == "auto" else arguments.pooling
+    if arguments.out is None:
+        for line in json_lines(rows, model.embed(texts, pooling=pooling)):
+            sys.stdout.write(line)
+        return 0
+    with Terminal(lines=True) as display:
+        vectors = model.embed(texts, pooling=pooling, progress=display)
+    write_vectors(arguments.out, rows, vectors)
+    count, width = vectors.shape
+    sys.stdout.write(f"{count:,} vector{'s' * (count != 1)} of {width} in {arguments.out}\n")
+    return 0

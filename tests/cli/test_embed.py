@@ -1,0 +1,102 @@
+"""electra embed: texts from wherever they are, vectors into each kind of file."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from electra.cli.main import main
+from electra.interop.embedding import embed
+from electra.interop.load import load
+from electra.testing import small
+
+TEXTS = ["the chef cooked the meal .", "", "a cat"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.write_pair(tmp_path_factory.mktemp("model") / "pair")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.txt"
+    path.write_text("\r\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+def test_each_file_holds_the_same_vectors(
+    model: Path, lines: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow.parquet
+
+    expected = embed(load(model), TEXTS)
+    for ending in ("npy", "jsonl", "parquet"):
+        assert main(["embed", str(model), str(lines), "--out", str(tmp_path / f"v.{ending}")]) == 0
+    assert "3 vectors of 32 in" in capfd.readouterr().out
+    saved = np.load(tmp_path / "v.npy")
+    assert saved.dtype == np.float32
+    np.testing.assert_array_equal(saved, expected)
+    rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    assert [row["text"] for row in rows] == TEXTS
+    np.testing.assert_array_equal(np.array([row["vector"] for row in rows], np.float32), expected)
+    table = pyarrow.parquet.read_table(tmp_path / "v.parquet")
+    assert table.column("text").to_pylist() == TEXTS
+    np.testing.assert_array_equal(np.stack(table.column("vector").to_numpy()), expected)
+
+
+def test_a_table_keeps_its_columns(model: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    table = tmp_path / "reviews.csv"
+    table.write_text('id,review,vector\n7,"a cat, ate",old\n8,the meal,old\n')
+    out = tmp_path / "v.parquet"
+    assert main(["embed", str(model), str(table), "--text-column", "review", "--out", str(out)]) == 0
+    found = pyarrow.parquet.read_table(out)
+    assert found.column_names == ["id", "review", "vector"] and found.column("id").to_pylist() == ["7", "8"]
+    assert len(found.column("vector")[0]) == 32
+
+
+def test_a_text_and_standard_input_go_to_the_terminal(
+    model: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["embed", str(model), TEXTS[0], "--pooling", "cls"]) == 0
+    [line] = capfd.readouterr().out.splitlines()
+    expected = embed(load(model), TEXTS[:1], "cls")[0]
+    np.testing.assert_array_equal(np.array(json.loads(line)["vector"], np.float32), expected)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
+    assert main(["embed", str(model), "-"]) == 0
+    assert [json.loads(line)["text"] for line in capfd.readouterr().out.splitlines()] == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["missing.txt"], "missing.txt: no such file"),
+        (["texts/missing"], "texts/missing: no such file"),
+        (["a cat", "--out", "v.xlsx"], "unrecognised file extension '.xlsx'"),
+        (["a cat", "--out", "v"], "End the name in .npy, .jsonl, .parquet"),
+        (["a cat", "--pooling", "max"], "'max'"),
+        (["table.csv"], "no field 'text'"),
+        (["bytes.txt"], "bytes.txt:1: not UTF-8"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    model: Path, wrong_files: Path, capfd: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert main(["embed", str(model), *options]) == 2
+    error = capfd.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert sorted(path.name for path in wrong_files.iterdir()) == ["bytes.txt", "table.csv"]
+
+
+@pytest.fixture
+def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("a,b\n1,2\n")
+    Path("bytes.txt").write_bytes(b"\xff\xfe")
+    return tmp_path
