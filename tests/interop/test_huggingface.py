@@ -117,7 +117,7 @@ def test_a_discriminator_of_one_label_still_loads(export_pair: ExportPair) -> No
 
 def test_weights_are_as_readable_as_the_files_beside_them(export_pair: ExportPair) -> None:
     _, folder = export_pair()
-    assert len({path.stat().st_mode for path in (folder / "discriminator").iterdir()}) == 1
+    assert len({path.stat().st_mode for path in (folder / "discriminator").rglob("*.*")}) == 1
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
@@ -181,7 +181,8 @@ IDS_AS_TEXT = {"id2label": {"0": "ORIGINAL", "1": "REPLACED"}}
 
 def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pair: MakePair) -> None:
     _, folder = export_pair()
-    assert {file.name for file in (folder / "discriminator").iterdir()} == set(FILES)
+    files = (file for file in (folder / "discriminator").rglob("*") if file.is_file())
+    assert {str(file.relative_to(folder / "discriminator")) for file in files} == set(FILES)
     with pytest.raises(ModelError, match=r"holds other files \(notes.txt\)"):
         (folder / "discriminator" / "notes.txt").write_text("mine")
         pair = make_pair(vocab_size=400)

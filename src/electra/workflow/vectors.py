@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
 from electra.labelled.files import read_lines, split_name
 from electra.labelled.tables import TABLES, cell_text, open_table
+from electra.workflow.lines import lines_of
 
 if TYPE_CHECKING:
     from electra.interop.embedding import Vectors
@@ -33,7 +33,7 @@ def texts_of(given: str, column: str = "text") -> tuple[list[str], Rows]:
     """
     path = Path(given)
     if given == STANDARD_INPUT:
-        texts = [_decoded(line, number) for number, line in enumerate(sys.stdin.buffer, 1)]
+        texts = list(lines_of(given))
     elif not _is_file(path):
         if _looks_like_a_file(given):
             raise DataError("no such file", where=given, fix="Check the path")
@@ -102,14 +102,6 @@ def _pyarrow(out: Path) -> Any:
     except ImportError:
         raise DataError("parquet files need pyarrow", where=out, fix="pip install 'electra[data]'") from None
     return pyarrow
-
-
-def _decoded(line: bytes, number: int) -> str:
-    try:
-        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as problem:
-        where = f"standard input:{number}"
-        raise DataError(f"not UTF-8 ({problem.reason})", where=where, fix="Convert it to UTF-8") from None
 
 
 def _is_file(path: Path) -> bool:
