@@ -70,7 +70,7 @@ def test_facts(kinds: dict[type[artifacts.Folder], Path]) -> None:
         return "\n".join(kind(kinds[kind]).describe())
 
     assert said(artifacts.RunFolder) == (
-        "rtd, size tiny; step 6 of 6, finished\nheld-out AUC 0.4804 at step 6\n"
+        "rtd, 1 layer of 8, vocabulary 90; step 6 of 6, finished\nheld-out AUC 0.4804 at step 6\n"
         "networks: discriminator, generator; checkpoints: 3, 6"
     )
     assert said(artifacts.StoreFolder).startswith("2,599 tokens in 55 documents to train on, 284 tokens in 5")

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from electra.artifacts.run import RunFolder
 from electra.cli.main import main
 from electra.testing import driven
 
@@ -115,6 +116,19 @@ def test_both_objectives_learn_and_are_exported(journey: Journey, run: str) -> N
     assert journey.events(run)[0]["event"] == "started"
     metrics = driven.rows(journey[run], "eval")[-1]["metrics"]
     assert (metrics.get("auc") is not None) == (run == "rtd") and metrics["generator_accuracy"] is not None
+
+
+def test_a_run_from_trained_weights_says_its_rate_and_size(journey: Journey) -> None:
+    words = [str(word) for word in SETTINGS]
+    at = words.index("--training.learning-rate")
+    electra(
+        *("pretrain", "--store", journey["store"], "--out", journey["gentle"]),
+        *("--init-discriminator", journey["imported"], *words[:at], *words[at + 2 :], "--training.steps", 1),
+    )
+    events = [row["message"] for row in journey.events("gentle")]
+    assert any(message.startswith("learning rate 0.0001, 0.2 of the recipe's") for message in events)
+    assert any("4 layers of 128, vocabulary" in message for message in events)
+    assert RunFolder(journey["continued"]).record["training"]["learning_rate"] == 3e-3, "as was asked"
 
 
 def test_show_prints_the_table(journey: Journey) -> None:

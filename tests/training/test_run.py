@@ -34,9 +34,10 @@ from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
+from electra.training.record import _plain
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
-from electra.training.start import start
+from electra.training.start import describe, start
 
 
 def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:
@@ -92,6 +93,26 @@ def test_a_network_that_takes_the_shape_of_another_model_is_named(tmp_path: Path
         ),
     )
     assert build_run(mlm, tmp_path, toy.store(), World()).notes == ()
+
+
+def test_the_record_says_what_was_built(tmp_path: Path) -> None:
+    """Not the recipe's size and vocabulary, which a model to start from overrides; the run still resumes."""
+    shape = replace(build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.main.encoder.config)
+    other = replace(shape, num_layers=3)
+    for config, size in ((other, ("tiny", 3, 128)), (replace(shape, num_layers=4), ("tiny", None, None))):
+        out = tmp_path / str(config.num_layers)
+        warm = WarmStart({"discriminator": "there", "generator": ""}, None, config, lambda pair: ())
+        with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), warm=warm) as run:
+            pass
+        record = RunFolder(out).record
+        model = record["model"]
+        assert (model["size"], model.get("layers"), model.get("hidden_size")) == size
+        assert record["tokenizer"]["vocab_size"] == shape.vocab_size == toy.VOCABULARY
+        assert f"{config.num_layers} layers of 128, vocabulary 60" in describe(run)
+        old = {**record, "model": {**model, "size": "mini", "layers": None, "generator_width": None}}
+        RunFolder(out).write_record(_plain(old))  # as an older version wrote it
+        with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), warm=warm):
+            pass
 
 
 def test_micro_batches_change_nothing(tmp_path: Path) -> None:

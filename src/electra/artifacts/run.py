@@ -81,6 +81,20 @@ class RunFolder(PairFolder):
         others = {"environment", *SHAPES}
         return {name: dict(table) for name, table in record.items() if name not in others}
 
+    @staticmethod
+    def shape(record: Mapping[str, Any]) -> tuple[str, str]:
+        """(layers and width of the main network as it was built, the name of its size and its vocabulary);
+        (the name of the size, "") where the record lacks the former.
+        """
+        model = record.get("model", {})
+        main: Mapping[str, Any] = next((record[name] for name in NETWORKS if name in record), {})
+        if not {"num_layers", "hidden_size", "vocab_size"} <= set(main):
+            return str(model.get("size", "")), ""
+        named = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
+        vocabulary = f"vocabulary {main['vocab_size']:,}"
+        layers = f"{main['num_layers']} layer{'s' * (main['num_layers'] != 1)}"
+        return f"{layers} of {main['hidden_size']}", ", ".join([*named, vocabulary])
+
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         changed = config.differences(self.settings(self.record), self.settings(record))
         return harmless.without(harmless.WHEN_RESUMED, changed)
@@ -144,10 +158,10 @@ class RunFolder(PairFolder):
         record, ledger = self.record, self.ledger()
         last, scores = ledger.last("train", "eval"), ledger.last("eval") or {}
         auc = (scores.get("metrics") or {}).get("auc")
-        name, size = record.get("objective", {}).get("name"), record.get("model", {}).get("size")
+        name, shape = record.get("objective", {}).get("name"), ", ".join(filter(None, self.shape(record)))
         steps = ", ".join(str(checkpoint.step) for checkpoint in reversed(self.saved()))
         return [
-            f"{name}, size {size}; step {last['step'] if last else 0:,} of {self.total_steps or 0:,},"
+            f"{name}, {shape}; step {last['step'] if last else 0:,} of {self.total_steps or 0:,},"
             f" {ledger.status(self.total_steps)}",
             *([f"held-out AUC {auc:.4f} at step {scores['step']:,}"] if isinstance(auc, float) else []),
             f"networks: {', '.join(self.finished()) or 'none exported yet'}; checkpoints: {steps or 'none'}",

@@ -56,7 +56,9 @@ class Options:
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     init_discriminator: str | None = None
-    """Start from this model's discriminator: a run, a model folder or a hub name (default: fresh weights)."""
+    """Start from this model's discriminator: a run, a model folder or a hub name (default: fresh weights).
+    The run takes its size and tokenizer and, unless --learning-rate is given, a fifth of the recipe's rate.
+    """
     init_generator: str | None = None
     """Start from this model's generator (default: fresh weights)."""
     processes: int = 1
@@ -123,6 +125,9 @@ def run(arguments: Arguments) -> int:
         workers=options.workers,
         processes=options.processes,
         recipe_name=options.recipe,
+        rate_is_chosen=workflow.rate_is_chosen(
+            options.recipe, (word.partition("=")[0].removeprefix("--") for word in arguments.argv)
+        ),
         command=" ".join(["pretrain", *arguments.argv]),
     )
     with Terminal(lines=True) as display:

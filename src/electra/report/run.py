@@ -128,11 +128,12 @@ def _headline(run: RunRecord) -> list[Block]:
         "stopped": "Stopped early",
         "in progress": "In progress, or ended without a word",
     }[run.status]
+    shape, named = RunFolder.shape(run.recipe)
     facts: list[tuple[str, Number | str | None, str]] = [
         ("Status", state, ""),
         ("Recipe", run.setting("environment.recipe", "identity.recipe"), ""),
         ("Objective", run.objective, ""),
-        ("Model size", run.setting("model.size"), ""),
+        ("Model", shape or None, named),
         ("Steps", Number(last.step if last else None), f"of {run.total_steps:,}" if run.total_steps else ""),
         ("Tokens seen", Number(last.tokens if last else None, "large"), ""),
         ("Training FLOPs", Number(last.flops if last else None, "power"), ""),

@@ -22,6 +22,7 @@ from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
 from electra.training.recipe import make_recipe
 from electra.training.run import Run
+from electra.training.shapes import TAKEN
 
 
 def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
@@ -97,7 +98,14 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
         old["objective"]["name"] = named  # wherever its file lies: the digest in `identity` tells a change
     changed = harmless.without(harmless.WHEN_RESUMED, differences(with_defaults(old), with_defaults(now)))
+    if f"initial_{run.objective.main}" in run.identity:
+        changed = [(name, a, b) for name, a, b in changed if name not in TAKEN and not _left_open(name, a)]
     return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
+
+
+def _left_open(name: str, before: Any) -> bool:
+    """Whether an older version recorded as open what is now recorded as it was built."""
+    return name == "model.generator_width" and before is None
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from electra.objectives.parts.interface import Objective, OwnOutput
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
-from electra.training.shapes import WarmStart, network_shapes, refuse_settings, shapes_taken
+from electra.training.shapes import WarmStart, as_built, network_shapes, refuse_settings, shapes_taken
 from electra.training.telemetry import Telemetry
 
 
@@ -148,8 +148,11 @@ def build_run(
         else (
             *shapes_taken(shapes, network_shapes(recipe, store, objective), objective.main),
             *warm.load(pair),
+            *warm.notes,
         )
     )
+    if warm is not None and getattr(warm, objective.main) is not None:
+        recipe = as_built(recipe, shapes)
     objective.connect(pair)
     optimizer = Optimizer(pair, training)
     return Run(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
 from electra.model.pair import NAMES, Main, Pair
-from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.model.sizes import SIZES, EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
 from electra.training.recipe import Recipe
 
@@ -21,6 +21,7 @@ class WarmStart:
     generator: EncoderConfig | None
     discriminator: EncoderConfig | None
     load: Callable[[Pair], tuple[str, ...]]
+    notes: tuple[str, ...] = ()
 
 
 def network_shapes(
@@ -48,6 +49,26 @@ def network_shapes(
         return Shapes(full)
     narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
     return Shapes(full, (judges and warm and warm.generator) or narrow)
+
+
+def as_built(recipe: Recipe, shapes: Shapes) -> Recipe:
+    """The recipe of a run whose main network has the shape and the vocabulary of the model it starts from."""
+    model, main = recipe.model, shapes.main
+    own = (main.num_layers, main.hidden_size)
+    named = [name for name, size in SIZES.items() if (size.num_layers, size.hidden_size) == own]
+    model = replace(
+        model,
+        size=named[0] if named else model.size,
+        layers=None if named else main.num_layers,
+        hidden_size=None if named else main.hidden_size,
+        encoder=main.architecture,
+        generator_width=model.generator_width or chosen_size(model.size).generator_width,
+    )
+    return replace(recipe, model=model, tokenizer=replace(recipe.tokenizer, vocab_size=main.vocab_size))
+
+
+# What `as_built` fills in: whatever the command said, a run that resumes keeps it.
+TAKEN = ("model.size", "model.layers", "model.hidden_size", "model.encoder", "tokenizer.vocab_size")
 
 
 def shapes_taken(shapes: Shapes, own: Shapes, main_is: Main) -> tuple[str, ...]:

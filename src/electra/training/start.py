@@ -161,9 +161,11 @@ def describe(run: Run) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
     training, rows = run.recipe.training, run.batches.num_blocks
+    main = run.pair.main.encoder.config
+    shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
-        f"{run.identity['objective']}, size {run.recipe.model.size}, {networks} parameters;"
+        f"{run.identity['objective']}, {shape}; {networks} parameters;"
         f" {training.batch_size} x {training.length} tokens an update,"
         f" {run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
         f" {run.precision}, {torch.get_num_threads()} threads, {run.world.size}"

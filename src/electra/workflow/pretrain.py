@@ -12,14 +12,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import ENDING, StoreFolder
-from electra.config import find_recipe, merge
+from electra.config import RECIPES, find_recipe, merge
 from electra.errors import ConfigError, ElectraError, Interrupted, RunFailed, from_json
 from electra.signals import EXIT_CODES, StopRequest
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from electra.training.shapes import WarmStart
     from electra.workflow.run import Run
 
+RATE = "learning_rate"
+SHARE_OF_RATE = 0.2  # of a recipe's rate, for networks that start from trained weights
 SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
 
 
@@ -50,6 +52,8 @@ class Inputs:
     workers: int | None = None
     processes: int = 1
     recipe_name: str = ""
+    rate_is_chosen: bool = False
+    """Whether the user chose the learning rate, or a recipe for fresh weights did."""
     command: str = ""
     """How the run was asked for, for its record."""
 
@@ -96,6 +100,7 @@ def pretrain(
         workers=workers,
         processes=processes,
         recipe_name=os.fspath(recipe),
+        rate_is_chosen=rate_is_chosen(os.fspath(recipe), overrides or {}),
         command="electra.pretrain(...)",
     )
     made = compose(os.fspath(recipe), overrides or {}, budget)
@@ -124,6 +129,13 @@ def compose(recipe: str, overrides: Mapping[str, Any], budget: str | None = None
         sections["objective"] = {"name": objective}  # the options of another objective do not carry over
     make_recipe(sections, where=str(path))
     return make_recipe(with_budget(merge(sections, changed), budget, "steps" in changed.get("training", {})))
+
+
+def rate_is_chosen(recipe: str, settings: Iterable[str]) -> bool:
+    """Whether the learning rate is the user's: among the settings given by name, or in a recipe of theirs."""
+    path = find_recipe(recipe)
+    own = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
+    return own or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
 
 
 def carry_out(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
@@ -220,12 +232,15 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
     store = open_store(inputs, recipe, display, leads)
     content = store.check()
     world = join_world()
+    warm = warm_start(inputs, recipe, store)
+    if warm is not None and not inputs.rate_is_chosen:
+        recipe, warm = with_gentler_rate(recipe, warm, inputs.folder)
     begin = start(
         recipe,
         inputs.folder,
         store,
         world,
-        warm=warm_start(inputs, recipe, store),
+        warm=warm,
         name=inputs.recipe_name,
         command=inputs.command,
         say=display.say,
@@ -288,6 +303,26 @@ def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart |
             tokenizer=store.tokenizer,
         ),
     )
+
+
+def with_gentler_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
+    """Recipes choose their learning rate for fresh weights; trained ones continue at a share of it. A run
+    that resumes keeps the rate it began with.
+    """
+    training = recipe.training
+    before = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
+    rate = float(before.get(RATE, training.learning_rate * SHARE_OF_RATE))
+    own = training.generator_learning_rate
+    gentler = replace(
+        training,
+        learning_rate=rate,
+        generator_learning_rate=None if own is None else own * rate / training.learning_rate,
+    )
+    note = (
+        f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
+        " trained weights (`training.learning_rate` sets another)"
+    )
+    return replace(recipe, training=gentler), replace(warm, notes=(*warm.notes, note))
 
 
 def finish(run: Training) -> None:

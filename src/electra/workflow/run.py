@@ -141,6 +141,6 @@ class Run(Artifact):
             ("status", self.status),
             ("step", f"{self.step:,} of {self.total_steps or 0:,}"),
             ("objective", recipe.get("objective", {}).get("name")),
-            ("size", recipe.get("model", {}).get("size")),
+            ("size", ", ".join(filter(None, RunFolder.shape(recipe)))),
             *((name, scores.get(name)) for name in ("auc", "gain", "generator_loss")),
         )
