@@ -89,3 +89,14 @@ def test_a_folder_without_curves_has_a_page_of_facts(part: str, tmp_path: Path) 
     assert ("2599" if part == "store" else "90") in exact(made.read_text())
     assert part == "store" or sorted(path.name for path in folder.iterdir()) == before
     assert main(["verify", str(folder)]) == 0
+
+
+def test_a_page_without_figures_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run")
+    assert main(["report", str(run)]) == 0 and not capsys.readouterr().err
+    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    assert main(["report", str(run)]) == 0
+    assert "pip install electra[report]" in capsys.readouterr().err
+    assert main(["report", str(run / "store")]) == 0 and not capsys.readouterr().err, "it never has any"

@@ -20,8 +20,11 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
+    from electra.report.svg import left_out
     from electra.workflow.open import report
 
     path = report(arguments.folder, out=arguments.out, compare=arguments.compare)
     sys.stdout.write(f"{path}\n")
+    if note := left_out(path):
+        sys.stderr.write(f"{note}\n")
     return 0

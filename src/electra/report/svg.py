@@ -28,7 +28,7 @@ DASHES: tuple[Any, ...] = (
     (0, (9, 2)),
     (0, (3, 1.2, 1, 1.2, 1, 1.2)),
 )
-INSTALL = "Curves need matplotlib: pip install electra[report]"
+INSTALL = "Figures need matplotlib: pip install electra[report]"
 INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 STYLE: Any = {
     "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own face
@@ -61,6 +61,11 @@ STYLE: Any = {
 
 def available() -> bool:
     return find_spec("matplotlib") is not None
+
+
+def left_out(page: Path) -> str:
+    """What to say of a page that was written without its figures; "" where it has them."""
+    return f"written without figures. {INSTALL}" if INSTALL in page.read_text(encoding="utf-8") else ""
 
 
 def inline(svg: str) -> str:

@@ -334,6 +334,7 @@ def finish(run: Training) -> None:
     from electra.interop.examples import example_rows
     from electra.interop.huggingface import export_network
     from electra.report.run import write_report
+    from electra.report.svg import left_out
     from electra.workflow.model import Model
 
     files = RunFolder(run.folder)
@@ -355,6 +356,8 @@ def finish(run: Training) -> None:
     durable.commit_json(examples, rows)
     write_report(folder)
     run.telemetry.say(f"models saved to {folder}, report in {page}")
+    if note := left_out(page):
+        run.telemetry.say(f"the report was {note}")
 
 
 if __name__ == "__main__":
