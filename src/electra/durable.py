@@ -74,9 +74,16 @@ OPS = Ops()
 Content = bytes | Callable[[Path], None]  # bytes, or a function that writes the file at the path it is given
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Path, size: int | None = None) -> str:
+    """Of a file, or of its first `size` bytes."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if size is None:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        state = hashlib.sha256()
+        while size > 0 and (block := file.read(min(size, 1 << 20))):
+            state.update(block)
+            size -= len(block)
+        return state.hexdigest()
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from electra import durable
-from electra.errors import RunFolderError
+from electra.artifacts import Folder, RunFolder
+from electra.cli.main import main
+from electra.errors import ModelError, RunFolderError
+from electra.interop.load import load
 from electra.interop.verify import verify
 from electra.model.pair import Pair
 
@@ -50,7 +54,7 @@ def test_model_folder_of_others(export_pair: ExportPair) -> None:
     tensors = load_file(weights)
     save_file(tensors, weights)
     assert [finding.what for finding in verify(folder / "generator")] == [
-        "model folder (generator, without a recorded digest)"
+        "model folder (generator, no digests recorded, so not compared with what was saved)"
     ]
     tensors["generator_lm_head.bias"][3] = torch.nan
     save_file(tensors, weights)
@@ -63,6 +67,72 @@ def test_model_folder_of_others(export_pair: ExportPair) -> None:
     assert "tokenizer.json" in problems(folder)[0]
 
 
+def edit_config(folder: Path, name: str, value: object) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {name: value}))
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "config.json"])
+def test_a_flipped_bit_in_any_other_file_is_found(export_pair: ExportPair, name: str) -> None:
+    _, folder = export_pair()
+    file = folder / "discriminator" / name
+    good = file.read_bytes()
+    file.write_bytes(good[:-2] + bytes([good[-2] ^ 1]) + good[-1:])
+    assert any(name in problem for problem in problems(folder))
+    file.unlink()
+    assert any(f"{name}" in problem for problem in problems(folder))
+    (folder / "discriminator" / "README.md").write_text("my own card")
+    file.write_bytes(good)
+    assert problems(folder) == []
+
+
+def test_two_tokens_that_changed_places_are_found_and_told_on_loading(export_pair: ExportPair) -> None:
+    _, folder = export_pair()
+    tokenizer = folder / "discriminator" / "tokenizer.json"
+    text = tokenizer.read_text()
+    tokenizer.write_text(text.replace('"chef"', '"?"').replace('"meal"', '"chef"').replace('"?"', '"meal"'))
+    assert "tokenizer.json is not what was saved" in problems(folder)[0]
+    assert "tokenizer.json is not what was saved" in load(folder, "discriminator").notes[0]
+    edit_config(folder / "generator", "num_attention_heads", 4)
+    assert "config.json is not what was saved" in problems(folder)[1]
+
+
+def test_a_layer_that_the_configuration_drops_is_an_error_on_loading(export_pair: ExportPair) -> None:
+    _, folder = export_pair()
+    edit_config(folder / "discriminator", "num_hidden_layers", 1)
+    with pytest.raises(ModelError, match=r"no place for the tensor electra\.encoder\.layer\.1\."):
+        load(folder, "discriminator")
+
+
+def test_a_finished_folder_whose_records_were_damaged(tmp_path: Path) -> None:
+    class Fake(RunFolder):
+        def parts(self) -> Iterator[Folder]:
+            yield from ()
+
+    run = Fake(tmp_path)
+    rows = [json.dumps({"kind": "train", "step": step}) + "\n" for step in range(9)]
+    run.metrics.write_text("".join(rows))
+    run.examples.write_text("[1, 2]")
+    run.write_record({"model": {"size": "tiny"}})
+    found = {finding.path.name: finding for finding in run.verify()}
+    assert "no digests" in found[tmp_path.name].what and not any(one.problem for one in found.values())
+    run.record_digests()
+    assert not [finding for finding in run.verify() if finding.problem]
+    with run.metrics.open("a") as file:
+        file.write(rows[0])  # a ledger may grow
+    assert not [finding for finding in run.verify() if finding.problem]
+    run.metrics.write_text("".join(rows).replace("3", "4"))
+    run.examples.write_text("[1, 3]")
+    told = {finding.path.name for finding in run.verify() if finding.problem}
+    assert told == {"metrics.jsonl", "examples.json"}
+    run.write_record({"model": {"size": "tiny"}})  # the work goes on: nothing to compare until it is done
+    assert not [finding for finding in run.verify() if finding.problem]
+    run.metrics.write_text("".join(rows[:4]) + '{"kind": "tr\n' + "".join(rows[4:]))
+    assert [finding.problem for finding in run.verify() if finding.problem] == [
+        "Unreadable lines of metrics.jsonl, left out: 1."
+    ]
+
+
 def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     run = tmp_path / "run"
     for step in (1, 2):
@@ -72,7 +142,7 @@ def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
     (run / "run.toml").write_text("[model]\n")
     export_pair()[1].joinpath("discriminator").rename(run / "discriminator")
     assert [(finding.path.name, finding.problem) for finding in verify(run)] == [
-        ("run.toml", ""), ("step-00000002", ""), ("step-00000001", ""), ("discriminator", "")
+        ("run.toml", ""), ("run", ""), ("step-00000002", ""), ("step-00000001", ""), ("discriminator", "")
     ]  # fmt: skip
     (run / "checkpoints" / "step-00000001" / "model.safetensors").write_bytes(b"y" * 50)
     assert problems(run) == ["model.safetensors is damaged (its SHA-256 differs)"]
@@ -95,6 +165,7 @@ def test_fine_tuning(tmp_path: Path, export_pair: ExportPair) -> None:
         )
     assert [finding.path.name for finding in verify(tmp_path)] == [
         "finetune.json",
+        tmp_path.name,
         "seed-2",
         "seed-10",
         "model",
@@ -109,3 +180,11 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
         list(verify(tmp_path))
     with pytest.raises(RunFolderError, match="no such folder"):
         list(verify(tmp_path / "none"))
+
+
+def test_detect_says_that_a_file_changed(export_pair: ExportPair, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = export_pair()[1] / "discriminator"
+    tokenizer = folder / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text() + "\n")
+    assert main(["detect", str(folder), "the chef"]) == 0
+    assert "note: tokenizer.json is not what was saved" in capsys.readouterr().err

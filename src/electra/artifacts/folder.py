@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from electra import config, durable
+from electra.artifacts import digests
 from electra.artifacts.session import LOG, Say, Session, open_session, quiet, with_article
 from electra.errors import ElectraError, RunFolderError
 
@@ -91,6 +92,7 @@ class Folder:
         return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
+        digests.forget(self.path)
         durable.commit_json(self.path / self.RECORD, record)
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -104,6 +106,23 @@ class Folder:
         yield Finding(
             self.path / self.RECORD, f"record of {with_article(self.KIND)}", problem_of(lambda: self.record)
         )
+
+    def digested(self) -> list[Path]:
+        """Its own files that change no more once the work in it is done."""
+        return []
+
+    def record_digests(self) -> None:
+        """Record what the files are, now that the work is done: `check` compares them."""
+        digests.record(self.path, self.digested())
+
+    def check_digests(self) -> Iterator[Finding]:
+        compared = digests.compare(self.path)
+        if compared is None:
+            yield Finding(
+                self.path, "not finished, or of an older version: no digests of its files to compare"
+            )
+        for name, problem in (compared or {}).items():
+            yield Finding(self.path / name, "as it was written", problem)
 
     def parts(self) -> Iterator[Folder]:
         """The folders of ours inside this one."""

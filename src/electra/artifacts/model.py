@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from electra import durable
 from electra.artifacts.folder import REPORT, Finding, Folder
 from electra.errors import ModelError
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # transformers has no class for some heads: ours are then saved beside the weights of the encoder.
 HEAD = "head.safetensors"
+FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files that were written with them
+_LONGEST_HEADER = 100_000_000  # of the format
 PICKLE = "pytorch_model.bin"
 # What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
@@ -61,10 +64,20 @@ class ModelFolder(Folder):
     def pickle(self) -> Path:
         return self.path / PICKLE
 
+    def changed(self) -> Iterator[str]:
+        """Problems of the files that were written with the weights, by the digests in the weights' header."""
+        for name, digest in (recorded_files(self.weights) or {}).items():
+            path = self.path / name
+            if not path.resolve().is_relative_to(self.path.resolve()) or not path.is_file():
+                yield f"{name} is missing"
+            elif durable.sha256(path) != digest:
+                yield f"{name} is not what was saved (its SHA-256 differs from that in {WEIGHTS})"
+
     def check(self) -> Iterator[Finding]:
         """Without torch: that the configuration can be read, and that the weights are as long as they say."""
         yield from super().check()
-        yield Finding(self.weights, "weights", _problem_of_weights(self.weights))
+        problem = _problem_of_weights(self.weights)
+        yield Finding(self.weights, "weights", problem or "; ".join(self.changed()))
 
     def describe(self) -> list[str]:
         record = self.record
@@ -77,12 +90,30 @@ def _problem_of_weights(path: Path) -> str:
     """The header of a safetensors file names the bytes of every tensor: none may be missing."""
     if not path.is_file():
         return "missing"
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        try:
-            header: Any = json.loads(file.read(min(length, path.stat().st_size)))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
-            return "not readable as safetensors"
+    try:
+        length, header = _header(path)
+        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        return "not readable as safetensors"
     expected, size = 8 + length + max(ends, default=0), path.stat().st_size
     return "" if size == expected else f"has {size} bytes instead of {expected}"
+
+
+def _header(path: Path) -> tuple[int, dict[str, Any]]:
+    """The length of a safetensors file's header, and what it says; ValueError and the like when damaged."""
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > _LONGEST_HEADER:
+            raise ValueError("a longer header than the format allows")
+        return length, dict(json.loads(file.read(length)))
+
+
+def recorded_files(weights: Path) -> dict[str, str] | None:
+    """The digests of the other files that the header of the weights holds; None: of others, or of an older
+    version.
+    """
+    try:
+        listing = json.loads(_header(weights)[1]["__metadata__"][FILES_DIGEST])
+        return {str(name): str(digest) for name, digest in listing.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from electra import config, durable
-from electra.artifacts import checkpoints, harmless
+from electra.artifacts import checkpoints, digests, harmless
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.folder import Finding, Folder
+from electra.artifacts.folder import Finding, Folder, problem_of
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.session import LOG
@@ -73,6 +74,7 @@ class RunFolder(PairFolder):
         return config.read_toml(self.path / self.RECORD)
 
     def write_record(self, record: Mapping[str, Any]) -> None:
+        digests.forget(self.path)
         durable.commit_file(self.path / self.RECORD, config.write_toml(record).encode())
 
     @staticmethod
@@ -145,8 +147,18 @@ class RunFolder(PairFolder):
         steps = training.get("steps") if isinstance(training, Mapping) else None
         return steps if isinstance(steps, int) else None
 
+    def digested(self) -> list[Path]:
+        tokenizer = sorted(self.tokenizer.iterdir()) if self.tokenizer.is_dir() else []
+        return [self.path / self.RECORD, self.metrics, self.audit, self.examples, *tokenizer]
+
     def check(self) -> Iterator[Finding]:
         yield from Folder.check(self)
+        yield from self.check_digests()
+        if self.metrics.is_file():
+            yield Finding(self.metrics, "ledger", " ".join(self.ledger().notes))
+        for path in (self.audit, self.examples):
+            if path.is_file():
+                yield Finding(path, "record", problem_of(partial(durable.read_json, path, self.ERROR)))
 
     def parts(self) -> Iterator[Folder]:
         yield from self.saved()

@@ -86,8 +86,12 @@ class TuningFolder(Folder):
         )
         return results
 
+    def digested(self) -> list[Path]:
+        return [self.path / self.RECORD, self.results]
+
     def check(self) -> Iterator[Finding]:
         yield from super().check()
+        yield from self.check_digests()
         if self.results.is_file():
             yield Finding(self.results, "results", problem_of(self.read_results))
         elif not self.model.path.is_dir():

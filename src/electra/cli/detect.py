@@ -45,6 +45,8 @@ def run(arguments: Arguments) -> int:
     one_text = arguments.text not in ("", "-")
     texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
     model = load(arguments.model, device=arguments.device)
+    for note in model.network("discriminator").notes:
+        sys.stderr.write(f"note: {one_line(note)}\n")
     found = model.detections(texts, arguments.threshold)
     if arguments.json:
         for detection in found:

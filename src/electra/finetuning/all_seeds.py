@@ -71,6 +71,7 @@ def finetune(
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(tuning, folder.model, chosen, results)
         durable.commit_json(folder.results, results)
+        folder.record_digests()
         for name in tuning.task.metrics:
             session.say(headline(results, name))
         return results

@@ -96,6 +96,7 @@ def prompt(
             **{f"{name}_version": importlib.metadata.version(name) for name in ("electra", "torch")},
         }
         durable.commit_json(folder.results, results)
+        folder.record_digests()
     return results
 
 

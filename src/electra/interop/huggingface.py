@@ -2,8 +2,9 @@
 
 A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt, README.md
 and what sentence-transformers reads (modules.json, 1_Pooling/), and nothing else: it can be published as it
-stands. It appears whole or not at all. The digest of its weights is kept in the header of the weights file,
-so that `electra verify` can tell a damaged file without a file of ours in the folder.
+stands. It appears whole or not at all. The digests of its weights and of every file but the card are kept in
+the header of the weights file, so that `electra verify` can tell a damaged file without a file of ours in the
+folder.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from electra import durable
 from electra.artifacts.model import (
     CARD,
     CONFIG,
+    FILES_DIGEST,
     MODULES,
     POOLING,
     TOKENIZER,
@@ -106,12 +108,15 @@ def write_model(
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
     if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
         settings[OUTPUT] = card.output
-    files: dict[str, durable.Content] = {
+    beside: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
-        WEIGHTS: lambda path: write_weights(path, tensors),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
         **pooling_files(pooling, config.hidden_size),
         **further,
+    }
+    files: dict[str, durable.Content] = {
+        **beside,
+        WEIGHTS: lambda path: write_weights(path, tensors, beside),
         CARD: render(
             replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
         ).encode(),
@@ -153,13 +158,23 @@ def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
     return {name: tensor.cpu() for name, tensor in state.items()}
 
 
-def write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_weights(
+    path: Path, tensors: Mapping[str, Tensor], beside: Mapping[str, durable.Content] = {}
+) -> None:
     """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it
     is put in order.
+
+    beside: the files that belong to these weights, whose digests the header keeps.
     """
     from safetensors.torch import save_file
 
-    save_file(dict(tensors), path, metadata={"format": "pt", DIGEST: digest(tensors)})
+    listing = {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in beside.items()
+        if isinstance(content, bytes)
+    }
+    metadata = {"format": "pt", DIGEST: digest(tensors), FILES_DIGEST: json.dumps(listing, sort_keys=True)}
+    save_file(dict(tensors), path, metadata=metadata)
     with open(path, "r+b") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))

@@ -4,7 +4,7 @@ hub.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,8 +140,9 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         name for ours in head_weights for name in names.their_names(f"head.{ours}", config.architecture, kind)
     }
     unused = [name for name in unused if name not in used_by_head]
+    refuse_left_over(unused, config.architecture, folder)
     labels = described.labels or tuple(f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ()))))
-    notes = (
+    notes: tuple[str, ...] = (
         (
             (
                 f"not used: {len(unused)} other tensors"
@@ -153,6 +154,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     )
     classifier = kind == "classifier"
     pooling = described.pooling if classifier else read_pooling(ModelFolder(folder)) or "mean"
+    notes += tuple(f"{problem}: see electra verify" for problem in ModelFolder(folder).changed())
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(
@@ -211,6 +213,20 @@ def refuse_broken(tensors: Mapping[str, Tensor], folder: Path) -> None:
                 where=folder,
                 fix="The weights are damaged or their training diverged: get or export them again",
             )
+
+
+def refuse_left_over(unused: Sequence[str], architecture: str, folder: Path) -> None:
+    """Refuse weights of the encoder that the configuration has no use for: the two do not belong together.
+    Another head may lie beside the one that is needed.
+    """
+    lost = [name for name in unused if name.startswith(names.PREFIX[architecture])]
+    if lost:
+        more = f" and {len(lost) - 1} more" if lost[1:] else ""
+        raise ModelError(
+            f"the encoder that config.json describes has no place for the tensor {lost[0]}{more}",
+            where=folder,
+            fix="Is config.json of these weights?",
+        )
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:

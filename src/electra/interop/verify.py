@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from electra.artifacts import Finding, ModelFolder, StoreFolder, open_folder
+from electra.artifacts.model import recorded_files
 from electra.data.store import TokenStore
 from electra.errors import ElectraError
 from electra.interop.huggingface import DIGEST, digest
@@ -40,8 +41,17 @@ def _model(folder: ModelFolder) -> Iterator[Finding]:
         if recorded is not None and recorded != digest(tensors):
             problem = f"{folder.weights.name} is damaged (its SHA-256 differs)"
         else:
+            problem = "; ".join(folder.changed())
             kind = load_folder(folder.path, "encoder").kind
-            what += f" ({kind}{'' if recorded else ', without a recorded digest'})"
+            what += f" ({', '.join([kind, *_unchecked(folder, recorded is not None)])})"
     except ElectraError as error:
         problem = str(error)
     yield Finding(folder.path, what, problem)
+
+
+def _unchecked(folder: ModelFolder, weights: bool) -> list[str]:
+    """What could be read, but not compared: no digest of it was recorded."""
+    if not weights:
+        return ["no digests recorded, so not compared with what was saved"]
+    others = recorded_files(folder.weights) is None
+    return ["no digests recorded of the configuration and the tokenizer"] if others else []

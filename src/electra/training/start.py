@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from electra.artifacts import checkpoints
+from electra.artifacts import checkpoints, digests
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import Say, quiet
 from electra.data.store import TokenStore
@@ -75,6 +75,8 @@ def start(
         if told:
             run.telemetry.event(run.step, "budget", told)
         if run.step < run.total_steps:
+            if world.leads:
+                digests.forget(run.folder)
             event = "resumed" if run.step else "started"
             message = f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
             run.telemetry.event(run.step, event, message)

@@ -354,6 +354,7 @@ def finish(run: Training) -> None:
     both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
     durable.commit_json(examples, rows)
+    files.record_digests()
     write_report(folder)
     run.telemetry.say(f"models saved to {folder}, report in {page}")
     if note := left_out(page):
