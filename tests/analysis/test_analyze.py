@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from electra import durable
 from electra.analysis.contract import named_models
 from electra.analysis.contract import origin as origins
 from electra.analysis.contract import record as records_of
@@ -126,7 +127,8 @@ def test_all_leaves_out_what_has_no_data_and_says_so(
     said = capsys.readouterr().out
     assert "bias: left out" in said and "gold parts of speech" in said and "errors.probe.json" in said
     assert analyze(folders / "pair", "--data", tmp_path / "text.md", "--out", tmp_path / "none") == 2
-    assert "no probe could be run" in capsys.readouterr().err and not (tmp_path / "none").exists()
+    assert "no probe could be run" in capsys.readouterr().err
+    assert {path.name for path in (tmp_path / "none").glob("[!.]*")} <= {"log.txt"}
 
 
 def test_a_probe_follows_the_checkpoints_of_a_run(
@@ -230,16 +232,21 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
             )
             == 0
         )
-        return "kept: the same question" not in capsys.readouterr().out
+        said = capsys.readouterr().out
+        told[:] = re.findall(r"replaces another answer \((.*) differed\)", said)
+        return "kept: the same question" not in said
+
+    told: list[str] = []
 
     shutil.copytree(folders / "pair", tmp_path / "pair")
     data = tmp_path / "dev.tsv"
     shutil.copy(folders / "data" / "ged" / "fce-toy" / "dev.tsv", data)
     quick = ("--probe-option", "resamples=5")
     assert asked(*quick) and not asked(*quick)
-    assert asked("--probe-option", "resamples=6") and asked(*quick)
+    assert not told and asked("--probe-option", "resamples=6") and told == ["options.resamples"]
+    assert asked(*quick)
     beside = [folders / "twin"]
-    assert asked(*quick, beside=beside) and not asked(*quick, beside=beside)
+    assert asked(*quick, beside=beside) and told == ["models"] and not asked(*quick, beside=beside)
     assert asked(*quick)
     data.write_text(data.read_text() + "\nthe\tc\nwrong\ti\n")
     assert asked(*quick) and not asked(*quick)
@@ -248,11 +255,65 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
         shutil.copy(folders / "twin" / kind / "model.safetensors", weights)
         assert asked(*quick) and not asked(*quick)
     record = tmp_path / "out" / "errors.probe.json"
-    told = json.loads(record.read_text()) | {"question": "Worded otherwise?"}
-    record.write_text(json.dumps(told))
+    worded = json.loads(record.read_text()) | {"question": "Worded otherwise?"}
+    record.write_text(json.dumps(worded))
     assert not asked(*quick), "how a record says it is no part of the question"
     record.write_text("half a rec")
     assert asked(*quick)
+
+
+STOPS = """
+import os, signal
+from electra.analysis.contract import Findings, Probe as Base
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Config:
+    pass
+
+class Probe(Base):
+    title, question, source, version, needs = "Stops", "Does it?", "nobody", 1, ()
+
+    def inputs(self):
+        return ()
+
+    def run(self, models, data, progress):
+        os.kill(os.getpid(), signal.SIGNAL)
+        return Findings()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
+    number: str, code: int, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stops.py").write_text(STOPS.replace("SIGNAL", number))
+    out, probe = tmp_path / "out", tmp_path / "stops.py"
+    words = [folders / "pair", "--probe", probe, "--probe", "errors", "--data", folders / "data"]
+    words += ["--probe-option", "resamples=5", "--probe-option", "surprisal=false", "--out", out]
+    assert analyze(*words) == code
+    assert {path.name for path in out.glob("*.json")} == {"stops.probe.json"}
+    assert (out / "analysis.html").exists() and "stopped; rerun" in (out / "log.txt").read_text()
+    with durable.lock(out):
+        assert analyze(*words) == 2
+        assert "in use by process" in capsys.readouterr().err
+    assert analyze(*words) == 0
+    said = capsys.readouterr().out
+    assert f"{out / 'stops.probe.json'} (kept" in said and (out / "errors.probe.json").exists()
+    assert said.splitlines()[-1].partition(": ")[2] in (out / "log.txt").read_text()
+
+
+def test_a_folder_of_something_else_is_left_alone(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [folders / "pair", "--probe", "errors", "--data", folders / "data", *QUICK[:2]]
+    assert analyze(*words, "--out", folders / "twin") == 2
+    assert "holds files that are not an analysis (discriminator, ...)" in capsys.readouterr().err
+    for name in ("analysis.html", "figures"):  # where the only record was deleted, to ask again
+        (tmp_path / name).mkdir()
+    (tmp_path / "analysis.html").rmdir()
+    (tmp_path / "analysis.html").write_text("")
+    assert analyze(*words, "--out", tmp_path) == 0
 
 
 def test_a_damaged_network_is_not_an_absent_one(folders: Path, tmp_path: Path) -> None:

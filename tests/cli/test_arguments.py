@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from electra.cli import detect, pretrain
@@ -54,3 +56,14 @@ def test_positional_arguments_are_called_by_their_names(
     with pytest.raises(SystemExit):
         main([verb, "--help"])
     assert capsys.readouterr().out.splitlines()[0].endswith(shown)
+
+
+def test_what_most_users_choose_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--objective.name", "mlm"]):
+        with pytest.raises(SystemExit):
+            main(["pretrain", *words, "--help"])
+        first, *sections = re.split(r"(?m)^\W*(?:\w+ )?options\W*$", capsys.readouterr().out)[1:]
+        for option in ("--model.size", "--objective.name"):
+            assert option in first and option not in "".join(sections)
+    made = pretrain.parse(["--model.size", "mini", "--objective.name", "mlm", "--budget", "5steps"]).recipe
+    assert (made.model.size, made.objective["name"]) == ("mini", "mlm"), "after --help as before"

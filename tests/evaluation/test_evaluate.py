@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
+from electra.artifacts.evaluation import EvaluationFolder
 from electra.cli.arguments import parse
 from electra.cli.evaluate import Arguments
 from electra.cli.main import main
 from electra.errors import ConfigError, RunFailed, RunFolderError
-from electra.evaluation.running import entrants, refuse_changes
+from electra.evaluation.running import entrants
 
 SUITE = """
 title = "Toys"
@@ -319,7 +320,9 @@ def test_what_is_left_out_for_a_while_is_not_forgotten(tmp_path: Path) -> None:
         }
 
     def go_on(now: dict[str, Any]) -> None:
-        (tmp_path / "evaluation.json").write_text(json.dumps({"plan": refuse_changes(tmp_path, now)}))
+        folder = EvaluationFolder(tmp_path)
+        with folder.session({"plan": now}):
+            folder.write_record({"plan": folder.with_earlier(now)})
 
     for now in (plan(rtd="1"), plan(mlm="2"), plan(rtd="1", mlm="2")):
         go_on(now)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import Finding, Folder, problem_of
+from electra.artifacts.folder import FIGURES, Finding, Folder, problem_of
+from electra.artifacts.session import LOG
 from electra.artifacts.tuning import TuningFolder
+from electra.config import differences
 from electra.durable import read_json
 from electra.errors import RunFolderError
 
 ENDING = ".probe.json"
+PAGE = "analysis.html"
 
 
 class AnalysisFolder(Folder):
-    """What `electra analyze` writes: NAME.probe.json of each probe, analysis.html, figures/."""
+    """What `electra analyze` writes: NAME.probe.json of each probe, log.txt, analysis.html, figures/.
+
+    Each record tells by itself what was asked; one that is asked otherwise is replaced.
+    """
 
     KIND = "analysis"
     RECORD = f"*{ENDING}"  # as many as probes were run
+    BESIDE = (LOG, PAGE, FIGURES)  # where the only record was deleted, to ask again
 
     @classmethod
     def is_at(cls, path: Path) -> bool:
@@ -34,7 +41,7 @@ class AnalysisFolder(Folder):
 
     @property
     def page(self) -> Path:
-        return self.path / "analysis.html"
+        return self.path / PAGE
 
     @property
     def record(self) -> dict[str, Any]:
@@ -63,7 +70,33 @@ class EvaluationFolder(Folder):
 
     KIND = "evaluation"
     RECORD = "evaluation.json"
-    IDENTITY = ("plan",)
+    PARTS = ("models", "tasks", "probes")  # of its plan
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What it was asked: suite, models, tasks and probes."""
+        plan = self.record.get("plan")
+        if not isinstance(plan, dict) or not all(isinstance(plan.get(part), dict) for part in self.PARTS):
+            path = self.path / self.RECORD
+            raise RunFolderError("not the record of an evaluation", where=path, fix="Choose another `out`")
+        return plan
+
+    def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+        """Models and tasks may be added or left out; those it has already must be what they were. The same
+        weights may lie elsewhere.
+        """
+        old, new = self.plan, record["plan"]
+        changed = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
+        for part in self.PARTS:
+            for name in old[part].keys() & new[part].keys():
+                changed += differences(old[part][name], new[part][name], f"{name}.")
+        kept = (change for change in changed if not change[0].endswith(".source"))
+        return sorted(kept, key=lambda change: change[0])
+
+    def with_earlier(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """A plan with all that the folder has ever held: what is left out now is not forgotten."""
+        old = self.plan if self.exists() else plan
+        return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}
 
     @property
     def table(self) -> Path:

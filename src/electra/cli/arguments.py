@@ -38,17 +38,23 @@ def parse(
     description: str,
     default: T | None = None,
     aliases: Mapping[str, str] = {},
+    first: Sequence[str] = (),
 ) -> T:
     """Parse `argv` into the dataclass `arguments`. What is wrong becomes one line; --help ends the process
     with code 0.
+
+    first: options of sections that --help shows among those of none.
     """
-    _show_plainly(arguments, with_help=any(word in ("-h", "--help") for word in argv))
-    caught = io.StringIO()
+    with_help = any(word in ("-h", "--help") for word in argv)
+    _show_plainly(arguments, with_help)
+    caught, shown = io.StringIO(), arguments
     options: Any = {} if default is None else {"default": default}
+    if with_help and first and default is not None:
+        shown, options["default"] = _with_first(arguments, default, first)
     try:
         with contextlib.redirect_stderr(caught):
             parsed: T = tyro.cli(
-                arguments,
+                shown,
                 args=_switches_spelled(expand(argv, arguments, aliases), set(_switches(arguments))),
                 prog=f"electra {verb}",
                 description=description,
@@ -154,6 +160,27 @@ def written(arguments: type) -> dict[str, tuple[ast.expr, str]]:
 
 class _Shown:
     """Marks a field whose help has been dealt with."""
+
+
+def _with_first(arguments: type[T], default: T, names: Sequence[str]) -> tuple[type[T], T]:
+    """A dataclass for --help alone, and its default: options of sections stand there as if they had none."""
+    moved, values = [], {}
+    for name in names:
+        section, _, option = name.removeprefix("--").partition(".")
+        kind = typing.get_type_hints(arguments)[section]
+        hint = typing.get_type_hints(kind, include_extras=True)[option]
+        plain, told = typing.get_args(hint)[0], written(kind).get(option, (None, ""))[1]
+        conf = tyro.conf.arg(name=f"{section}.{option}", metavar=_metavar(plain), help=told or None)
+        moved.append((f"{section}_{option}", typing.Annotated[plain, conf]))
+        values[moved[-1][0]] = getattr(getattr(default, section), option)
+        kind.__annotations__[option] = typing.Annotated[hint, tyro.conf.Suppress]
+    made = dataclasses.make_dataclass(
+        "Options",
+        [(name, hint, dataclasses.field(default=values[name])) for name, hint in moved],
+        bases=(arguments,),
+        frozen=True,
+    )
+    return made, made(**vars(default), **values)
 
 
 def _metavar(kind: Any) -> str:

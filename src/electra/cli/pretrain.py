@@ -29,6 +29,7 @@ from electra.training.recipe import (
 
 SECTIONS = ("model", "training", "evaluation", "tokenizer", "data")
 ALIASES = {"--tokenizer": "--tokenizer.source"}
+FIRST = ("--model.size", "--objective.name")  # what most users choose
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ def parse(argv: Sequence[str]) -> Arguments:
         else build(objective_type, recipe.objective, where=f"{path}: objective"),
     )
     argv = expand(argv, kind, ALIASES)
-    options = parse_arguments(kind, argv, verb="pretrain", description=__doc__ or "", default=default)
+    options = parse_arguments(
+        kind, argv, verb="pretrain", description=__doc__ or "", default=default, first=FIRST
+    )
     flags = dataclasses.asdict(options)
     chosen = {name: flags[name] for name in (*SECTIONS, "objective")}
     steps = _peek(argv, "--training.steps") is not None

@@ -21,16 +21,14 @@ from typing import Any, Literal
 from electra import analysis, durable, machine
 from electra.analysis.contract import ProbeDataError, named_models
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.artifacts.session import refuse_differences
-from electra.config import build, differences
-from electra.errors import ConfigError, DataError, DiskError, RunFolderError
+from electra.config import build
+from electra.errors import ConfigError, DataError, DiskError
 from electra.evaluation import floors
 from electra.evaluation.data import find_data
 from electra.evaluation.steps import Asked, ReadyTask, Step, Todo
 from electra.evaluation.suite import Suite
 from electra.evaluation.table import (
     Entrant,
-    Layout,
     Measured,
     format_table,
     has_floor,
@@ -44,7 +42,6 @@ from electra.interop.load import load
 from electra.jobs import Job, Say, in_turn, side_by_side
 from electra.signals import Stop
 
-PARTS = ("models", "tasks", "probes")  # of a plan
 OWN = {
     "task",
     "data",
@@ -107,11 +104,18 @@ def evaluate(
         fix = "Give the folder that holds theirs, each in a folder of its name"
         raise DataError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
-    with EvaluationFolder(out).session(say=say, stop=stop) as session:
+    folder = EvaluationFolder(out)
+    with folder.session(say=say, stop=stop) as session:
         say = session.say  # to log.txt as well
-        known = refuse_changes(out, plan)
+        if session.resumed:
+            session.begin({"plan": plan})
         measured = Measured(
-            Layout(out), suite, models, plan, known, {job.entry.name: job.found.notes for job in jobs}
+            folder,
+            suite,
+            models,
+            plan,
+            folder.with_earlier(plan),
+            {job.entry.name: job.found.notes for job in jobs},
         )
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
@@ -119,7 +123,7 @@ def evaluate(
         write(measured)
         todos: list[Todo] = [*probes, *jobs]
         steps = [
-            Step(entrant, todo, measured.layout, options.seeds, options.device)
+            Step(entrant, todo, folder, options.seeds, options.device)
             for todo in todos
             for entrant in models
             if (
@@ -267,31 +271,8 @@ def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
     }
 
 
-def refuse_changes(out: Path, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Models and tasks may be added to a folder or left out; those it has already must be what they were.
-    Returns the plan with all that the folder has ever held: what is left out now is not forgotten.
-    """
-    path = out / EvaluationFolder.RECORD
-    if not path.exists():
-        return dict(plan)
-    record = durable.read_json(path, RunFolderError, fix="Choose another `out`")
-    old = record.get("plan") if isinstance(record, dict) else None
-    if not isinstance(old, dict) or not all(isinstance(old.get(part), dict) for part in PARTS):
-        raise RunFolderError("not the record of an evaluation", where=path, fix="Choose another `out`")
-    changed = differences({"suite": old.get("suite")}, {"suite": plan["suite"]})
-    for part in PARTS:
-        for name in old[part].keys() & plan[part].keys():
-            changed += differences(old[part][name], plan[part][name], f"{name}.")
-    changed = [
-        change for change in changed if not change[0].endswith(".source")
-    ]  # the same weights may lie elsewhere
-    refuse_differences(out, "evaluation", sorted(changed, key=lambda change: change[0]))
-    return {**plan, **{part: {**old[part], **plan[part]} for part in PARTS}}
-
-
 def write(measured: Measured) -> dict[str, Any]:
     record = make_record(measured)
-    folder = EvaluationFolder(measured.layout.out)
-    folder.write_record(record)
-    durable.commit_file(folder.table, format_table(record))
+    measured.folder.write_record(record)
+    durable.commit_file(measured.folder.table, format_table(record))
     return record

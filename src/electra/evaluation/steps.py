@@ -11,14 +11,14 @@ from typing import Any
 from electra import analysis, durable
 from electra.analysis.contract import Model
 from electra.analysis.contract.record import run_probe
-from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
+from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.config import build
 from electra.errors import RunFolderError
 from electra.evaluation import floors
 from electra.evaluation.data import Found, join_train
 from electra.evaluation.suite import ProbeEntry, TaskEntry
-from electra.evaluation.table import Entrant, Layout
+from electra.evaluation.table import Entrant
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.jobs import Say
@@ -46,7 +46,7 @@ class Step:
 
     entrant: Entrant
     todo: Todo
-    layout: Layout
+    out: EvaluationFolder
     seeds: int
     device: str
 
@@ -60,8 +60,8 @@ class Step:
 
     def done(self) -> bool:
         if not isinstance(self.todo, ReadyTask):
-            return AnalysisFolder(self.layout.probes(self.entrant)).probe(self.name).exists()
-        results = TuningFolder(self.layout.task(self.entrant, self.name)).results
+            return self.out.probes(self.entrant.folder).probe(self.name).exists()
+        results = self.out.task(self.entrant.folder, self.name).results
         seeds = 1 if self.entrant.init == "floor" else self.seeds
         return results.exists() and set(range(seeds)) <= set(
             durable.read_json(results, RunFolderError)["seeds"]
@@ -86,13 +86,11 @@ class Step:
     def finetune(self, job: ReadyTask, say: Say, stop: Stop) -> None:
         given = {
             "task": job.entry.task,
-            "data": join_train(
-                job.found, EvaluationFolder(self.layout.out).data / f"{job.entry.name}-train.json"
-            ),
+            "data": join_train(job.found, self.out.data / f"{job.entry.name}-train.json"),
             "dev": job.found.dev,
             "test": job.found.test,
             "also": job.found.also,
-            "out": self.layout.task(self.entrant, job.entry.name),
+            "out": self.out.task(self.entrant.folder, job.entry.name).path,
             "seeds": self.seeds,
             "device": self.device,
             "init": "pretrained" if self.entrant.init == "floor" else self.entrant.init,
@@ -113,6 +111,6 @@ class Step:
             probe,
             [model],
             data,
-            self.layout.probes(self.entrant),
+            self.out.probes(self.entrant.folder).path,
             progress=lambda what, share: None,
         )

@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from electra import durable
-from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.evaluation import EvaluationFolder
 from electra.errors import RunFolderError
 from electra.evaluation.published import Column, columns_for
 from electra.evaluation.suite import Average, ProbeEntry, Suite, TaskEntry
@@ -48,21 +46,10 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Layout:
-    out: Path
-
-    def task(self, entrant: Entrant, name: str) -> Path:
-        return EvaluationFolder(self.out).task(entrant.folder, name).path
-
-    def probes(self, entrant: Entrant) -> Path:
-        return EvaluationFolder(self.out).probes(entrant.folder).path
-
-
-@dataclass(frozen=True)
 class Measured:
     """Where an evaluation stands."""
 
-    layout: Layout
+    folder: EvaluationFolder
     suite: Suite
     entrants: Sequence[Entrant]
     plan: Mapping[str, Any]
@@ -168,7 +155,7 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
 
 
 def _results(measured: Measured, entrant: Entrant, entry: TaskEntry) -> dict[str, Any] | None:
-    path = TuningFolder(measured.layout.task(entrant, entry.name)).results
+    path = measured.folder.task(entrant.folder, entry.name).results
     if not path.exists() or entry.name not in measured.plan["tasks"]:
         return None
     found: dict[str, Any] = durable.read_json(path, RunFolderError)
@@ -244,7 +231,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     """A row for each headline number of any model."""
     records = {}
     for entrant in measured.entrants:
-        path = AnalysisFolder(measured.layout.probes(entrant)).probe(entry.name)
+        path = measured.folder.probes(entrant.folder).probe(entry.name)
         if path.exists() and entry.name in measured.plan["probes"]:
             records[entrant.name] = durable.read_json(path, RunFolderError)
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])

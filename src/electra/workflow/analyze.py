@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError, ElectraError
@@ -13,6 +13,11 @@ from electra.workflow.artifact import Artifact, Source
 from electra.workflow.display import Told, display_for
 from electra.workflow.prepare import sources
 from electra.workflow.rows import Rows
+
+if TYPE_CHECKING:
+    from electra.analysis.contract.inputs import Data
+    from electra.analysis.contract.models import Model
+    from electra.analysis.contract.probe import Probe
 
 
 class Analysis(Artifact):
@@ -63,7 +68,8 @@ def analyze(
     device: Literal["auto", "cpu", "cuda"] = "auto",
     progress: Told = None,
 ) -> Analysis:
-    """Ask models what they know, in the folder `out`. A probe that was asked the same before is kept.
+    """Ask models what they know, in the folder `out`. The answer of a probe that was asked the same before is
+    kept; asked otherwise, it is replaced.
 
     models: one, or several to compare the first with: Runs, Models, folders or hub names.
     probes: names of probes or .py files; "all": every one whose data and networks are there.
@@ -71,7 +77,9 @@ def analyze(
     options: "key=value", or "PROBE.key=value".
     over_training: follow the probes over the checkpoints of a run.
 
-    Raises ConfigError, ProbeDataError where a named probe's data are missing, ModelError.
+    Raises ConfigError, ProbeDataError where a named probe's data are missing, ModelError, RunFolderError
+    where `out` is in use or holds something else, and Interrupted when asked to stop: after the probe at
+    hand; the same call resumes.
     """
     from electra import analysis
     from electra.analysis.contract import named_models
@@ -80,10 +88,10 @@ def analyze(
     from electra.model.precision import pick_device
     from electra.report.probes import write_page
 
-    folder, given, roots = Path(out), sources(models), [Path(root) for root in sources(data)]
+    given, roots = sources(models), [Path(root) for root in sources(data)]
     every = not probes or "all" in probes
     chosen = analysis.names() if every else list(dict.fromkeys(probes))
-    settings = analysis.options_for(chosen, options)
+    made = {name: analysis.create(name, of) for name, of in analysis.options_for(chosen, options).items()}
     missing = next((root for root in roots if not root.exists()), None)
     if missing is not None:
         raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
@@ -91,29 +99,69 @@ def analyze(
         raise ConfigError("follows one run, not several", key="over_training", fix="Call it once for each")
     for source in given:
         locate(source)  # a wrong name is one error, not one for each probe
-    named, done = named_models(given, pick_device(device)), 0
+    named = named_models(given, pick_device(device))
+    ready, left_out = _askable(made, [] if over_training else named, roots, every)
+    none_left = ConfigError(
+        "no probe could be run", where=Path(out), fix="Name one with `probe` to see what it needs"
+    )
     with display_for(progress) as display:
-        for name in chosen:
-            probe, began = analysis.create(name, settings[name]), time.monotonic()
-            told = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
-            try:
-                found = probe.find(roots)
-                answered = run_probe(
-                    name, probe, named, found, folder, progress=told, over_training=over_training
-                )
-            except ElectraError as problem:
-                if not every:
-                    raise
-                display.say(f"{name}: left out, {problem}")
-                continue
-            done += 1
-            for line in answered.left_out:
-                display.say(f"{name}: {line}")
-            seconds = f"{time.monotonic() - began:.0f} s"
-            took = "kept: the same question was answered before" if answered.kept else seconds
-            display.say(f"{name}: {answered.path} ({took})")
-        if not done:
-            fix = "Name one with `probe` to see what it needs"
-            raise ConfigError("no probe could be run", where=folder, fix=fix)
-        display.say(f"page: {write_page(folder)}")
+        if not ready:
+            for line in left_out:
+                display.say(line)
+            raise none_left
+        with AnalysisFolder(Path(out)).session(say=display.say) as session:
+            folder, done = session.folder.path, 0
+            for line in left_out:
+                session.say(line)
+            for name, found in ready.items():
+                if session.stopping():
+                    if session.folder.exists():
+                        write_page(folder)  # of what is done so far
+                    session.interrupt()
+                began = time.monotonic()
+                told = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
+                try:
+                    answered = run_probe(
+                        name, made[name], named, found, folder, progress=told, over_training=over_training
+                    )
+                except ElectraError as problem:
+                    if not every:
+                        raise
+                    session.say(f"{name}: left out, {problem}")
+                    continue
+                done += 1
+                for line in answered.left_out:
+                    session.say(f"{name}: {line}")
+                if answered.changed:
+                    session.say(f"{name}: replaces another answer ({', '.join(answered.changed)} differed)")
+                seconds = f"{time.monotonic() - began:.0f} s"
+                took = "kept: the same question was answered before" if answered.kept else seconds
+                session.say(f"{name}: {answered.path} ({took})")
+            if not done:
+                raise none_left
+            session.say(f"page: {write_page(folder)}")
     return Analysis(out)
+
+
+def _askable(
+    probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], every: bool
+) -> tuple[dict[str, Data], list[str]]:
+    """The data of each probe that has its data and networks, and a line on each other one, or, where not
+    `every` one was asked for, its error. So a folder is taken only for what can be asked.
+    """
+    from electra.analysis.contract.record import able
+
+    ready: dict[str, Data] = {}
+    left_out = []
+    for name, probe in probes.items():
+        try:
+            found = probe.find(roots)
+            if models:
+                able(probe, models)
+        except ElectraError as problem:
+            if not every:
+                raise
+            left_out.append(f"{name}: left out, {problem}")
+        else:
+            ready[name] = found
+    return ready, left_out

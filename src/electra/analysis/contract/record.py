@@ -15,6 +15,7 @@ from electra.analysis.contract.origin import apart
 from electra.analysis.contract.probe import Probe, Progress
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
+from electra.config import differences
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.extensions import PROBES
 from electra.interop.source import locate
@@ -24,13 +25,14 @@ FORMAT = 2  # of the JSON files; 1 held tables and figures ready-made
 
 @dataclass(frozen=True)
 class Answered:
-    """A probe's record: its file, whether an earlier command had written it, and the models that could not
-    take part.
+    """A probe's record: its file, whether an earlier command had written it, the models that could not take
+    part, and the names of what is asked otherwise than in the record that it replaces.
     """
 
     path: Path
     kept: bool
     left_out: Sequence[str]
+    changed: Sequence[str] = ()
 
 
 def run_probe(
@@ -59,7 +61,11 @@ def run_probe(
         "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
         "checkpoints": _checkpoints(models[0]) if over_training else {},
     }
-    if _is_answer(path, asked, models):
+    earlier = _earlier(path)
+    changed = [name for name, _, _ in differences({key: earlier.get(key) for key in asked}, as_json(asked))]
+    if not changed and not _of_these(earlier, models):
+        changed = ["models"]
+    if not changed:
         return Answered(path, kept=True, left_out=left_out)
     found = follow(probe, models[0], data, progress) if over_training else probe.run(models, data, progress)
     found.notes.extend([*_read_together(data), *_told_apart(models), *left_out])
@@ -67,7 +73,7 @@ def run_probe(
     title = f"{probe.title}, over training" if over_training else probe.title
     prose = {"title": title, "question": probe.question, "source": probe.source}
     durable.commit_json(path, {"format": FORMAT, **asked, **prose, "models": described, **found.to_json()})
-    return Answered(path, kept=False, left_out=left_out)
+    return Answered(path, kept=False, left_out=left_out, changed=changed if earlier else [])
 
 
 def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
@@ -91,14 +97,17 @@ def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]
     return kept, left_out
 
 
-def _is_answer(path: Path, asked: Mapping[str, Any], models: Sequence[Model]) -> bool:
-    """Whether the file holds the answer to what is asked, of these models with these weights."""
+def _earlier(path: Path) -> dict[str, Any]:
+    """The record that lies there, empty where none can be read."""
     try:
         record = durable.read_json(path, ConfigError)
     except ConfigError:
-        return False
-    if not isinstance(record, dict) or any(record.get(key) != value for key, value in asked.items()):
-        return False
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _of_these(record: Mapping[str, Any], models: Sequence[Model]) -> bool:
+    """Whether a record is of these models with these weights."""
     described = record.get("models", [])
     return len(described) == len(models) and all(
         model.is_still(was) for model, was in zip(models, described, strict=True)
