@@ -164,23 +164,25 @@ class _Shown:
 
 def _with_first(arguments: type[T], default: T, names: Sequence[str]) -> tuple[type[T], T]:
     """A dataclass for --help alone, and its default: options of sections stand there as if they had none."""
-    moved, values = [], {}
+    hidden: list[tuple[str, Any, Any]] = []
+    moved: list[tuple[str, Any, Any]] = []
     for name in names:
         section, _, option = name.removeprefix("--").partition(".")
-        kind = typing.get_type_hints(arguments)[section]
+        values = getattr(default, section)
+        kind, value = type(values), getattr(values, option)
         hint = typing.get_type_hints(kind, include_extras=True)[option]
         plain, told = typing.get_args(hint)[0], written(kind).get(option, (None, ""))[1]
+        without: Any = _derived(kind, [(option, typing.Annotated[hint, tyro.conf.Suppress], value)])
+        hidden.append((section, without, without(**vars(values))))
         conf = tyro.conf.arg(name=f"{section}.{option}", metavar=_metavar(plain), help=told or None)
-        moved.append((f"{section}_{option}", typing.Annotated[plain, conf]))
-        values[moved[-1][0]] = getattr(getattr(default, section), option)
-        kind.__annotations__[option] = typing.Annotated[hint, tyro.conf.Suppress]
-    made = dataclasses.make_dataclass(
-        "Options",
-        [(name, hint, dataclasses.field(default=values[name])) for name, hint in moved],
-        bases=(arguments,),
-        frozen=True,
-    )
-    return made, made(**vars(default), **values)
+        moved.append((f"{section}_{option}", typing.Annotated[plain, conf], value))
+    made: Any = _derived(arguments, [*hidden, *moved])
+    return made, made(**{**vars(default), **{name: value for name, _, value in [*hidden, *moved]}})
+
+
+def _derived(kind: type, fields: Sequence[tuple[str, Any, Any]]) -> type:
+    made = [(name, hint, dataclasses.field(default=value)) for name, hint, value in fields]
+    return dataclasses.make_dataclass(kind.__name__, made, bases=(kind,), frozen=True)
 
 
 def _metavar(kind: Any) -> str:

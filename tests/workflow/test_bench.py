@@ -35,7 +35,7 @@ def test_flops_are_those_of_the_matrix_products() -> None:
 
 
 def test_json_ends_with_the_keys_that_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
-    command = "bench --recipe budget-tiny --batch 2 --length 16 --seconds 0.05 --vocab-size 100 --json"
+    command = "bench --recipe budget-tiny --batch-size 2 --length 16 --seconds 0.05 --vocab-size 100 --json"
     assert main(command.split()) == 0
     row = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert {"tokens_per_s_median", "tokens_per_s_best", "peak_rss_mib", "mfu"} <= set(row)
