@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tomllib
 import types
 import typing
@@ -113,6 +114,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
                 return tuple(_convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
+    elif kind is Path and isinstance(value, str | os.PathLike):
+        return Path(value)
     elif kind is Any or (origin is dict and isinstance(value, Mapping)):
         return dict(value) if origin is dict else value
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):

@@ -137,6 +137,11 @@ def test_the_fine_tuned_model(made: dict[str, Any]) -> None:
     assert len(rows) == 36 and rows[0] == {"text": "the cat sees the house .", "label": "animal"}
     again = electra.open(tuned.path)
     assert isinstance(again, electra.FineTuned) and again.scores == tuned.scores
+    assert again.mistakes() == wrong == again.mistakes(tuned.path / "data" / "train.jsonl")
+    other = made["folder"] / "other.jsonl"
+    other.write_text(json.dumps({"text": "the cat .", "label": "animal"}) * 30)
+    with pytest.raises(electra.ElectraError, match="not the train data of this fine-tuning"):
+        again.mistakes(other)
 
 
 def test_the_same_call_is_complete_and_other_rows_are_refused(made: dict[str, Any]) -> None:

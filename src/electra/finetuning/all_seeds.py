@@ -27,6 +27,7 @@ from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, on_host, train_seed
 from electra.finetuning.over_seeds import FinishedSeed, choose, headline, scores_over_seeds
+from electra.finetuning.read_again import places
 from electra.finetuning.saved_model import load_seed, save_model
 from electra.finetuning.settings import (
     ResolvedSettings,
@@ -153,6 +154,7 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
             "platform": platform.platform(),
             "device": str(tuning.device),
             "threads": torch.get_num_threads(),
+            "data": places(tuning.settings),
         },
     }
 

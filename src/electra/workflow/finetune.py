@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Table: TypeAlias = Sequence[Mapping[str, Any]] | pandas.DataFrame
 
 TABLES = "data"  # the folder in OUT where rows are written
-FILES = ("data", "dev", "test", "also")  # settings that name files
 
 
 def finetune(
@@ -65,15 +64,13 @@ def carry_out(model: Source, settings: Settings, display: Display) -> FineTuned:
     from electra.finetuning.all_seeds import finetune as train
 
     train(os.fspath(model), settings, display.say)
-    return FineTuned(settings.out, settings)
+    return FineTuned(settings.out)
 
 
 def _typed(name: str, value: Any) -> Any:
-    """A setting's value with paths for files, and one column's name as a list of one."""
-    if name in FILES:
-        several = [value] if name == "also" and isinstance(value, str | os.PathLike) else value
-        return tuple(map(Path, several)) if name == "also" else Path(value)
-    return [value] if name in ("text_column", "columns") and isinstance(value, str) else value
+    """A setting's value: a path as text, one of several as a list of one."""
+    several = name in ("also", "text_column", "columns")
+    return [value] if several and isinstance(value, str | os.PathLike) else value
 
 
 def tables(data: Table | Mapping[str, Table], out: Path) -> dict[str, Path]:

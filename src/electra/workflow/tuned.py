@@ -15,7 +15,6 @@ from electra.workflow.artifact import Artifact, Source
 from electra.workflow.rows import Rows
 
 if TYPE_CHECKING:
-    from electra.finetuning.settings import Settings
     from electra.workflow.model import Model
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
@@ -28,10 +27,9 @@ class FineTuned(Artifact):
 
     kind = "FineTuned"
 
-    def __init__(self, path: Source, settings: Settings | None = None) -> None:
+    def __init__(self, path: Source) -> None:
         super().__init__(path)
         self.folder = TuningFolder.open(self.path)
-        self._settings = settings
 
     @property
     def task(self) -> str:
@@ -96,18 +94,19 @@ class FineTuned(Artifact):
             file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
             return table(predict(str(self.path), file, columns, device=device, threshold=threshold).rows())
 
-    def mistakes(self) -> Rows:
-        """The examples of dev that the kept model gets wrong, the surest first: text, gold, label, p.
+    def mistakes(self, data: Source | None = None) -> Rows:
+        """The examples of dev that the kept model gets wrong, the surest first: text, gold, label, p. The
+        model is not run: its predictions lie in the folder.
 
-        For numbers: all examples, the furthest from the truth first. Raises ConfigError where the training
-        data are not known here (a folder that `open` opened), and for questions.
+        data: where the training data are now, as `finetune` takes them (None: where they were).
+
+        For numbers: all examples, the furthest from the truth first. Raises DataError where other data lie
+        there, and ConfigError where no place is known (a folder of an older version) and for questions.
         """
-        from electra.finetuning.dataset import choose_task, read_dataset
+        from electra.finetuning.read_again import read_again
 
-        if self._settings is None:
-            fix = "Call the same electra.finetune again: it finds its results complete"
-            raise ConfigError("the data it was trained on are not known here", where=self.path, fix=fix)
-        examples = read_dataset(self._settings, choose_task(self._settings)).splits["dev"]
+        now = None if data is None else Path(data)
+        examples = read_again(self.folder.record, self.path, now).splits["dev"]
         kept = self.folder.seed(self.results["kept_seed"]).path / "dev.tsv"
         with open(kept, encoding="utf-8", newline="") as file:
             predicted = table(

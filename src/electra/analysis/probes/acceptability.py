@@ -64,7 +64,7 @@ class Probe(contract.Probe):
         "Do sentence scores follow people's judgement of acceptability, or only the length of the sentence?"
     )
     source = "Data: CoLA, Warstadt et al. 2019. Scores against judgements: Lau et al. 2017."
-    version = 1
+    version = 2  # 2: read in other batches, which moves last digits
     needs = ()  # a discriminator, a generator, or both
     config: Config
 

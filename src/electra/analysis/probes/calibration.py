@@ -93,7 +93,7 @@ class Probe(contract.Probe):
     source = (
         "Methods: Naeini et al. 2015, Murphy 1973, Guo et al. 2017. No published answer for discriminators."
     )
-    version = 1
+    version = 2  # 2: read in other batches, which moves last digits
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
         f"{EXPLAINED}, {HUMAN}": (0.0, 1.0),

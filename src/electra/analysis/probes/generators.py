@@ -111,7 +111,7 @@ class Probe(contract.Probe):
         " replacements that fit?"
     )
     source = "Asked by readers of the paper since 2020; the paper compares generators only by fine-tuning."
-    version = 1
+    version = 2  # 2: read in other batches, which moves last digits
     needs = ()
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
         f"AUC, {name}": (0.5, 1.0) for name in ("its own generator", *TITLES.values())

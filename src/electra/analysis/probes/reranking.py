@@ -85,7 +85,7 @@ class Probe(contract.Probe):
         " recognition?"
     )
     source = "Method: Shin et al. 2019, Salazar et al. 2020; Electric (Clark et al. 2020b) does so too."
-    version = 1
+    version = 2  # 2: read in other batches, which moves last digits
     needs = ()  # a discriminator, a generator, or both
     config: Config
 
