@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -95,22 +96,48 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise disk_error(error, path) from error
+    except Exception as error:  # a library in Rust tells the operating system's error in words
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None or isinstance(error, ElectraError):
+            raise
+        raise disk_error(OSError(int(number[1]), ""), path) from error
 
 
 def disk_error(error: OSError, path: Path) -> DiskError:
     if error.errno in FULL:
-        place = next((p for p in [path, *path.parents] if p.exists()), Path("/"))
-        free = shutil.disk_usage(place).free
-        return FullDisk(
-            f"no space left to write here ({free / 2**20:.0f} MiB free on this volume)",
-            where=path,
-            fix="Free some space, then run again",
-        )
+        what, fix = _why_full(error.errno or 0, path)
+        return FullDisk(what, where=path, fix=fix)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return DiskError("too many open files", where=path, fix="Raise the limit (ulimit -n 1024)")
     return DiskError(
         f"cannot write here: {os.strerror(error.errno or 0)}",
         where=path,
         fix="Choose another folder or mend its permissions",
     )
+
+
+def _why_full(number: int, path: Path) -> tuple[str, str]:
+    if number == errno.EFBIG:
+        return "larger than a file may be here", "Raise the limit (ulimit -f unlimited), then run again"
+    volume = os.statvfs(existing(path))
+    if number == errno.EDQUOT:
+        return "the disk quota is used up", "Free some space of yours, then run again"
+    if volume.f_files and not volume.f_favail:
+        return (
+            "no space left to write here: the volume has room, but no inodes for another file",
+            "Remove some files, then run again",
+        )
+    free = mebibytes(volume.f_bavail * volume.f_frsize)
+    return f"no space left to write here ({free} free on this volume)", "Free some space, then run again"
+
+
+def existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that is there."""
+    return next((p for p in [path, *path.absolute().parents] if p.exists()), Path("/"))
+
+
+def mebibytes(size: float) -> str:
+    return f"{size / 2**20:,.0f} MiB"
 
 
 def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:

@@ -116,6 +116,10 @@ class RunFailed(ElectraError):
     exit_code = 1
 
 
+class LostProcess(RunFailed):
+    """Another process of the run is gone or silent: a consequence, whose cause is what happened there."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Work that was asked to stop, and has saved what it had: the same call resumes it.
 

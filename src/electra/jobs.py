@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from electra import durable
 from electra.errors import ElectraError, Interrupted, RunFailed
-from electra.signals import Stop, StopRequest
+from electra.signals import Stop, StopRequest, how_it_ended
 
 Say = Callable[[str], None]
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -127,10 +127,12 @@ class _Worker:
         if asked:  # before it could catch the signal
             self.job.state = "stopped"
             return
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        fix = "If memory ran out, run fewer at a time (--jobs)" if code == -signal.SIGKILL else ""
+        how, cause = how_it_ended(code)
+        fix = "Run fewer at a time (--jobs)" if code == -signal.SIGKILL else ""
         self.job.state = "failed"
-        self.job.error = RunFailed(f"its process {how}", where=self.job.log or "", fix=fix)
+        self.job.error = RunFailed(
+            f"its process {how}{', ' * bool(cause)}{cause}", where=self.job.log or "", fix=fix
+        )
 
 
 def _start(job: Job, threads: int) -> _Worker:

@@ -18,6 +18,12 @@ from electra.errors import Interrupted
 
 Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
+LIKELY: dict[int, str] = {
+    signal.SIGKILL: "most likely because memory ran out",
+    signal.SIGBUS: "most likely because /dev/shm or the disk is full",
+    signal.SIGSEGV: "a fault in a library",
+    signal.SIGABRT: "a fault in a library",
+}
 _open: list[StopRequest] = []
 
 
@@ -77,6 +83,17 @@ def unwinding(where: object) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def how_it_ended(code: int) -> tuple[str, str]:
+    """How a process of ours ended, by its return code as `subprocess` gives it, and the likely cause."""
+    if code >= 0:
+        return f"ended with code {code}", ""
+    try:
+        name = f" ({signal.Signals(-code).name})"
+    except ValueError:
+        name = ""
+    return f"was killed by signal {-code}{name}", LIKELY.get(-code, "")
 
 
 def _in_main_thread() -> bool:

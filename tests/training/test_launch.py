@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -132,6 +133,25 @@ def test_a_process_killed_from_outside_is_a_failure_by_its_signal(run: Callable[
     assert run(2, _1="die") == 128 + signal.SIGKILL
 
 
+def test_the_one_that_was_killed_is_to_blame_not_those_that_miss_it(run: Callable[..., int]) -> None:
+    assert run(3, _0="fail 1", _2="die", _1="fail 1") == 128 + signal.SIGKILL
+
+
+def test_folders_of_a_launcher_that_was_killed_go_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for process in (ended.pid, os.getpid(), "of-mine"):
+        (tmp_path / f"electra-launch-{process}-x").mkdir()
+    (tmp_path / "electra-other").mkdir()
+    with launcher.temporary_folder() as folder:
+        assert folder.parent == tmp_path
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {f"electra-launch-{os.getpid()}-x", "electra-launch-of-mine-x", "electra-other"}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_reaches_every_process_once(
     run: Callable[..., int], tmp_path: Path, number: signal.Signals
@@ -160,9 +180,26 @@ stop_with_launcher()
 open({str(tmp_path / "ready-0")!r}, "w").close()
 time.sleep(60)
 """
-    parent = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', sys.argv[1]]))"
-    environment = {**os.environ, launcher.RENDEZVOUS: "file:///nowhere"}
-    process = subprocess.Popen([sys.executable, "-c", parent, child], env=environment, stdout=subprocess.PIPE)
+    parent = (
+        "import os, subprocess, sys; os.environ['ELECTRA_LAUNCHER'] = str(os.getpid());"
+        "sys.exit(subprocess.call([sys.executable, '-c', sys.argv[1]]))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent, child], stdout=subprocess.PIPE)
     wait_for(tmp_path, "ready", 1)
     process.kill()
     process.communicate(timeout=30)  # returns when the child, which holds the pipe, has ended, too
+
+
+def test_a_process_whose_launcher_is_gone_already_ends_at_once() -> None:
+    child = f"""
+import sys
+sys.path.insert(0, {str(Path(launcher.__file__).parents[2])!r})
+from electra.training.launch import stop_with_launcher
+stop_with_launcher()
+print("went on")
+"""
+    environment = {**os.environ, launcher.LAUNCHER: "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", child], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (143, "")

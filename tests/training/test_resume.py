@@ -172,6 +172,100 @@ def test_two_processes_killed_and_continued(toy_store: Path, unbroken_by_two: Pa
     assert fingerprint(out) == fingerprint(unbroken_by_two)
 
 
+def lose_one(words: list[str], out: Path, meet: Path, lost: int, step: int) -> None:
+    """Kill one of two processes as soon as `step` is done: the other says so in one line, and ends."""
+    both = ranks(words, 2, meet)
+    wait_for(out, step, *both)
+    both[lost].send(signal.SIGKILL)
+    said = [process.finish(timeout=30) for process in both]
+    assert both[1 - lost].poll() == 1, said
+    told = [line for line in said[1 - lost].splitlines() if "error" in line.lower()]
+    assert len(told) == 1 and "has lost another one (the connection is closed)" in told[0], said
+    assert "Traceback" not in said[1 - lost], said
+
+
+def test_one_of_two_processes_is_killed_and_both_continued(
+    toy_store: Path, unbroken_by_two: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    lose_one(command(toy_store, out), out, tmp_path, lost=1, step=14)
+    together(command(toy_store, out), 2, tmp_path)
+    same_run(out, unbroken_by_two)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("lost", [0, 1])
+def test_one_of_two_processes_is_killed_ten_times(
+    lost: int, toy_store: Path, unbroken_by_two: Path, tmp_path: Path
+) -> None:
+    draw = random.Random(lost)
+    for number in range(10):
+        out = tmp_path / f"run-{number}"
+        lose_one(command(toy_store, out), out, tmp_path, lost, draw.randint(1, LAST - 3))
+        together(command(toy_store, out), 2, tmp_path)
+        same_run(out, unbroken_by_two)
+
+
+def test_a_process_that_is_silent_for_too_long_is_given_up(toy_store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    both = ranks(command(toy_store, out), 2, tmp_path, ELECTRA_TIMEOUT_MINUTES="0.02")
+    wait_for(out, 6, *both)
+    both[1].send(signal.SIGSTOP)
+    began = time.monotonic()
+    said = both[0].finish(timeout=30)
+    both[1].send(signal.SIGKILL)
+    both[1].finish()
+    assert both[0].poll() == 1 and time.monotonic() - began < 15
+    assert "no answer in 0.02 minutes" in said and "Traceback" not in said, said
+
+
+def test_a_time_to_wait_that_is_none(toy_store: Path, tmp_path: Path) -> None:
+    [first, second] = ranks(command(toy_store, tmp_path), 2, tmp_path, ELECTRA_TIMEOUT_MINUTES="soon")
+    assert "ELECTRA_TIMEOUT_MINUTES: 'soon' is not a number of minutes" in first.finish()
+    second.finish()
+    assert (first.poll(), second.poll()) == (2, 2)
+
+
+def descendants(process: int) -> list[int]:
+    """Those processes that a process started, by the number of their rank."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((path / "stat").read_text().rpartition(")")[2].split()[1]) == process:
+                variables = (path / "environ").read_bytes().split(b"\0")
+                found[next(int(v[5:]) for v in variables if v.startswith(b"RANK="))] = int(path.name)
+        except (OSError, StopIteration):
+            continue
+    return [found[rank] for rank in sorted(found)]
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_launcher_says_which_process_was_killed(lost: int, toy_store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = spawn(command(toy_store, out, processes=2, **{"training.steps": "2000"}))
+    while process.poll() is None and steps_done(out) < 4:
+        time.sleep(0.01)
+    os.kill(descendants(process.pid)[lost], signal.SIGKILL)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in output, output
+    [told] = [line for line in output.splitlines() if line.startswith("error:")]
+    what = (
+        f"process {lost} of 2 was killed by signal 9 (SIGKILL), most likely because memory ran out. Rerun to"
+    )
+    assert what in told
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0, 4.0])
+def test_nothing_is_left_of_a_launcher_killed_early(seconds: float, toy_store: Path, tmp_path: Path) -> None:
+    words = command(toy_store, tmp_path / "run", processes=2, **{"training.steps": "100000"})
+    process = spawn(words)
+    time.sleep(seconds)
+    process.kill()
+    process.communicate(timeout=30)  # returns when all that hold the pipe have ended
+
+
 def test_one_of_two_processes_is_told_to_stop_and_both_do(
     toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:

@@ -164,7 +164,8 @@ class Writer:
             self._file.flush()
 
     def close(self) -> None:
-        self._file.close()
+        with durable.explain_disk_errors(self._path):  # it writes what a full disk did not take
+            self._file.close()
 
 
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 the user's input is wrong, 74 the disk is full, 
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 import importlib.util
 import os
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from electra import cli
+from electra import cli, durable
 from electra.errors import ElectraError, Interrupted, nearest
 
 ORDER = [
@@ -89,6 +90,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter's flush quiet
         return 0
+    except OSError as error:
+        if error.errno not in (*durable.FULL, errno.EMFILE, errno.ENFILE) or debug:
+            raise
+        found = durable.disk_error(error, Path(error.filename or Path.cwd()))
+        sys.stderr.write(f"error: {found.line(as_flag)}\n")
+        code = found.exit_code
     except Exception:
         if not launched():
             raise

@@ -144,12 +144,19 @@ def complete(words: list[str]) -> str:
     return output
 
 
-def ranks(words: list[str], size: int, meet: Path) -> list[Forked]:
+def ranks(words: list[str], size: int, meet: Path, **variables: str) -> list[Forked]:
     """The processes that a launcher would start; `meet` is a folder."""
     with tempfile.NamedTemporaryFile(dir=meet) as file:
         place = f"file://{file.name}-meet"
     return [
-        Forked(words, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), ELECTRA_RENDEZVOUS=place)
+        Forked(
+            words,
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+            WORLD_SIZE=str(size),
+            ELECTRA_RENDEZVOUS=place,
+            **variables,
+        )
         for rank in range(size)
     ]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +14,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from electra.training.launch import RENDEZVOUS, stop_with_launcher
+from electra.errors import ConfigError, LostProcess
+from electra.training.launch import RENDEZVOUS
+
+TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"
+# in what gloo says; it has no error classes
+_LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
 
 
 @dataclass(frozen=True)
@@ -147,13 +154,41 @@ def join_world() -> World:
     cuda = torch.cuda.is_available()
     if cuda:
         torch.cuda.set_device(local_rank)
-    stop_with_launcher()
-    timeout = timedelta(minutes=float(os.environ.get("ELECTRA_TIMEOUT_MINUTES", "10")))
     meet = os.environ.get(RENDEZVOUS, "env://")
     dist.init_process_group(
-        "nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=timeout
+        "nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=_timeout()
     )
     return World(rank, size, local_rank)
+
+
+def _timeout() -> timedelta:
+    text = os.environ.get(TIMEOUT, "10")
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < 1e6:
+        raise ConfigError(f"{text!r} is not a number of minutes", where=TIMEOUT, fix="Set it to 10, say")
+    return timedelta(minutes=minutes)
+
+
+@contextmanager
+def explain_losses() -> Iterator[None]:
+    """Turn what the libraries say when another process is gone into one line; LostProcess."""
+    try:
+        yield
+    except (dist.DistError, RuntimeError) as error:
+        if os.environ.get("WORLD_SIZE", "1") == "1":
+            raise
+        text = str(error)
+        silent = re.search("timed out|timeout", text, re.IGNORECASE)
+        if not silent and not isinstance(error, dist.DistError) and not re.search(_LOST, text):
+            raise
+        minutes = _timeout().total_seconds() / 60
+        what = f"no answer in {minutes:g} minutes" if silent else "the connection is closed"
+        rank = os.environ.get("RANK", "0")
+        fix = f"See what became of the others, then rerun to resume; {TIMEOUT} sets how long to wait"
+        raise LostProcess(f"process {rank} has lost another one ({what})", fix=fix) from error
 
 
 def leave_world() -> None:

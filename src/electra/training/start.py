@@ -15,11 +15,13 @@ from electra.artifacts import checkpoints, digests
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import Say, quiet
 from electra.data.store import TokenStore
+from electra.durable import mebibytes
 from electra.errors import ConfigError
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.counts import refuse_start, start_from_counts
 from electra.training.distributed import World
 from electra.training.recipe import Recipe
+from electra.training.needs import disk_bytes, refuse_full_disk
 from electra.training.record import read_record, record, refuse_changes, refuse_foreign
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
@@ -60,6 +62,8 @@ def start(
         run = build(int(str(world.broadcast(steps))))  # anew: measuring has changed its weights
     warnings = compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")))
     warnings += resume(run)
+    if run.step < run.total_steps and world.leads:
+        refuse_full_disk(run)
     if not run.step:
         if recipe.model.start == "counts":
             start_from_counts(run.pair, store)
@@ -171,5 +175,6 @@ def describe(run: Run) -> str:
         f" {training.batch_size} x {training.length} tokens an update,"
         f" {run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
         f" {run.precision}, {torch.get_num_threads()} threads, {run.world.size}"
-        f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''}"
+        f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
+        f" up to {mebibytes(disk_bytes(run))} on disk"
     )

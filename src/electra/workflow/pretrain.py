@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import ENDING, StoreFolder
 from electra.config import RECIPES, find_recipe, merge
-from electra.errors import ConfigError, ElectraError, Interrupted, RunFailed, from_json
-from electra.signals import EXIT_CODES, StopRequest
+from electra.errors import ConfigError, ElectraError, Interrupted, LostProcess, RunFailed, from_json
+from electra.signals import EXIT_CODES, StopRequest, how_it_ended
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 from electra.workflow.artifact import Source
 from electra.workflow.display import Display, Terminal, Told, display_for
@@ -163,16 +162,24 @@ def launched() -> bool:
 
 def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     """Train in several processes of this machine; raises the error of the first that fails."""
-    from electra.training.launch import launch
+    from electra.training.launch import launch, temporary_folder
 
-    with tempfile.TemporaryDirectory(prefix="electra-job-") as folder:
-        job = Path(folder) / "job.json"
+    with temporary_folder() as folder:
+        job = folder / "job.json"
         job.write_text(json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(inputs)}))
         say = None if isinstance(display, Terminal) else display.say
         ended = launch(["electra.workflow.pretrain", str(job)], inputs.processes, say)
-        failed = _failed(job).read_text().splitlines() if _failed(job).exists() else []
+        lines = _failed(job).read_text().splitlines() if _failed(job).exists() else []
+    failed = [from_json(json.loads(line)) for line in lines]
+    if causes := [error for error in failed if not isinstance(error, LostProcess)]:
+        raise causes[0]
+    if ended.killed is not None:
+        rank, number = ended.killed
+        how, cause = how_it_ended(-number)
+        what = f"process {rank} of {inputs.processes} {how}{', ' * bool(cause)}{cause}"
+        raise RunFailed(what, where=inputs.out, fix="Rerun to resume")
     if failed:
-        raise from_json(json.loads(failed[0]))
+        raise failed[0]
     if ended.code in EXIT_CODES.values():
         raise Interrupted(inputs.out, ended.code)
     if ended.code:
@@ -189,6 +196,9 @@ def _failed(job: Path) -> Path:
 
 def main(argv: Sequence[str]) -> int:
     """One of the processes of `train_in_processes`."""
+    from electra.training.launch import stop_with_launcher
+
+    stop_with_launcher()
     job = Path(argv[0])
     given = json.loads(job.read_text())
     try:
@@ -211,11 +221,12 @@ def main(argv: Sequence[str]) -> int:
 
 def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     """Train in this process, alone or as one of several. The others of a process that fails must be ended."""
-    from electra.training.distributed import leave_world
+    from electra.training.distributed import explain_losses, leave_world
 
     leads = os.environ.get("RANK", "0") == "0"
     try:
-        with RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads):
+        own = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
+        with explain_losses(), own:
             train(recipe, inputs, display, leads)
     except Interrupted:
         leave_world()

@@ -1,0 +1,42 @@
+"""What a run will take of the disk, known before its first step."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from electra import durable
+from electra.artifacts.run import RunFolder
+from electra.errors import FullDisk
+from electra.training.run import Run
+
+MARGIN = 8 << 20  # ledger, report, examples
+
+
+def checkpoint_bytes(run: Run) -> int:
+    """Of one checkpoint: weights, and the two moments of each (Muon: one) that the optimizer trains."""
+    weights = sum(parameter.nbytes for parameter in run.pair.parameters())
+    return weights + 2 * sum(parameter.nbytes for parameter in run.optimizer.parameters)
+
+
+def disk_bytes(run: Run) -> int:
+    """At the worst moment: the checkpoints that are kept, the next one, and the exported networks."""
+    networks = sum(4 * parameter.numel() for net in run.pair.named.values() for parameter in net.parameters())
+    return (max(1, run.recipe.training.keep) + 1) * checkpoint_bytes(run) + networks + MARGIN
+
+
+def refuse_full_disk(run: Run) -> None:
+    """Refuse a run that would die of a full disk hours later; FullDisk says what it needs."""
+    there = sum(
+        file.stat().st_size
+        for saved in RunFolder(run.folder).saved()
+        for file in saved.path.glob("*.safetensors")
+    )
+    needed = disk_bytes(run) - there
+    free = shutil.disk_usage(durable.existing(run.folder)).free
+    if free < needed:
+        raise FullDisk(
+            f"this run needs {durable.mebibytes(needed)}, and {durable.mebibytes(free)} are free on this volume",
+            where=Path(run.folder),
+            fix="Free some space, choose another `out`, or lower `training.keep`",
+        )
