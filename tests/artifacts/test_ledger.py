@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from electra.artifacts.ledger import Ledger, Writer, newest_row, read_rows
-from electra.errors import ConfigError
+from electra.errors import ConfigError, FullDisk
 
 
 def train(step: int, loss: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -116,3 +116,14 @@ def test_a_frame_has_a_column_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"pandas is not installed\. pip install pandas"):
         ledger.frame()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_when_the_ledger_closes(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "metrics.jsonl", 0)
+    writer._file.close()
+    writer._file = open("/dev/full", "w")  # noqa: SIM115
+    with pytest.raises(FullDisk, match=r"metrics\.jsonl: no space left"):
+        writer.add({"kind": "train", "step": 1})
+    with pytest.raises(FullDisk, match=r"metrics\.jsonl: no space left"):
+        writer.close()

@@ -18,7 +18,15 @@ from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
 from electra import durable, errors
 from electra.cli.main import main
-from electra.errors import CheckpointError, DiskError, ElectraError, FullDisk, RunFailed, RunFolderError
+from electra.errors import (
+    CheckpointError,
+    DiskError,
+    ElectraError,
+    FullDisk,
+    LostProcess,
+    RunFailed,
+    RunFolderError,
+)
 from electra.testing import driven
 from electra.workflow import pretrain as pretrain_verb
 
@@ -113,7 +121,10 @@ def test_every_kind_of_error_was_rendered() -> None:
     kinds = {
         kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ElectraError)
     }
-    assert kinds == {case.kind for case in CASES} | {FullDisk}  # test_a_full_disk
+    assert kinds == {case.kind for case in CASES} | {
+        FullDisk,  # test_a_full_disk
+        LostProcess,  # training/test_resume.py
+    }
 
 
 def test_errors_are_one_line_whatever_they_are_made_of() -> None:

@@ -212,3 +212,67 @@ with durable.lock(Path(sys.argv[1])):
     print("held")
     time.sleep(60)
 """
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.ENOSPC, r"no space left to write here \([\d,]+ MiB free on this volume\)\. Free some space"),
+        (errno.EFBIG, r"larger than a file may be here\. Raise the limit \(ulimit -f"),
+        (errno.EDQUOT, r"the disk quota is used up\. Free some space of yours"),
+    ],
+)
+def test_why_there_is_no_room(tmp_path: Path, number: int, told: str) -> None:
+    with pytest.raises(FullDisk, match=told) as caught, durable.explain_disk_errors(tmp_path / "a" / "b"):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.exit_code == 74
+
+
+def test_a_volume_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs(tmp_path)
+    values = list(real)
+    values[7] = 0  # f_favail
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result([*values, 0][:11]))
+    with pytest.raises(FullDisk, match="no inodes for another file"), durable.explain_disk_errors(tmp_path):
+        full_disk()
+
+
+def test_too_many_open_files(tmp_path: Path) -> None:
+    told = r"too many open files\. Raise the limit \(ulimit -n"
+    with pytest.raises(DiskError, match=told), durable.explain_disk_errors(tmp_path):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_a_full_disk_told_by_a_library_in_words(tmp_path: Path) -> None:
+    from safetensors import SafetensorError
+
+    def fails(path: Path) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    with pytest.raises(FullDisk, match=r"model\.safetensors: no space left"):
+        durable.commit_file(tmp_path / "model.safetensors", fails)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_larger_than_the_limit_really(tmp_path: Path) -> None:
+    """safetensors writes past RLIMIT_FSIZE: one line, exit code 74, nothing left."""
+    program = """
+import resource, sys, signal
+from pathlib import Path
+from electra import durable
+from electra.errors import FullDisk
+import numpy
+from safetensors.numpy import save_file
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+try:
+    write = lambda path: save_file({"a": numpy.zeros(9999)}, path)
+    durable.commit_directory(Path(sys.argv[1]), {"model.safetensors": write})
+except FullDisk as error:
+    sys.exit(str(error))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "model")], capture_output=True, text=True, check=False
+    )
+    assert "model: larger than a file may be here. Raise the limit" in ended.stderr, ended.stderr
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -28,10 +29,10 @@ from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.run import RunFolder
 from electra.config import merge, read_toml
-from electra.errors import CheckpointError, ConfigError, RunFailed, RunFolderError
+from electra.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, evaluation, loop, rehearsal
+from electra.training import checkpoint, evaluation, loop, needs, rehearsal
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
 from electra.training.record import _plain
@@ -467,3 +468,29 @@ def test_a_run_of_a_version_with_fewer_options_goes_on(tmp_path: Path) -> None:
         start(toy.recipe(objective={"name": "rtd", "masking": "span"}), tmp_path, toy.store(), World()),
     ):
         pass
+
+
+def test_a_disk_too_small_is_refused_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = 10 << 20
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=free))
+    with pytest.raises(FullDisk, match=r"this run needs \d+ MiB, and 10 MiB are free") as caught:
+        train(tmp_path / "run")
+    assert caught.value.exit_code == 74 and not RunFolder(tmp_path / "run").metrics.exists()
+    free = 10 << 30
+    rows = train(tmp_path / "run")
+    assert re.search(
+        r"up to \d+ MiB on disk", next(r["message"] for r in rows if r.get("event") == "started")
+    )
+
+
+def test_what_a_run_needs_of_the_disk_is_what_it_takes(tmp_path: Path) -> None:
+    """Checkpoints to the byte, but for headers."""
+    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    loop.update(run)
+    loop.save(run)
+    [saved] = RunFolder(tmp_path).saved()
+    taken = sum(file.stat().st_size for file in saved.path.iterdir())
+    assert needs.checkpoint_bytes(run) <= taken < 1.1 * needs.checkpoint_bytes(run) + 50_000

@@ -35,8 +35,9 @@ def refuse_full_disk(run: Run) -> None:
     needed = disk_bytes(run) - there
     free = shutil.disk_usage(durable.existing(run.folder)).free
     if free < needed:
+        wanted, found = durable.mebibytes(needed), durable.mebibytes(free)
         raise FullDisk(
-            f"this run needs {durable.mebibytes(needed)}, and {durable.mebibytes(free)} are free on this volume",
+            f"this run needs {wanted}, and {found} are free on this volume",
             where=Path(run.folder),
             fix="Free some space, choose another `out`, or lower `training.keep`",
         )

@@ -20,8 +20,8 @@ from electra.errors import ConfigError
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.counts import refuse_start, start_from_counts
 from electra.training.distributed import World
-from electra.training.recipe import Recipe
 from electra.training.needs import disk_bytes, refuse_full_disk
+from electra.training.recipe import Recipe
 from electra.training.record import read_record, record, refuse_changes, refuse_foreign
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
