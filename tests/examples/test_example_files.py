@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+import electra
 import electra.testing
 from electra import objectives
 from electra.ablation.study import arm_recipe, read_study
@@ -126,6 +127,52 @@ def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureF
     words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data")]
     assert main([*words, "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0, capsys.readouterr().err
     assert len(list((tmp_path / "out").rglob("my_typos.probe.json"))) == 1
+
+
+def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(toy_task.save_encoder(tmp_path / "model"))
+    (tmp_path / "my_stars.py").write_text((EXAMPLES / "star_ratings.py").read_text())
+    (tmp_path / "data" / "stars").mkdir(parents=True)
+    rows = "".join(f"{word} film,{stars}\n" for word, stars in (("slow", 1), ("new", 3), ("bright", 5)))
+    for split in ("train", "dev"):
+        (tmp_path / "data" / "stars" / f"{split}.csv").write_text("text,stars\n" + 4 * rows)
+    suite, out = tmp_path / "mine.toml", tmp_path / "out"
+    suite.write_text('title = "Mine"\n[[task]]\nname = "stars"\ntask = "my_stars.py"\n')
+    words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data"), "--no-floors"]
+    words += ["--option", "epochs=1", "--option", "max_length=8", "--out", str(out)]
+    assert main([*words, "--device", "cpu"]) == 0, capsys.readouterr().err
+    [row] = electra.Evaluation(out).table
+    assert (row["task"], row["status"]) == ("stars", "done")
+    capsys.readouterr()
+    (tmp_path / "my_stars.py").write_text((EXAMPLES / "star_ratings.py").read_text() + "\n")
+    assert main([*words, "--device", "cpu"]) == 2
+    assert "stars.task_sha256 was" in capsys.readouterr().err
+
+
+@pytest.mark.reliability  # five processes, each of which loads torch
+def test_two_processes_train_an_objective_given_by_its_path(
+    toy_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the shell, by a path that holds where the command was given, and from Python."""
+    (tmp_path / "mine.py").write_text((EXAMPLES / "shuffled_tokens.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    small = {"training.steps": "2", "training.device": "cpu"}
+    words = driven.command(toy_store, tmp_path / "shell", **small)
+    assert main([*words, "--objective.name", "mine.py", "--processes", "2"]) == 0, capsys.readouterr()
+    record = read_toml(tmp_path / "shell" / "run.toml")
+    assert record["objective"]["name"] == "mine" and record["environment"]["processes"] == 2
+    sections = {
+        f"{section}.{key}": value
+        for section in ("model", "training")
+        for key, value in record[section].items()
+    }
+    run = electra.pretrain(
+        toy_store,
+        out=tmp_path / "python",
+        overrides={**sections, "objective.name": "mine.py"},
+        processes=2,
+    )
+    assert run.status == "finished" and run.recipe["objective"]["name"] == "mine"
 
 
 def test_an_arm_of_the_study_trains_in_its_worker(
