@@ -8,6 +8,8 @@ predicting is not evaluating.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +29,10 @@ from electra.interop.load import NEEDS, Loaded, load, read_safetensors
 from electra.labelled.examples import Examples
 from electra.labelled.tables import format_csv, format_tsv
 from electra.model.precision import pick_device
+
+Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
+"""What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
+task's files have it."""
 
 # The task of a model that does not name its own.
 USUAL: dict[str, str] = {"classifier": "classification", "tagger": "tagging", "reader": "qa"}
@@ -75,6 +81,59 @@ class Predictions:
         )
 
 
+@dataclass(frozen=True)
+class Predictor:
+    """A fine-tuned model, loaded once to predict many times."""
+
+    loaded: Loaded
+    task: Task
+    max_length: int
+    tuned: TunedModel
+
+    def __call__(
+        self,
+        file: Path,
+        text_column: Sequence[str] = (),
+        columns: Sequence[str] = (),
+        threshold: float | None = None,
+    ) -> Predictions:
+        """Predict each row of `file`."""
+        task = self.task if threshold is None else self.task.at_threshold(threshold)
+        if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
+            what = f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}"
+            raise ConfigError(what, key="text_column")
+        texts = (tuple(text_column),) if text_column else task.texts
+        unlabelled = replace(task, texts=texts, header=tuple(columns) or task.header, label=())
+        examples = tuple(
+            replace(example, gold=None) for example in unlabelled.read(file, labelled=False).examples
+        )
+        windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
+        pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
+        outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
+        notes = (*windows.notes, task.rule) if task.rule else windows.notes
+        values = task.predict(outputs, windows, examples)
+        return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
+
+    def texts(self, given: Sequence[Text], threshold: float | None = None) -> Predictions:
+        """Predict texts, pairs (tuples), sentences as lists of words, or rows as the task's files have them.
+
+        They take the way through a file that rows of files take.
+        """
+        columns, rows = as_rows(given)
+        with tempfile.TemporaryDirectory(prefix="electra-") as folder:
+            file = Path(folder) / "texts.jsonl"
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            return self(file, columns, threshold=threshold)
+
+
+def open_predictor(model: str, device: str = "auto") -> Predictor:
+    """`model`: a fine-tuning, its model folder, or a fine-tuned model's folder or hub name."""
+    loaded, record = open_tuned(model)
+    task, max_length = task_of(loaded, record)
+    tuned = tuned_model(loaded, task, record)
+    return Predictor(loaded, task, max_length, tuned.to(pick_device(device)))
+
+
 def predict(  # noqa: PLR0917
     model: str,
     file: Path,
@@ -83,27 +142,20 @@ def predict(  # noqa: PLR0917
     device: str = "auto",
     threshold: float | None = None,
 ) -> Predictions:
-    """Predict each row of `file`. `model`: a fine-tuning, its model folder, or a fine-tuned model's folder or
-    hub name.
-    """
-    loaded, record = open_tuned(model)
-    task, max_length = task_of(loaded, record)
-    tuned = tuned_model(loaded, task, record)
-    task = task if threshold is None else task.at_threshold(threshold)
-    if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
-        what = f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}"
-        raise ConfigError(what, key="text_column")
-    texts = (tuple(text_column),) if text_column else task.texts
-    unlabelled = replace(task, texts=texts, header=tuple(columns) or task.header, label=())
-    examples = tuple(
-        replace(example, gold=None) for example in unlabelled.read(file, labelled=False).examples
-    )
-    windows = task.featurize(examples, Tokens(loaded.tokenizer), max_length)
-    chosen, pad = pick_device(device), loaded.tokenizer.specials.pad
-    outputs, _ = run_model(tuned.to(chosen), windows, task, pad=pad, device=chosen)
-    notes = (*windows.notes, task.rule) if task.rule else windows.notes
-    values = task.predict(outputs, windows, examples)
-    return Predictions(task, examples, values, max_length, windows.truncated, notes)
+    """Predict each row of `file`, as `Predictor` does, by what `open_predictor` opens."""
+    return open_predictor(model, device)(file, text_column, columns, threshold)
+
+
+def as_rows(given: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    """(names of the columns of the text, rows); no names where the rows are the user's."""
+    first = given[0]
+    if isinstance(first, str):
+        return ("text",), [{"text": text} for text in given]
+    if isinstance(first, tuple):
+        return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in given]
+    if isinstance(first, Mapping):
+        return (), [row for row in given if isinstance(row, Mapping)]
+    return ("words",), [{"words": list(words)} for words in given]
 
 
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:

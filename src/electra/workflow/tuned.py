@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,11 +13,8 @@ from electra.workflow.artifact import Artifact, Source
 from electra.workflow.rows import Rows
 
 if TYPE_CHECKING:
+    from electra.finetuning.predict import Text
     from electra.workflow.model import Model
-
-Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
-"""What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
-task's files have it."""
 
 
 class FineTuned(Artifact):
@@ -80,19 +75,14 @@ class FineTuned(Artifact):
         texts: texts, pairs (tuples), sentences as lists of words, or rows; or the path of a file of them.
         threshold: for questions that may have no answer: none is given where the null odds exceed this.
         """
-        from electra.finetuning.predict import predict
+        from electra.finetuning.predict import open_predictor
 
         if isinstance(texts, Path):
-            found = predict(str(self.path), texts, device=device, threshold=threshold)
-            return table(found.rows())
+            return table(open_predictor(str(self.path), device)(texts, threshold=threshold).rows())
         given = [texts] if isinstance(texts, str | tuple | Mapping) else list(texts)  # type: ignore[arg-type]
         if not given:
             return Rows()
-        columns, rows = as_rows(given)
-        with tempfile.TemporaryDirectory(prefix="electra-") as folder:
-            file = Path(folder) / "texts.jsonl"
-            file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            return table(predict(str(self.path), file, columns, device=device, threshold=threshold).rows())
+        return table(open_predictor(str(self.path), device).texts(given, threshold).rows())
 
     def mistakes(self, data: Source | None = None) -> Rows:
         """The examples of dev that the kept model gets wrong, the surest first: text, gold, label, p. The
@@ -136,18 +126,6 @@ class FineTuned(Artifact):
         seeds = [("seeds", len(self.folder.seeds()))]
         scores = list(self.scores.items()) if self.folder.results.is_file() else [("status", "in progress")]
         return [("task", self.task), ("model", record.get("model")), *seeds, *scores]
-
-
-def as_rows(given: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """(names of the columns of the text, rows); no names where the rows are the user's."""
-    first = given[0]
-    if isinstance(first, str):
-        return ("text",), [{"text": text} for text in given]
-    if isinstance(first, tuple):
-        return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in given]
-    if isinstance(first, Mapping):
-        return (), [row for row in given if isinstance(row, Mapping)]
-    return ("words",), [{"words": list(words)} for words in given]
 
 
 def table(rows: Sequence[Sequence[str]]) -> Rows:
