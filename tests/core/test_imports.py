@@ -25,6 +25,7 @@ ROOMS: dict[str, set[str]] = {  # room -> the rooms it may import, besides leave
     "ablation": {"analysis", "labelled", "training", "finetuning", "objectives", "interop", "model", "data"},
     "evaluation": {"labelled", "finetuning", "analysis", "interop", "training", "model", "data"},
 }
+ROOMS["serving"] = {"finetuning", "interop", "model"}
 ROOMS["workflow"] = set(ROOMS)
 ROOMS["cli"] = set(ROOMS)
 ROOMS["testing"] = set(ROOMS)
@@ -111,7 +112,7 @@ def test_nothing_unsafe_is_called_and_nothing_prints() -> None:
 QUICK = """
 import sys
 from electra.cli.main import main
-for verb in ("", "pretrain", "prepare", "finetune", "detect", "report", "ablate"):
+for verb in ("", "pretrain", "prepare", "finetune", "detect", "report", "ablate", "embed", "serve"):
     arguments = [verb, "--help"] if verb else ["--help"]
     try:
         code = main(arguments)

@@ -68,17 +68,26 @@ class Predictions:
         """Of questions the official scorers' file, id -> answer; otherwise the table's rows as objects."""
         if official := self.task.files("", self.values, self.examples).get(".predictions.json"):
             return official
-        header, *rows = self.rows()
-        numeric = [name in ("score", "p") or name.startswith("p(") for name in header]
-        return durable.to_json(
-            [
-                {
-                    name: float(cell) if number else cell
-                    for name, cell, number in zip(header, row, numeric, strict=True)
-                }
-                for row in rows
-            ]
-        )
+        return durable.to_json(as_records(self.rows()))
+
+    def of_each(self) -> list[list[dict[str, Any]]]:
+        """The rows of each example as records: one row, or of a sentence one a word."""
+        pairs = zip(self.values, self.examples, strict=True)
+        return [as_records(self.task.table([value], [example])) for value, example in pairs]
+
+
+def as_records(table: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """A table of text, header first, as records in which numbers are numbers."""
+    header, *rows = table
+    named = ("score", "p", "probability", "null_odds")
+    numeric = [name in named or name.startswith("p(") for name in header]
+    return [
+        {
+            name: float(cell) if number else cell
+            for name, cell, number in zip(header, row, numeric, strict=True)
+        }
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True)

@@ -130,16 +130,9 @@ class FineTuned(Artifact):
 
 def table(rows: Sequence[Sequence[str]]) -> Rows:
     """A table of text, header first, as records; probabilities and scores become numbers."""
-    if not rows:
-        return Rows()
-    header, *body = rows
-    numbers = {
-        name for name in header if name in ("score", "p", "probability", "null_odds") or name.startswith("p(")
-    }
-    return Rows(
-        {name: float(cell) if name in numbers else cell for name, cell in zip(header, row, strict=True)}
-        for row in body
-    )
+    from electra.finetuning.predict import as_records
+
+    return Rows(as_records(rows) if rows else [])
 
 
 def _judged(text: str, right: Any, row: Mapping[str, Any]) -> dict[str, Any]:

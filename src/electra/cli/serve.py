@@ -1,0 +1,56 @@
+"""Serve models over HTTP: a page to try them, and detect, embed, predict and fill as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    models: Positional[tuple[str, ...]]
+    """Run folders, model folders, fine-tunings or names on the hub. The page wants a run: it has both
+    networks.
+    """
+    host: str = "127.0.0.1"
+    """The address to listen on. Other machines reach 0.0.0.0, and nobody has to log in."""
+    port: int = 8000
+    """The port to listen on (0: any free one)."""
+    threads: int | None = None
+    """Threads that compute (default: all cores)."""
+    max_texts: int = 256
+    """Texts in one request."""
+    max_characters: int = 20_000
+    """Characters of one text."""
+    max_body: int = 1 << 20
+    """Bytes of one request."""
+    timeout: float = 30.0
+    """Seconds until a request must have its answer."""
+    queue: int = 1024
+    """Requests that may wait; the next one is answered 503."""
+    batch: int = 256
+    """Texts that are computed together."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.errors import ConfigError
+    from electra.serving.limits import Limits
+    from electra.workflow.display import Terminal
+    from electra.workflow.serve import serve
+
+    if not arguments.models:
+        raise ConfigError("no model given", where="electra serve", fix="Such as: electra serve runs/mine")
+    limits = Limits(**{field.name: getattr(arguments, field.name) for field in fields(Limits)})
+    return serve(
+        arguments.models,
+        host=arguments.host,
+        port=arguments.port,
+        limits=limits,
+        device=arguments.device,
+        threads=arguments.threads,
+        progress=Terminal(),
+    )

@@ -1,0 +1,39 @@
+"""How much a client may ask for, so that no request can exhaust the machine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from electra.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_texts: int = 256
+    """Texts in one request."""
+    max_characters: int = 20_000
+    """Characters of one text."""
+    max_body: int = 1 << 20
+    """Bytes of a request's body."""
+    timeout: float = 30.0
+    """Seconds for the body to arrive, and again for the answer."""
+    queue: int = 1024
+    """Requests that wait or are computed; the next one is told to come again later (503)."""
+    batch: int = 256
+    """Texts that are computed together."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value > 0:
+                raise ConfigError(f"must be above 0, not {value}", key=name)
+
+
+DEFAULT = Limits()
+
+
+class Refused(Exception):
+    """A request that gets no answer: its HTTP status, what is wrong, and what to do about it."""
+
+    def __init__(self, status: int, what: str, fix: str = "", where: str = "") -> None:
+        self.status, self.what, self.fix, self.where = status, what, fix, where
+        super().__init__(what)

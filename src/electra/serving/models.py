@@ -1,0 +1,110 @@
+"""A served model: what is loaded of it, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from electra.artifacts.tuning import TuningFolder
+from electra.errors import AbsentNetwork, DataError
+from electra.finetuning.predict import USUAL, Predictor, Text, open_predictor
+from electra.interop.configs import LOG_ODDS
+from electra.interop.detection import detect, split
+from electra.interop.embedding import embed
+from electra.interop.examples import example_rows
+from electra.interop.filling import fill, to_json
+from electra.interop.load import Loaded, load
+from electra.interop.pooling import Pooling
+from electra.model.precision import pick_device
+
+Ability = Literal["detect", "embed", "predict", "fill", "draw"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """`draw` is the generator's sample of a text, judged by the discriminator where there is one."""
+
+    name: str
+    encoder: Loaded
+    discriminator: Loaded | None = None
+    generator: Loaded | None = None
+    predictor: Predictor | None = None
+
+    @property
+    def abilities(self) -> tuple[Ability, ...]:
+        judge = self.discriminator is not None and self.discriminator.output == LOG_ODDS
+        can: dict[Ability, bool] = {
+            "detect": judge,
+            "embed": True,
+            "predict": self.predictor is not None,
+            "fill": self.generator is not None,
+            "draw": self.generator is not None,
+        }
+        return tuple(ability for ability, has in can.items() if has)
+
+    def describe(self) -> dict[str, Any]:
+        shape = self.encoder.config
+        told = {"name": self.name, "abilities": list(self.abilities), "encoder": shape.architecture}
+        size = {"layers": shape.num_layers, "hidden_size": shape.hidden_size, "vocabulary": shape.vocab_size}
+        if self.predictor is None:
+            return {**told, **size}
+        task = self.predictor.task
+        pair = all(len(columns) == 2 for columns in task.texts)
+        form = {"tagger": "words", "classifier": "pair" if pair else "text"}.get(task.head, "rows")
+        return {**told, **size, "task": task.name, "labels": list(self.encoder.labels), "input": form}
+
+    def detect(self, texts: Sequence[str], threshold: float) -> list[dict[str, Any]]:
+        assert self.discriminator is not None
+        return [found.to_json() for found in detect(self.discriminator, texts, threshold=threshold)]
+
+    def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
+        return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
+
+    def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
+        assert self.generator is not None
+        return [to_json(slots) for slots in fill(self.generator, texts, top)]
+
+    def predict(self, inputs: Sequence[Text]) -> list[dict[str, Any]]:
+        """One record for each input; of a sentence the records of its words."""
+        assert self.predictor is not None
+        found = self.predictor.texts(inputs).of_each()
+        if len(found) != len(inputs):
+            fix = (
+                "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
+            )
+            raise DataError(f"{len(inputs)} inputs made {len(found)} examples", fix=fix)
+        tagger = self.predictor.task.head == "tagger"
+        return [{"words": rows} if tagger else rows[0] for rows in found]
+
+    def draw(self, text: str, seed: int, masked: float) -> list[dict[str, Any]]:
+        """A row a token, as `electra show` prints them, with the number of the token's word."""
+        rows = example_rows(self.discriminator, self.generator, text, seed=seed, masked=masked)
+        words = split(self.encoder.tokenizer, text).words
+        return [{"word": word, **row} for word, row in zip(words, rows, strict=True)]
+
+
+def open_models(sources: Sequence[str], device: str = "auto") -> list[Served]:
+    """Each model by the last part of its path, or by the whole where two would have one name."""
+    last = [Path(source).expanduser().resolve().name for source in sources]
+    names = [name if last.count(name) == 1 else source for name, source in zip(last, sources, strict=True)]
+    return [_open(name, source, device) for name, source in zip(names, sources, strict=True)]
+
+
+def _open(name: str, source: str, device: str) -> Served:
+    chosen = pick_device(device)
+    tuned = TuningFolder(Path(source).expanduser()).exists()
+    encoder = None if tuned else load(source, "encoder")
+    if encoder is None or encoder.kind in USUAL:
+        predictor = open_predictor(source, device)
+        return Served(name, predictor.loaded.to(chosen), predictor=predictor)
+
+    def network(kind: Literal["discriminator", "generator"]) -> Loaded | None:
+        try:
+            return load(source, kind).to(chosen)
+        except AbsentNetwork:
+            return None
+
+    discriminator, generator = network("discriminator"), network("generator")
+    return Served(name, discriminator or encoder.to(chosen), discriminator, generator)

@@ -1,0 +1,160 @@
+"""What can be asked of a model: each request with its schema, its work and the shape of its answer.
+
+The docstrings are what the API's description says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from electra.serving.limits import Limits, Refused
+from electra.serving.models import Ability, Served
+
+
+class Request(BaseModel, ABC):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    PATH: ClassVar[str]
+    ABILITY: ClassVar[Ability]
+    ANSWERS: ClassVar[str] = "results"  # the answer's key beside `model`
+    EXAMPLE: ClassVar[dict[str, Any]]
+
+    model: str | None = Field(None, description="A served model's name; null: the first that can do this")
+
+    @property
+    @abstractmethod
+    def items(self) -> Sequence[Any]:
+        """What is computed one by one, together with those of other requests."""
+
+    @abstractmethod
+    def work(self, served: Served, items: Sequence[Any]) -> Sequence[Any]:
+        """One result for each item. Called in the computing thread."""
+
+    def key(self, served: Served) -> Hashable:
+        """Requests of one key may be computed together: all but their items is the same."""
+        settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
+        return served.name, self.PATH, settings
+
+    def check(self, limits: Limits) -> None:
+        if len(self.items) > limits.max_texts:
+            what = f"{len(self.items)} texts in one request, at most {limits.max_texts}"
+            raise Refused(413, what, "Send them in several requests")
+        longest = max(map(_length, self.items), default=0)
+        if longest > limits.max_characters:
+            what = f"a text of {longest:,} characters, at most {limits.max_characters:,}"
+            raise Refused(413, what, "Cut it into parts")
+
+
+class Detect(Request):
+    """The probability that a word was replaced, for each word and token of each text."""
+
+    PATH, ABILITY = "/detect", "detect"
+    EXAMPLE = {"texts": ["The chef ate the meal."]}
+
+    texts: list[str]
+    threshold: float = Field(0.5, ge=0, le=1, description="P(replaced) from which a word is marked")
+
+    @property
+    def items(self) -> Sequence[str]:
+        return self.texts
+
+    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+        return served.detect(items, self.threshold)
+
+
+class Embed(Request):
+    """One vector of each text."""
+
+    PATH, ABILITY, ANSWERS = "/embed", "embed", "vectors"
+    EXAMPLE = {"texts": ["The chef cooked the meal.", "A cook made dinner."]}
+
+    texts: list[str]
+    pooling: Literal["mean", "cls"] | None = Field(None, description="null: as the model's folder says")
+
+    @property
+    def items(self) -> Sequence[str]:
+        return self.texts
+
+    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+        return served.embed(items, self.pooling)
+
+
+class Predict(Request):
+    """What a fine-tuned model answers to each input."""
+
+    PATH, ABILITY = "/predict", "predict"
+    EXAMPLE = {"inputs": ["a fine film"]}
+
+    inputs: list[str | list[str] | dict[str, Any]] = Field(
+        description="All of one kind: texts; pairs of texts or, for a tagger, the words of a sentence, as"
+        " lists; or objects with the columns of the task's files"
+    )
+
+    @property
+    def items(self) -> Sequence[Any]:
+        return self.inputs
+
+    def key(self, served: Served) -> Hashable:
+        kinds = {type(one).__name__ for one in self.inputs}
+        if len(kinds) > 1:
+            raise Refused(
+                422, f"inputs of several kinds ({', '.join(sorted(kinds))})", "Send one kind", "inputs"
+            )
+        columns = {name for one in self.inputs if isinstance(one, dict) for name in one}
+        return super().key(served), *kinds, frozenset(columns)
+
+    def work(self, served: Served, items: Sequence[Any]) -> Sequence[Any]:
+        assert served.predictor is not None
+        pairs = isinstance(items[0], list) and served.predictor.task.head != "tagger"
+        return served.predict([tuple(one) for one in items] if pairs else items)
+
+
+class Fill(Request):
+    """What a generator would put at each [MASK] of each text, likeliest first."""
+
+    PATH, ABILITY = "/fill", "fill"
+    EXAMPLE = {"texts": ["The chef [MASK] the meal."], "top": 3}
+
+    texts: list[str]
+    top: int = Field(5, ge=1, le=100, description="Candidates for each place")
+
+    @property
+    def items(self) -> Sequence[str]:
+        return self.texts
+
+    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+        return served.fill(items, self.top)
+
+
+class Draw(Request):
+    """A text with some tokens masked and filled in by the generator, judged by the discriminator."""
+
+    PATH, ABILITY = "/draw", "draw"
+    EXAMPLE = {"texts": ["The chef cooked the meal."], "seed": 1}
+
+    texts: list[str]
+    seed: int = Field(1, ge=0, lt=2**31, description="The same seed gives the same draw")
+    masked: float = Field(0.4, gt=0, le=1, description="Share of the tokens that is masked, at least one")
+
+    @property
+    def items(self) -> Sequence[str]:
+        return self.texts
+
+    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+        return [served.draw(text, self.seed, self.masked) for text in items]
+
+
+OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill, Draw)
+
+
+def _length(item: Any) -> int:
+    """Characters of a text, of the longest of several, or of a row's longest cell."""
+    if isinstance(item, str):
+        return len(item)
+    if isinstance(item, dict):
+        return max(map(_length, item.values()), default=0)
+    return sum(map(_length, item)) if isinstance(item, list) else 0

@@ -1,0 +1,59 @@
+// What every part needs: asking the server, and making elements. Text only ever becomes text nodes.
+export const state = { models: [], model: "" };
+export const SENTENCES = [
+  "The chef cooked the meal and the guests ate it.",
+  "She opened the window because the room was hot.",
+  "The train to the city leaves early in the morning.",
+  "He wrote a long letter to his old friend.",
+  "The children played in the garden until it was dark.",
+  "My brother bought a new car last week.",
+  "The old man walked slowly down the road.",
+  "They found a small house near the river.",
+];
+
+export async function ask(path, body, signal) {
+  const sent = body && {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: state.model, ...body }),
+  };
+  const answer = await fetch(path, { ...sent, signal });
+  const found = await answer.json();
+  if (!answer.ok) throw new Error([found.error.what, found.error.fix].filter(Boolean).join(". "));
+  tell(null);
+  return found;
+}
+
+// An error above the page, or nothing any more.
+export function tell(error) {
+  if (error && error.name === "AbortError") return;
+  const notice = document.getElementById("notice");
+  notice.hidden = !error;
+  notice.textContent = error ? (error instanceof TypeError ? "The server does not answer." : error.message) : "";
+}
+
+export function make(tag, text = "", names = "") {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  element.className = names;
+  return element;
+}
+
+export function by(id) {
+  return document.getElementById(id);
+}
+
+// Run `work`, letting go of the run before: only the newest answer is shown.
+export function newest(work) {
+  let running = new AbortController();
+  return async (...given) => {
+    running.abort();
+    running = new AbortController();
+    const { signal } = running;
+    try {
+      await work(signal, ...given);
+    } catch (error) {
+      if (!signal.aborted) tell(error);
+    }
+  };
+}

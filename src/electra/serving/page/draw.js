@@ -1,0 +1,30 @@
+// The table Original | Masked | Generated | Label | P(replaced), and another draw.
+import { SENTENCES, ask, by, make, newest } from "./common.js";
+
+export function draw() {
+  let seed = 0;
+  by("draw-text").value = SENTENCES[0];
+
+  const another = newest(async (signal) => {
+    seed += 1;
+    const asked = { texts: [by("draw-text").value], seed, masked: by("draw-masked").valueAsNumber / 100 };
+    const { results } = await ask("/draw", asked, signal);
+    by("draw-rows").replaceChildren(...results[0].map(row));
+    const changed = results[0].filter((one) => one.label === "replaced");
+    const found = changed.filter((one) => one.p_replaced >= 0.5).length;
+    const judged = results[0].some((one) => one.p_replaced !== null);
+    by("draw-told").textContent = `Draw ${seed}: ${changed.length} replaced` + (judged ? `, ${found} found.` : ".");
+  });
+
+  by("draw").querySelector("form").addEventListener("submit", (event) => { event.preventDefault(); another(); });
+  another();
+  return another;
+}
+
+function row(one) {
+  const made = make("tr", "", one.label === "replaced" ? "replaced" : "");
+  for (const name of ["original", "masked", "generated", "label"]) made.append(make("td", one[name] ?? ""));
+  const p = one.p_replaced;
+  made.append(make("td", p === null ? "" : p.toFixed(3), p >= 0.5 ? "number suspected" : "number"));
+  return made;
+}

@@ -1,0 +1,81 @@
+// "Can you beat the discriminator?": guess the replaced words of a sentence, beside the model's guesses.
+import { SENTENCES, ask, by, make, newest } from "./common.js";
+
+const MASKED = 0.3;
+const TRIES = 8; // the generator may have drawn the original everywhere
+
+export function game() {
+  let words = [];
+  let total = { rounds: 0, you: 0, model: 0 };
+  let turn = Math.floor(Math.random() * SENTENCES.length);
+
+  const next = newest(async (signal) => {
+    by("game-told").textContent = "";
+    turn += 1;
+    for (let attempt = 0; attempt < TRIES; attempt += 1) {
+      const seed = Math.floor(Math.random() * 2 ** 31);
+      const asked = { texts: [SENTENCES[turn % SENTENCES.length]], seed, masked: MASKED };
+      const { results } = await ask("/draw", asked, signal);
+      words = together(results[0]);
+      if (words.some((word) => word.replaced)) break;
+    }
+    by("game-words").replaceChildren(...words.map(button));
+    by("game-reveal").disabled = false;
+  });
+
+  function reveal() {
+    const guesses = [...by("game-words").children];
+    const you = score((word, i) => guesses[i].getAttribute("aria-pressed") === "true");
+    const model = score((word) => word.p >= 0.5);
+    total = { rounds: total.rounds + 1, you: total.you + you, model: total.model + model };
+    guesses.forEach((made, i) => {
+      made.disabled = true;
+      made.classList.add(words[i].replaced ? "replaced" : "fine");
+      const was = words[i].replaced ? `was ${words[i].original}` : "";
+      made.append(make("span", `${was} ${words[i].p.toFixed(2)}`.trim(), "was"));
+    });
+    const changed = words.filter((word) => word.replaced).length;
+    by("game-told").textContent = `${changed} replaced. You: ${points(you)}. The model: ${points(model)}.`;
+    by("game-score").textContent = `After ${total.rounds} ${total.rounds === 1 ? "round" : "rounds"}: you ${total.you}, the model ${total.model}.`;
+    by("game-reveal").disabled = true;
+    by("game-next").focus();
+  }
+
+  function score(guessed) {
+    return words.filter(guessed).reduce((sum, word) => sum + (word.replaced ? 1 : -1), 0);
+  }
+
+  by("game-reveal").addEventListener("click", reveal);
+  by("game-next").addEventListener("click", next);
+  next();
+  return () => { total = { rounds: 0, you: 0, model: 0 }; by("game-score").textContent = ""; next(); };
+}
+
+// Tokens to words: replaced where one of its tokens was, as suspicious as its most suspicious one.
+function together(rows) {
+  const words = [];
+  for (const row of rows) {
+    const join = words.length && row.word !== null && row.word === words.at(-1).number;
+    if (!join) words.push({ number: row.word, text: "", original: "", replaced: false, p: 0 });
+    const word = words.at(-1);
+    word.text += row.generated.replace(/^##/, "");
+    word.original += row.original.replace(/^##/, "");
+    word.replaced ||= row.label === "replaced";
+    word.p = Math.max(word.p, row.p_replaced);
+  }
+  return words;
+}
+
+function button(word) {
+  const made = make("button", word.text);
+  made.type = "button";
+  made.setAttribute("aria-pressed", "false");
+  made.addEventListener("click", () => {
+    made.setAttribute("aria-pressed", String(made.getAttribute("aria-pressed") !== "true"));
+  });
+  return made;
+}
+
+function points(number) {
+  return `${number} ${Math.abs(number) === 1 ? "point" : "points"}`;
+}

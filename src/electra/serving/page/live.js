@@ -1,0 +1,47 @@
+// Each word coloured by P(replaced), as it is typed.
+import { ask, by, make, newest } from "./common.js";
+
+const PAUSE = 120; // milliseconds without a key before the server is asked
+
+export function live() {
+  const text = by("live-text");
+  let words = [];
+  let judged = [];
+  let timer = 0;
+
+  // The marks of what has not changed since it was judged stay while one types.
+  function paint() {
+    const points = Array.from(text.value); // offsets count code points
+    let same = 0;
+    while (same < points.length && points[same] === judged[same]) same += 1;
+    const parts = [];
+    let at = 0;
+    for (const word of words.filter((one) => one.end <= same)) {
+      parts.push(points.slice(at, word.start).join(""));
+      const mark = make("span", points.slice(word.start, word.end).join(""), word.replaced ? "marked" : "");
+      mark.style.setProperty("--p", (0.85 * word.p_replaced).toFixed(3));
+      parts.push(mark);
+      at = word.end;
+    }
+    by("live-marks").replaceChildren(...parts, points.slice(at).join("") + "\n");
+  }
+
+  const judge = newest(async (signal) => {
+    const given = text.value;
+    const { results } = await ask("/detect", { texts: [given] }, signal);
+    judged = Array.from(given);
+    words = results[0].words;
+    paint();
+    const worst = words.reduce((a, b) => (a && a.p_replaced >= b.p_replaced ? a : b), null);
+    by("live-worst").textContent = worst ? `Highest: ${worst.word}, ${worst.p_replaced.toFixed(2)}` : "";
+  });
+
+  text.addEventListener("input", () => {
+    paint();
+    clearTimeout(timer);
+    timer = setTimeout(judge, PAUSE);
+  });
+  text.value = text.value || "The chef cooked the meal and the guests window it.";
+  judge();
+  return () => { words = []; judge(); };
+}

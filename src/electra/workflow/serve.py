@@ -1,0 +1,43 @@
+"""Models behind HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+from electra.errors import ConfigError
+from electra.serving.limits import DEFAULT, Limits
+from electra.workflow.artifact import Source
+from electra.workflow.display import Told, display_for
+
+
+def serve(
+    models: Sequence[Source],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    limits: Limits = DEFAULT,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    threads: int | None = None,
+    progress: Told = None,
+) -> int:
+    """Serve `models` until asked to stop; an exit code. Raises ConfigError and ModelError before it begins.
+
+    threads: that compute (None: all cores).
+    """
+    try:
+        from electra.serving.models import open_models
+        from electra.serving.server import listen
+        from electra.serving.server import serve as run
+        from electra.signals import StopRequest
+    except ImportError as missing:
+        what = f"{missing.name} is not installed"
+        raise ConfigError(what, fix='Install it: pip install "electra[serve]"') from None
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    with listen(host, port) as taken, display_for(progress) as display:
+        opened = open_models([os.fspath(model) for model in models], device)
+        return run(opened, taken, limits, say=display.say, stop=StopRequest())

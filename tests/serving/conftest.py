@@ -1,0 +1,64 @@
+"""A toy pair behind a real socket, and a browser."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra `serve`")
+
+from electra.serving.limits import DEFAULT
+from electra.serving.models import Served, open_models
+from electra.serving.server import listen, serve
+from electra.signals import StopRequest
+from electra.testing import small
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> list[Served]:
+    folder = small.write_pair(tmp_path_factory.mktemp("served") / "toy", "modern")
+    return open_models([str(folder)])
+
+
+@pytest.fixture(scope="session")
+def address(served: list[Served]) -> Iterator[str]:
+    """http://127.0.0.1:PORT of a server in a thread."""
+    said: queue.Queue[str] = queue.Queue()
+    stop = StopRequest()
+    options: dict[str, Any] = {"say": said.put, "stop": stop}
+    thread = threading.Thread(target=serve, args=(served, listen("127.0.0.1", 0), DEFAULT), kwargs=options)
+    thread.start()
+    assert said.get(timeout=10) == "toy: detect, embed, fill, draw"
+    yield said.get(timeout=10).partition("/ ")[0]
+    stop.ask()
+    thread.join(timeout=20)
+    assert not thread.is_alive() and said.get(timeout=1) == "stopped"
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Headless Chromium, where it and its driver are installed."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no browser here (Debian: apt-get install chromium chromium-driver)")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    profile: Path = tmp_path_factory.mktemp("profile")
+    for flag in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        "--disable-dev-shm-usage", "--window-size=1000,900", f"--user-data-dir={profile}",
+    ):  # fmt: skip
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    started.set_page_load_timeout(30)
+    yield started
+    started.quit()

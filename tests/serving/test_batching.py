@@ -1,0 +1,111 @@
+"""Requests computed together: in order, apart where they must be, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from electra.serving.batching import Batcher
+from electra.serving.limits import Limits, Refused
+
+
+class Worker:
+    """Doubles numbers, and waits at a gate; notes what it was given together."""
+
+    def __init__(self) -> None:
+        self.gate, self.batches = threading.Event(), list[list[int]]()
+
+    def __call__(self, items: Sequence[int]) -> Sequence[int]:
+        self.gate.wait(5)
+        self.batches.append(list(items))
+        if -1 in items:
+            raise ValueError("a bad number")
+        return [2 * item for item in items]
+
+
+def run(test: Callable[[Batcher, Worker], Awaitable[Any]], **limits: Any) -> tuple[Any, Worker]:
+    worker = Worker()
+
+    async def with_batcher() -> Any:
+        batcher = Batcher(Limits(**limits))
+        batcher.start()
+        try:
+            return await test(batcher, worker)
+        finally:
+            worker.gate.set()
+            await batcher.stop()
+
+    return asyncio.run(with_batcher()), worker
+
+
+async def later(worker: Worker, *asked: Awaitable[Any]) -> list[Any]:
+    """All of them, once all wait."""
+    tasks = [asyncio.ensure_future(one) for one in asked]
+    await asyncio.sleep(0.05)
+    worker.gate.set()
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_who_waits_is_computed_together() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        return await later(worker, *(batcher("a", worker, [n, n + 1]) for n in (1, 10, 20, 30)))
+
+    found, worker = run(test, batch=5)
+    assert found == [[2, 4], [20, 22], [40, 42], [60, 62]]
+    assert worker.batches == [[1, 2, 10, 11], [20, 21, 30, 31]], "as many as fit, whole requests"
+
+
+def test_other_settings_are_computed_apart_and_nobody_is_left_waiting() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        keys = ["a", "b", "a", "b"]
+        return await later(worker, *(batcher(key, worker, [n]) for n, key in enumerate(keys)))
+
+    found, worker = run(test)
+    assert found == [[0], [2], [4], [6]] and worker.batches == [[0, 2], [1, 3]]
+
+
+def test_one_bad_request_harms_no_other() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        return await later(worker, *(batcher("a", worker, [n]) for n in (0, 1, -1, 2)))
+
+    found, _ = run(test)
+    assert [found[i] for i in (0, 1, 3)] == [[0], [2], [4]] and isinstance(found[2], ValueError)
+
+
+def test_too_many_are_turned_away_and_the_queue_empties() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        found = await later(worker, *(batcher("a", worker, [n]) for n in range(5)))
+        return found, batcher.size, await batcher("a", worker, [7])
+
+    (found, size, again), _ = run(test, queue=3)
+    assert [isinstance(one, Refused) and one.status for one in found] == [False] * 3 + [503] * 2
+    assert size == 0 and again == [14]
+
+
+def test_who_has_gone_is_not_computed() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        first = asyncio.ensure_future(batcher("a", worker, [1]))
+        await asyncio.sleep(0.02)
+        second = asyncio.ensure_future(batcher("a", worker, [2]))
+        await asyncio.sleep(0.02)
+        second.cancel()
+        with pytest.raises(Refused) as late:
+            await batcher("a", worker, [3])
+        worker.gate.set()
+        await asyncio.gather(first, return_exceptions=True)
+        return late.value.status, await batcher("a", worker, [4])
+
+    (status, answer), worker = run(test, timeout=0.2)
+    assert status == 504 and answer == [8] and [2] not in worker.batches and [3] not in worker.batches
+
+
+@pytest.mark.parametrize("limit", ["max_texts", "max_body", "timeout", "queue"])
+def test_limits_are_positive(limit: str) -> None:
+    from electra.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=f"{limit}: must be above 0"):
+        Limits(**{limit: 0})
