@@ -26,13 +26,15 @@ export function game() {
   function reveal() {
     const guesses = [...by("game-words").children];
     const you = score((word, i) => guesses[i].getAttribute("aria-pressed") === "true");
-    const model = score((word) => word.p >= 0.5);
+    const chosen = guesses.filter((made) => made.getAttribute("aria-pressed") === "true").length;
+    const suspects = [...words].sort((a, b) => b.p - a.p).slice(0, chosen); // as many as you chose
+    const model = score((word) => suspects.includes(word));
     total = { rounds: total.rounds + 1, you: total.you + you, model: total.model + model };
     guesses.forEach((made, i) => {
       made.disabled = true;
       made.classList.add(words[i].replaced ? "replaced" : "fine");
-      const was = words[i].replaced ? `was ${words[i].original}` : "";
-      made.append(make("span", `${was} ${words[i].p.toFixed(2)}`.trim(), "was"));
+      const was = words[i].replaced ? [`was ${words[i].original}`] : [];
+      made.append(make("span", [...was, words[i].p.toFixed(2)].join(" \u00b7 "), "was"));
     });
     const changed = words.filter((word) => word.replaced).length;
     by("game-told").textContent = `${changed} replaced. You: ${points(you)}. The model: ${points(model)}.`;
