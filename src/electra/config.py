@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tomllib
 import types
 import typing
@@ -18,6 +19,8 @@ from electra.errors import ConfigError, nearest
 RECIPES = Path(__file__).parent / "recipes"
 
 T = TypeVar("T")
+_MOST_DOTS = 1000  # of a line, strings apart
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 def find_recipe(name: str) -> Path:
@@ -45,9 +48,16 @@ def find_named(folder: Path, name: str, kind: str, *, key: str, also: Sequence[s
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
+            raise ConfigError(
+                "not valid TOML: a key of too many parts", where=path
+            )  # the library takes minutes
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=path) from None
+    except RecursionError:
+        raise ConfigError("not valid TOML: nested too deeply", where=path) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"not valid TOML: {error}", where=path) from None
 

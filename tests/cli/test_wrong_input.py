@@ -205,7 +205,9 @@ def test_a_full_disk(
         "run/log.txt",
         "run/tokenizer/",
     )
-    refused(place.pretrain(), FullDisk, r"step-00000004: no space left to write here \(\d+ MiB free", wrote)
+    refused(
+        place.pretrain(), FullDisk, r"step-00000004: no space left to write here \([\d,]+ MiB free", wrote
+    )
     checkpoints = place.folder / "run" / "checkpoints"
     assert [path.name for path in checkpoints.iterdir()] == ["step-00000002"]
     assert durable.verify_directory(checkpoints / "step-00000002") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from pathlib import Path
 
@@ -69,3 +70,21 @@ def test_merge_and_differences() -> None:
         ("c", None, 4),
     ]
     assert Recipe() == make_recipe({})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = " + "[" * 100_000, "nested too deeply"),
+        (".".join("a" * 200_000) + " = 1", "a key of too many parts"),
+        ("[" + ".".join("a" * 200_000) + "]", "a key of too many parts"),
+    ],
+)
+def test_toml_that_would_hang(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "hostile.toml").write_text(text)
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=rf"hostile\.toml: not valid TOML: {told}"):
+        read_toml(tmp_path / "hostile.toml")
+    assert time.monotonic() - began < 5
+    (tmp_path / "fine.toml").write_text(f'a = "{"." * 5000}"')
+    assert read_toml(tmp_path / "fine.toml") == {"a": "." * 5000}

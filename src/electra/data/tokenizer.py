@@ -20,7 +20,7 @@ import tokenizers
 
 from electra import durable
 from electra.artifacts.model import SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY
-from electra.data import wordpiece
+from electra.data import hostile, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.specials import Specials
 from electra.data.wordpiece import TokenizerConfig
@@ -54,10 +54,13 @@ class Tokenizer:
         content = json.loads(definition)
         content["truncation"] = content["padding"] = None  # settings of one use, not of the tokenizer
         self.definition = json.dumps(content, ensure_ascii=False)
-        try:
-            self._raw = tokenizers.Tokenizer.from_str(self.definition)
-        except Exception as error:  # the library raises bare Exceptions
-            raise TokenizerError(f"not a tokenizer that can be used ({error})", where=origin) from None
+        hostile.refuse(content, origin)
+        with hostile.panics(origin):
+            try:
+                self._raw = tokenizers.Tokenizer.from_str(self.definition)
+            except Exception as error:  # the library raises bare Exceptions
+                raise TokenizerError(f"not a tokenizer that can be used ({error})", where=origin) from None
+        self.origin = origin
         self._raw.encode_special_tokens = True
         vocabulary = self._raw.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
@@ -118,15 +121,17 @@ class Tokenizer:
 
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """The ids of each text, without special tokens: the fast way, for text that needs no offsets."""
-        return self._corpus_encoder(texts)
+        with hostile.panics(self.origin):
+            return self._corpus_encoder(texts)
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """A text or a pair with its special tokens. Beyond `max_length` the longer text is truncated."""
-        parts = [
-            self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
-            for part in (text, pair)
-            if part is not None
-        ]
+        with hostile.panics(self.origin):
+            parts = [
+                self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
+                for part in (text, pair)
+                if part is not None
+            ]
         if max_length is not None:
             room = max_length - self._raw.num_special_tokens_to_add(pair is not None)
             if room < len(parts):

@@ -7,6 +7,7 @@ the author to add.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -133,7 +134,7 @@ def render(card: Card) -> str:
     """The text of README.md: YAML front matter for the hub, then Markdown for people."""
     parts = [
         f"---\n{_front_matter(card)}---",
-        f"# {card.name}",
+        f"# {_plain(card.name)}",
         _what(card),
         card.summary,
         _usage(card),
@@ -147,7 +148,7 @@ def render(card: Card) -> str:
             ),
         ),
         _section("Text it was trained on", _table(dict(_flatten(card.audit)))),
-        _section("Recipe", f"```toml\n{card.recipe.strip()}\n```" if card.recipe else ""),
+        _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
         _section(
             "Before you publish it",
             "Add licence and language to the header of this file, and say where the text comes from.",
@@ -244,7 +245,19 @@ def _table(values: dict[str, Any]) -> str:
 
 
 def _cell(text: object) -> str:
-    return str(text).replace("|", "\\|").replace("\n", " ")
+    return _plain(text).replace("|", "\\|")
+
+
+def _plain(text: object) -> str:
+    """A name from elsewhere, as text: a page that shows the card must not take it for HTML."""
+    return html.escape(" ".join(str(text).split()), quote=False)
+
+
+def _fenced(language: str, text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _number(value: object) -> str:

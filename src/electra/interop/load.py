@@ -4,6 +4,7 @@ hub.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
 NEEDS: dict[Kind, str] = {
     "discriminator": "a discriminator",
     "generator": "a generator (a masked language model)",
@@ -194,11 +196,10 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         # weights_only: a restricted unpickler that makes tensors and plain containers and calls nothing else.
         tensors = torch.load(pickle, map_location="cpu", weights_only=True)
     except Exception as problem:  # the unpickler raises whatever the damage leads it to
-        raise ModelError(
-            f"not readable as weights ({str(problem).splitlines()[0]})",
-            where=pickle,
-            fix="Get the file again",
-        ) from None
+        called = _GLOBAL.search(str(problem))  # its own words advise to load it unrestrictedly
+        what = f"it calls {called[1]}" if called else "damaged"
+        fix = "Do not trust it: a file of weights calls nothing" if called else "Get the file again"
+        raise ModelError(f"not readable as weights ({what})", where=pickle, fix=fix) from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ModelError("not a table of tensors", where=pickle, fix="Give the file that transformers wrote")
     return dict(tensors)

@@ -14,6 +14,8 @@ from electra.data.readers import DAMAGE, decompress
 from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError
 
+SMALL, RATIO = 64 << 20, 50  # bytes that any file may unfold to, and how often its own size beyond
+
 
 def split_name(path: Path) -> tuple[str, str]:
     """A file's name without its endings, and the ending: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl")."""
@@ -23,12 +25,29 @@ def split_name(path: Path) -> tuple[str, str]:
     return Path(name).stem, Path(name).suffix
 
 
+def most_bytes(path: Path) -> int:
+    """How much a file of labelled data may unfold to: text shrinks to a tenth, hardly ever to a fiftieth."""
+    return SMALL + RATIO * path.stat().st_size
+
+
+def unfolds_too_far(path: Path) -> DataError:
+    what = f"unfolds to more than {most_bytes(path) >> 20} MiB"
+    return DataError(what, where=path, fix="No text is like that: check where the file comes from")
+
+
 def read_bytes(path: Path) -> bytes:
-    """The whole file, decompressed."""
+    """The whole file, decompressed; DataError where it unfolds to more than any text does."""
     compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
     try:
         with decompress(path, compression, str(path)) as stream:
-            return bytes(stream.read())
+            if not compression:
+                return bytes(stream.read())
+            content, most = bytearray(), most_bytes(path)
+            while piece := stream.read(1 << 20):
+                content += piece
+                if len(content) > most:
+                    raise unfolds_too_far(path)
+            return bytes(content)
     except FileNotFoundError:
         raise DataError("no such file", where=path) from None
     except (*DAMAGE, ValueError) as error:
@@ -50,6 +69,10 @@ def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
     would split at, and a cell of a csv may contain a carriage return.
     """
     for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+        if b"\0" in line:
+            raise DataError(
+                "a NUL character: not text", where=f"{path}:{number}", fix="Save the file as UTF-8"
+            )
         try:
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

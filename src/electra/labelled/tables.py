@@ -19,10 +19,19 @@ from typing import Any
 
 from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError
-from electra.labelled.files import raw_lines, read_bytes, read_lines, read_objects, split_name
+from electra.labelled.files import (
+    most_bytes,
+    raw_lines,
+    read_bytes,
+    read_lines,
+    read_objects,
+    split_name,
+    unfolds_too_far,
+)
 
 FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 TABLES = tuple(FORMATS)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 ID_COLUMNS = ("id", "idx", "index")
 
 
@@ -111,10 +120,20 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except ImportError:
         raise DataError("parquet files need pyarrow", where=path, fix="pip install 'electra[data]'") from None
     try:
-        table = pyarrow.parquet.read_table(io.BytesIO(read_bytes(path)))
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(read_bytes(path)))
+        strings = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
+        # repeated values stay one value with many numbers until they are asked for
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(read_bytes(path)), read_dictionary=strings)
+        number, room = 0, most_bytes(path)
+        for batch in file.iter_batches(256):
+            for row in batch.to_pylist():
+                number += 1
+                room -= sum(len(value) for value in row.values() if isinstance(value, str | bytes | list))
+                if room < 0:
+                    raise unfolds_too_far(path)
+                yield number, row
     except ArrowException as error:
         raise DataError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=path) from None
-    yield from enumerate(table.to_pylist(), 1)
 
 
 def _named(
@@ -157,8 +176,16 @@ def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
     ).encode()
 
 
+def _no_formula(cell: str) -> str:
+    return (
+        f"'{cell}"
+        if cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not _NUMBER.fullmatch(cell)
+        else cell
+    )
+
+
 def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
-    """Rows of cells as in RFC 4180."""
+    """Rows of cells as in RFC 4180. What a spreadsheet would take for a formula is made a text by a quote."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([_no_formula(cell) for cell in row] for row in rows)
     return text.getvalue().encode()

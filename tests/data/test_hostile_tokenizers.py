@@ -1,0 +1,78 @@
+"""Tokenizer definitions that hang, explode or panic are told in one line."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import TokenizerError
+
+NAMES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def definition(**parts: Any) -> dict[str, Any]:
+    vocabulary = {name: number for number, name in enumerate([*NAMES, "a", "##a"])}
+    model = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "vocab": vocabulary,
+    }
+    model["max_input_chars_per_word"] = 100
+    base = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None}
+    return base | {"pre_tokenizer": None, "post_processor": None, "decoder": None, "model": model} | parts
+
+
+def write(folder: Path, content: dict[str, Any]) -> Path:
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    return folder / "tokenizer.json"
+
+
+def test_a_pattern_that_backtracks_without_end(tmp_path: Path) -> None:
+    split = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
+    tokenizer = Tokenizer.load(write(tmp_path, definition(pre_tokenizer=split)))
+    began = time.monotonic()
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json: its tokenizer library gave up"):
+        tokenizer.encode("a" * 40 + "!")
+    with pytest.raises(TokenizerError, match="gave up"):
+        tokenizer.encode_corpus(["a" * 40 + "!"])
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    "normalizer",
+    [
+        {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 10**6},
+        {"type": "Prepend", "prepend": "b" * 10**6},
+        {
+            "type": "Sequence",
+            "normalizers": [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 30,
+        },
+    ],
+)
+def test_a_normalizer_that_explodes(tmp_path: Path, normalizer: dict[str, Any]) -> None:
+    with pytest.raises(TokenizerError, match="makes over 1,000 characters of one"):
+        Tokenizer.load(write(tmp_path, definition(normalizer=normalizer)))
+
+
+def test_usual_normalizers_are_fine(tmp_path: Path) -> None:
+    parts = [
+        {"type": "Prepend", "prepend": "_"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "_"},
+    ]
+    usual = {"type": "Sequence", "normalizers": parts * 3}
+    assert Tokenizer.load(write(tmp_path, definition(normalizer=usual))).vocab_size == 7
+
+
+def test_too_many_entries(tmp_path: Path) -> None:
+    token = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
+    added = [{"id": 7 + n, "content": f"x{n}", **token} for n in range(20_001)]
+    began = time.monotonic()
+    with pytest.raises(TokenizerError, match="added tokens has 20,001 entries"):
+        Tokenizer.load(write(tmp_path, definition(added_tokens=added)))
+    assert time.monotonic() - began < 5
