@@ -94,7 +94,7 @@ def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> Non
 
 
 def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_bytes("sentence\tlabel\nfür\t1\n".encode("latin-1"))
+    (tmp_path / "a.tsv").write_bytes("sentence\tlabel\nшл\t1\n".encode("cp1251"))
     with pytest.raises(DataError, match=r"a\.tsv:2: not UTF-8"):
         rows(tmp_path / "a.tsv")
 

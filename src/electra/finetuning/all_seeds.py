@@ -22,7 +22,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
 from electra.extensions import TASKS, is_path
 from electra.finetuning.counted import counted
-from electra.finetuning.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
 from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, on_host, train_seed
@@ -54,13 +54,15 @@ def finetune(
     model: whose encoder to tune: a run folder, a model folder, a fine-tuning, or a name on the hub.
     stop:  asked after each step; then the state is saved and Interrupted raised: the same call resumes.
     """
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), "encoder")
     tuning, notes = prepare(resolve(settings, dataset.task, loaded.config), dataset, loaded)
     folder = TuningFolder(settings.out)
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
-        for note in (announcement(model, tuning), *notes):
+        for note in (announcement(model, tuning), *answers_told(dataset), *notes):
             session.say(note)
         try:
             finished = [run_seed(tuning, folder, seed) for seed in seeds_of(settings, folder)]
@@ -237,10 +239,17 @@ def summarise(
         "primary_metric": task.metrics[0],
         "kept_seed": choose(finished, task.metrics[0], settings.keep).seed,
         "notes": list(notes),
+        **({"labels": counts} if (counts := labels_of(dataset)) else {}),
         **{f"{name}_version": importlib.metadata.version(name) for name in ("electra", "torch")},
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": tuning.precision,
     }
+
+
+def labels_of(dataset: Dataset) -> dict[str, dict[str, int]]:
+    """split -> label -> count, of the splits with answers; {} for a task without labels."""
+    counts = {name: count_labels(dataset.task, examples) for name, examples in dataset.splits.items()}
+    return {name: found for name, found in counts.items() if found}
 
 
 def ensemble(tuning: Tuning, folder: TuningFolder, finished: Sequence[FinishedSeed]) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from electra import durable
 from electra.data.sources import COMPRESSIONS
-from electra.errors import DataError
+from electra.errors import DataError, nearest
 from electra.finetuning.counted import counted
 from electra.finetuning.settings import Settings
 from electra.finetuning.task import Task
@@ -18,6 +20,8 @@ from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Examples
 from electra.labelled.files import split_name
 from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
+
+SHOWN = 20  # labels in a line about a split
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for split, examples in splits.items():
         if split not in ("train", "dev"):
             splits[split] = without_placeholders(split, examples, task, notes)
+        if split != "train":
+            notes += [*unlearned(split, splits[split], task), *leaked(split, examples, splits["train"])]
     files = {split: durable.sha256(path) for split, path in paths.items()}
     return Dataset(task, splits, files, tuple(notes))
 
@@ -86,6 +92,51 @@ def without_placeholders(split: str, examples: Examples, task: Task, notes: list
     if 0 < bare < len(examples):
         notes.append(f"{split}: {bare} of {len(examples)} examples have no answer: predicted, not scored")
     return examples
+
+
+def unlearned(split: str, examples: Examples, task: Task) -> Iterator[str]:
+    """A note on the answers that no training example has; an error where there is no other."""
+    absent = [(e, names) for e in examples if e.gold is not None and (names := task.unlearned(e))]
+    if not absent:
+        return
+    first, names = absent[0]
+    if len(absent) == len(examples):
+        what = f"unknown label {names[0]!r}"
+        raise DataError(what, where=first.where, fix=nearest(names[0], list(task.label_names)))
+    counts = Counter(name for _, names in absent for name in names)
+    shown = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
+    more = ", ..." if len(counts) > 5 else ""
+    which = f"{len(absent):,} of {counted(len(examples), 'example')} {'has' if len(absent) == 1 else 'have'}"
+    yield f"{split}: {which} a label that the training data lack ({shown}{more}): scored as wrong"
+
+
+def leaked(split: str, examples: Examples, train: Examples) -> Iterator[str]:
+    """A note on the examples whose texts are also trained on, which flatter the score."""
+    seen = {plain(example.texts) for example in train}
+    if count := sum(plain(example.texts) in seen for example in examples):
+        also = f"{count:,} of {counted(len(examples), 'example')} {'is' if count == 1 else 'are'}"
+        yield f"{split}: {also} in the training data too (but for case and spaces): scores are flattered"
+
+
+def plain(texts: Sequence[str]) -> tuple[str, ...]:
+    """Texts as they are compared: Unicode forms, case and white space do not count."""
+    return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in texts)
+
+
+def answers_told(dataset: Dataset) -> Iterator[str]:
+    """The labels of each split with their counts, one line a split."""
+    for split, examples in dataset.splits.items():
+        counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
+        if counts:
+            ranked = sorted(counts.items(), key=lambda entry: -entry[1])
+            shown = ", ".join(f"{label} {count:,}" for label, count in ranked[:SHOWN])
+            more = f", and {len(ranked) - SHOWN} more labels" if len(ranked) > SHOWN else ""
+            yield f"{split}: {shown}{more}"
+
+
+def count_labels(task: Task, examples: Examples) -> dict[str, int]:
+    """How often each label is an answer, where all answers are known."""
+    return {} if any(example.gold is None for example in examples) else task.label_counts(examples)
 
 
 def same_answer(first: Any) -> Callable[[Any], bool]:

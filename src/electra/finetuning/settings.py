@@ -46,6 +46,10 @@ class Settings:
     """The column of the answer (default: the usual names)."""
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
+    encoding: str | None = None
+    """How csv and tsv files are encoded, such as cp1252 (default: UTF-8, or what else they look like)."""
+    skip_unlabelled: bool = False
+    """Leave out training and dev rows without an answer (empty or NaN) instead of stopping."""
     seeds: int = 1
     """How many times to fine-tune, with other random draws. Use five for small data."""
     seed: int = 0
@@ -115,6 +119,8 @@ class Settings:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere."""
     device: Device = "auto"
+    threads: int | None = None
+    """CPU threads (default: torch's choice)."""
 
     def __post_init__(self) -> None:
         counts = (
@@ -125,6 +131,7 @@ class Settings:
             "limit_eval",
             "max_length",
             "stride",
+            "threads",
         )
         check_least(self, dict.fromkeys(counts, 1))
         check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
@@ -136,7 +143,9 @@ class Settings:
 
     def recorded(self) -> dict[str, Any]:
         """What must agree to resume: all that can change a number, unless it is recorded elsewhere."""
-        return {name: value for name, value in asdict(self).items() if name not in HARMLESS | RECORDED_APART}
+        kept = asdict(self)
+        absent = {name for name in SINCE if not kept[name]}
+        return {name: kept[name] for name in kept if name not in HARMLESS | RECORDED_APART | absent}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +163,9 @@ class ResolvedSettings(Settings):
 # differ when a run is resumed (the contents of the files are not: the record has their digests).
 HARMLESS = {
     *("data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every"),
-    *("evaluate_every_epoch", "ensemble", "device"),
+    *("evaluate_every_epoch", "ensemble", "device", "threads"),
 }
+SINCE = {"encoding", "skip_unlabelled"}  # not in older records, and in none where they are left out
 RECORDED_APART = {"task", "precision"}
 
 

@@ -57,7 +57,10 @@ class Task(ABC):
     metrics: tuple[str, ...]  # the primary one first
     texts: tuple[Columns, ...]  # alternatives: the columns of the text or texts; the first that a file has
     label: Columns  # alternatives: the column of the answer
+    usual_texts: tuple[Columns, ...] = ()  # where the user named columns: those of a test file without them
     header: Columns = ()  # the columns' names in files that come without a header line
+    encoding: str | None = None  # of csv and tsv files
+    skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # the paper's
     max_length: int = 128  # tokens, with [CLS] and [SEP]
     stride: int | None = None  # tokens between the starts of two windows, where a text is read in several
@@ -83,11 +86,18 @@ class Task(ABC):
         if options.get("multi_label") and self.head != "classifier":
             fix = "Use `task` classification or pair"
             raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
+        for name in ("encoding", "skip_unlabelled"):
+            if options.get(name) and self.head != "classifier":
+                what = "this is for tables with a text in each row"
+                raise ConfigError(what, key=name, fix="Leave it out")
         columns, label = options.get("text_column"), options.get("label_column")
         return replace(
             self,
             balanced=balanced,
             texts=(tuple(columns),) if columns else self.texts,
+            usual_texts=self.texts if columns else (),
+            encoding=options.get("encoding"),
+            skip_unlabelled=bool(options.get("skip_unlabelled")),
             label=(label,) if label else self.label,
             header=tuple(options.get("columns") or self.header),
             stride=options.get("stride") or self.stride,
@@ -146,6 +156,14 @@ class Task(ABC):
     def knows(self, example: Example) -> bool:
         """Whether the example's answer is one that the task can score."""
         return True
+
+    def unlearned(self, example: Example) -> Sequence[str]:
+        """The answers of an example that no training example has. They are scored as wrong."""
+        return ()
+
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        """How often each label is an answer; {} for a task without labels."""
+        return {}
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         """What config.json of the saved model holds besides shape and labels. `scores`: its own, on dev."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from electra.errors import DataError, nearest
-from electra.finetuning.features import Windows
+from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, Task, file_of, softmax
@@ -81,8 +82,19 @@ class TextClassification(TextTask):
             return int(gold)
         raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
+    def unlearned(self, example: Example) -> tuple[str, ...]:
+        return () if self.numbered or example.gold in self.labels else (str(example.gold),)
+
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        named = [e.gold if self.unlearned(e) else self.labels[self.gold_class(e)] for e in examples]
+        counts = Counter(named)
+        return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}
+
     def target(self, example: Example) -> npt.NDArray[np.int64]:
-        return np.array(self.gold_class(example), np.int64)
+        return np.array(NO_TARGET if self.unlearned(example) else self.gold_class(example), np.int64)
+
+    def knows(self, example: Example) -> bool:
+        return not self.unlearned(example) and super().knows(example)
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         return cross_entropy(logits, targets, self.weights)
@@ -92,7 +104,7 @@ class TextClassification(TextTask):
         return list(softmax(np.stack(outputs)))
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        predicted, gold = np.stack(predictions).argmax(-1), np.array([*map(self.gold_class, examples)])
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([*map(self.target, examples)])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.errors import DataError, nearest
+from electra.errors import DataError
 from electra.finetuning.features import Windows
 from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, file_of
-from electra.finetuning.text_task import Prediction, TextTask, label_table, natural
+from electra.finetuning.text_task import MISSING, Prediction, TextTask, label_table, natural
 from electra.labelled.examples import Example
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
@@ -34,6 +35,8 @@ class MultiLabelClassification(TextTask):
         return self.labels
 
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
+        if isinstance(value, str) and value.strip().lower() in MISSING:
+            value = None
         several = _listed(value) if isinstance(value, str) else value
         if several is not None and not isinstance(several, list):
             raise DataError(f"{value!r} is not a list of labels", where=where)
@@ -59,14 +62,17 @@ class MultiLabelClassification(TextTask):
 
     def knows(self, example: Example) -> bool:
         """ "None is right" is an answer of single rows, not of a whole file."""
-        return bool(example.gold) and super().knows(example)
+        return bool(example.gold) and not self.unlearned(example)
+
+    def unlearned(self, example: Example) -> tuple[str, ...]:
+        return tuple(name for name in example.gold if name not in self.labels)
+
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        counts = Counter(name for example in examples for name in example.gold)
+        return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:
         """1 for each label that is right."""
-        for name in example.gold:
-            if name not in self.labels:
-                fix = nearest(name, list(self.labels))
-                raise DataError(f"unknown label {name!r}", where=example.where, fix=fix)
         return np.array([label in example.gold for label in self.labels], np.float32)
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
@@ -82,6 +88,9 @@ class MultiLabelClassification(TextTask):
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
+        if missed := sorted({name for example in examples for name in self.unlearned(example)}):
+            extra = np.array([[name in example.gold for name in missed] for example in examples])
+            predicted, gold = np.hstack([predicted, np.zeros_like(extra)]), np.hstack([gold, extra])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:

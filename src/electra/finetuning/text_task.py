@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.errors import ConfigError, DataError
+from electra.finetuning.counted import counted
 from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.task import HeadKind, Task, digits
 from electra.labelled.examples import Example, Split
 from electra.labelled.tables import ID_COLUMNS, cell_text, format_tsv, open_table, row_id
 
+MISSING = ("nan", "<na>")  # how tables write an empty cell
 Prediction = npt.NDArray[np.float64]  # what the head gives for a text, in the unit of the answers
 
 
@@ -65,8 +67,10 @@ class TextTask(Task):
         return self.answer(prediction)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
-        table = open_table(path, self.header, self.texts, self.drop_malformed)
-        texts = next((names for names in self.texts if set(names) <= set(table.columns)), None)
+        wanted = self.texts if labelled else (*self.texts, *self.usual_texts)
+        optional = () if labelled else self.label
+        table = open_table(path, self.header, wanted, self.drop_malformed, self.encoding, optional)
+        texts = next((names for names in wanted if set(names) <= set(table.columns)), None)
         if texts is None:
             raise table.no_column([" + ".join(names) for names in self.texts], "`text_column`")
         label = table.column(self.label)
@@ -74,18 +78,31 @@ class TextTask(Task):
             raise table.no_column(self.label, "`label_column`")
         identifier = table.column([name for name in ID_COLUMNS if name not in (*texts, label)])
         examples = []
+        bare: list[str] = []  # where an answer is missing
         for number, (line, row) in enumerate(table.rows):
             where, value = f"{path}:{line}", row.get(label) if label else None
             if isinstance(value, float) and math.isnan(value):  # how pandas writes an empty cell
                 value = None
             gold = self.gold(value, where)
             if gold is None and labelled:
-                raise DataError(f"no answer in column {label!r}", where=where)
+                bare.append(where)
+                continue
             columns = tuple(cell_text(row, column, where) for column in texts)
-            examples.append(Example(row_id(row, identifier, number), where, columns, gold))
+            examples.append(Example(row_id(row, identifier, number), where, columns, gold, row))
+        notes = table.notes
+        if texts in self.usual_texts and texts not in self.texts:
+            notes += (f"no column {' or '.join(self.texts[0])}: {' and '.join(texts)} is read instead",)
+        if bare and not self.skip_unlabelled:
+            what = f"no answer in column {label!r}"
+            if len(bare) > 1:
+                what = f"{len(bare):,} of {len(bare) + len(examples):,} rows have {what}; this is the first"
+            raise DataError(what, where=bare[0], fix="Fill it in, or pass `skip_unlabelled`")
+        if bare:
+            notes += (f"{counted(len(bare), 'row')} without an answer left out",)
         if not examples:
-            raise DataError("no examples: the file has only a header", where=path)
-        return Split(tuple(examples), table.dropped)
+            what = "no row has an answer" if bare else "no examples: the file has only a header"
+            raise DataError(what, where=path)
+        return Split(tuple(examples), table.dropped, notes)
 
     def knows(self, example: Example) -> bool:
         try:
@@ -123,7 +140,8 @@ def single(value: Any, where: str) -> str:
     if isinstance(value, list | dict):
         fix = "Use `multi_label` where several can be right"
         raise DataError(f"{value!r} is not one label", where=where, fix=fix)
-    return "" if value is None else str(value).strip()
+    answer = "" if value is None else str(value).strip()
+    return "" if answer.lower() in MISSING else answer
 
 
 def is_placeholder(answer: str) -> bool:

@@ -94,13 +94,19 @@ class WordTagging(Task):
     def knows(self, example: Example) -> bool:
         return all(tag in self.labels for tag in example.gold)
 
+    def unlearned(self, example: Example) -> tuple[str, ...]:
+        return () if self.scheme == "errors" else tuple(tag for tag in example.gold if tag not in self.labels)
+
+    def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        counts = Counter(tag for example in examples for tag in example.gold)
+        return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}
+
     def gold_class(self, example: Example, place: int) -> int:
         tag = example.gold[place]
-        if tag not in self.labels:
+        if tag not in self.labels and self.scheme == "errors":
             what = f"unknown label {tag!r} of the word {example.texts[place]!r}"
-            what += "" if self.scheme == "errors" else ": it is not in the training data"
             raise DataError(what, where=example.where, fix=nearest(tag, list(self.labels)))
-        return self.labels.index(tag)
+        return self.labels.index(tag) if tag in self.labels else NO_TARGET
 
     def gold_classes(self, example: Example) -> list[int]:
         return [self.gold_class(example, place) for place in range(len(example.texts))]
@@ -161,10 +167,13 @@ class WordTagging(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
         gold = [list(example.gold) for example in examples]
-        index = self.labels.index
-        ours, theirs = (np.array([index(tag) for tags in rows for tag in tags]) for rows in (predicted, gold))
+        index = {label: number for number, label in enumerate(self.labels)}
+        ours, theirs = (
+            np.array([index.get(tag, NO_TARGET) for tags in rows for tag in tags])
+            for rows in (predicted, gold)
+        )
         if self.scheme == "errors":
-            marked, wrong = ours == index(INCORRECT), theirs == index(INCORRECT)
+            marked, wrong = ours == index[INCORRECT], theirs == index[INCORRECT]
             counts = int((marked & wrong).sum()), int(marked.sum()), int(wrong.sum())
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}

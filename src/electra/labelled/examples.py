@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -12,6 +13,7 @@ class Example:
     where: str  # file:line
     texts: tuple[str, ...]  # one text, two texts, the words of a sentence, ...
     gold: Any = None  # the answer as the file has it; None when there is none
+    row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all the file says of it, by column
 
 
 Examples = tuple[Example, ...]

@@ -5,14 +5,16 @@ Labelled data fits in memory, so a file is read as a whole.
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from electra.data.readers import DAMAGE, decompress
 from electra.data.sources import COMPRESSIONS
-from electra.errors import DataError
+from electra.errors import ConfigError, DataError
 
 SMALL, RATIO = 64 << 20, 50  # bytes that any file may unfold to, and how often its own size beyond
 
@@ -58,17 +60,21 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"cannot be read ({error.strerror or error})", where=path) from None
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without their ends."""
-    for number, line in raw_lines(path):
+    for number, line in raw_lines(path, encoding):
         yield number, line.removesuffix("\r")
 
 
-def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
+def raw_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Lines with their numbers. Only a line feed ends a line: texts contain other characters that Python
     would split at, and a cell of a csv may contain a carriage return.
     """
-    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
+    content = read_bytes(path)
+    if encoding != "utf-8":
+        yield from enumerate(decode(content, encoding, path).split("\n"), 1)
+        return
+    for number, line in enumerate(content.split(b"\n"), 1):
         if b"\0" in line:
             raise DataError(
                 "a NUL character: not text", where=f"{path}:{number}", fix="Save the file as UTF-8"
@@ -77,8 +83,36 @@ def raw_lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"not UTF-8 ({error.reason})", where=f"{path}:{number}", fix="Save the file as UTF-8"
+                f"not UTF-8 ({error.reason})",
+                where=f"{path}:{number}",
+                fix="Save the file as UTF-8, or name its `encoding`",
             ) from None
+
+
+def decode(content: bytes, encoding: str, path: Path) -> str:
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except LookupError:
+        fix = "Use a name such as utf-8, cp1252, latin-1 or utf-16"
+        raise ConfigError(f"unknown encoding {encoding!r}", key="encoding", fix=fix) from None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(f"not {encoding} ({error.reason})", where=f"{path}:{line}") from None
+
+
+def guess_encoding(content: bytes) -> str:
+    """utf-8; utf-16 by its mark; or cp1252, what Windows writes in Western Europe, where the text is no UTF-8
+    and most of its letters are plain: scripts of other alphabets have their letters side by side.
+    """
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        high = len(re.findall(rb"[\x80-\xff]+", content))
+        lone = len(re.findall(rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])", content))
+        return "cp1252" if lone > 0.9 * high else "utf-8"
+    return "utf-8"
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

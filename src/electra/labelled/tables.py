@@ -20,6 +20,7 @@ from typing import Any
 from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError
 from electra.labelled.files import (
+    guess_encoding,
     most_bytes,
     raw_lines,
     read_bytes,
@@ -43,18 +44,26 @@ class OpenTable:
     columns: tuple[str, ...]
     rows: Iterator[tuple[int, Mapping[str, Any]]]
     dropped: int = 0  # malformed rows left out so far; grows while `rows` is read
+    notes: tuple[str, ...] = ()  # what was done to read it
 
     def column(self, wanted: Sequence[str]) -> str | None:
         """The first of the wanted columns that the file has."""
         return next((name for name in wanted if name in self.columns), None)
 
     def no_column(self, wanted: Sequence[str], option: str) -> DataError:
-        known = f"It has {', '.join(self.columns)}: name one with {option}"
+        known = f"It has {', '.join(map(_short, self.columns))}: name one with {option}"
+        if FORMATS[split_name(self.path)[1]] in ("csv", "tsv"):
+            known += "; if that is not a header line, name all columns with `columns`"
         return DataError(f"no column {' or '.join(wanted)}", where=self.path, fix=known)
 
 
-def open_table(
-    path: Path, header: Sequence[str] = (), wanted: Sequence[Sequence[str]] = (), drop_malformed: bool = False
+def open_table(  # noqa: PLR0917
+    path: Path,
+    header: Sequence[str] = (),
+    wanted: Sequence[Sequence[str]] = (),
+    drop_malformed: bool = False,
+    encoding: str | None = None,
+    optional: Sequence[str] = (),
 ) -> OpenTable:
     """Open a file of rows.
 
@@ -62,6 +71,8 @@ def open_table(
         is then taken as a header only when it has all the names of one of the alternatives in `wanted`.
     drop_malformed: leave out rows with a wrong number of cells and count them (QQP as distributed has some)
         instead of stopping.
+    encoding: of a csv or tsv (None: UTF-8, or what else it looks like, with a note).
+    optional: the names in `header` of which a file without a header line may lack one.
     """
     kind = FORMATS.get(split_name(path)[1])
     if kind is None:
@@ -72,11 +83,13 @@ def open_table(
         return OpenTable(
             path, tuple(dict.fromkeys(name for _, row in objects for name in row)), iter(objects)
         )
-    lines = _cells(path, kind)
+    used = encoding or guess_encoding(read_bytes(path))
+    lines = _cells(path, kind, used)
     first = next(lines, None) or _refuse_empty(path)
     names = [name.strip() for name in first[1]]
     if header and not any(set(together) <= set(names) for together in wanted):
-        names, lines = list(header), chain([first], lines)
+        kept = [name for name in header if name not in optional]
+        names, lines = list(header if len(names) != len(kept) else kept), chain([first], lines)
     if len(set(names)) < len(names):
         what, fix = (
             f"two columns have one name ({', '.join(names)})",
@@ -84,6 +97,8 @@ def open_table(
         )
         raise DataError(what, where=f"{path}:1", fix=fix)
     table = OpenTable(path, tuple(names), iter(()))
+    if encoding is None and used != "utf-8":
+        table.notes = (f"not UTF-8: read as {used} (`encoding` sets another)",)
     table.rows = _named(table, lines, drop_malformed)
     return table
 
@@ -92,12 +107,16 @@ def _refuse_empty(path: Path) -> Any:
     raise DataError("the file is empty", where=path)
 
 
-def _cells(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
+def _short(name: str) -> str:
+    return name if len(name) <= 30 else f"{name[:27]}..."
+
+
+def _cells(path: Path, kind: str, encoding: str) -> Iterator[tuple[int, list[str]]]:
     if kind == "tsv":
-        yield from ((number, line.split("\t")) for number, line in read_lines(path) if line)
+        yield from ((number, line.split("\t")) for number, line in read_lines(path, encoding) if line)
         return
     csv.field_size_limit(sys.maxsize)  # the default refuses cells over 128 KiB
-    lines = [line + "\n" for _, line in raw_lines(path)]
+    lines = [line + "\n" for _, line in raw_lines(path, encoding)]
     # Where a decimal point is a comma, spreadsheets write semicolons.
     unquoted = re.sub(r'"[^"]*"?', "", lines[0]) if lines else ""
     delimiter = ";" if unquoted.count(";") > unquoted.count(",") else ","

@@ -1,0 +1,131 @@
+"""Tables as people have them: spreadsheets, empty answers, labels that training lacks, rows that leak."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from electra.errors import ConfigError, DataError
+from electra.finetuning.all_seeds import finetune
+from electra.finetuning.dataset import Dataset, answers_told, choose_task, read_dataset
+from electra.finetuning.settings import Settings
+from electra.testing import toy_task
+
+TRAIN = "text;topic\n" + "".join(f"Fall {i}, schön;{('Küche', 'Straße')[i % 2]}\n" for i in range(20))
+
+
+def chosen(tmp_path: Path, train: str | bytes, task: str = "classification", **changes: object) -> Settings:
+    path = tmp_path / "train.csv"
+    path.write_bytes(train if isinstance(train, bytes) else train.encode())
+    return replace(toy_task.settings(tmp_path / "out", path, task), **changes)  # type: ignore[arg-type]
+
+
+def read(settings: Settings) -> Dataset:
+    return read_dataset(settings, choose_task(settings))
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+def test_what_a_spreadsheet_exports_is_read(encoding: str, tmp_path: Path) -> None:
+    dataset = read(chosen(tmp_path, TRAIN.encode(encoding), label_column="topic"))
+    assert dataset.task.label_names == ("Küche", "Straße")
+    assert "schön" in dataset.splits["train"][0].texts[0]
+    told = [note for note in dataset.notes if "not UTF-8" in note]
+    assert told == (
+        [] if encoding == "utf-8-sig" else [f"train: not UTF-8: read as {encoding} (`encoding` sets another)"]
+    )
+
+
+def test_other_alphabets_are_not_guessed(tmp_path: Path) -> None:
+    table = "text,label\n" + "".join(f"Добрый день {i},{i % 2}\n" for i in range(20))
+    with pytest.raises(DataError, match=r"train\.csv:2: not UTF-8.*name its `encoding`"):
+        read(chosen(tmp_path, table.encode("cp1251")))
+    dataset = read(chosen(tmp_path, table.encode("cp1251"), encoding="cp1251"))
+    assert dataset.splits["train"][0].texts[0].startswith("Добрый день")
+    with pytest.raises(ConfigError, match="unknown encoding 'cp9'"):
+        read(chosen(tmp_path, table, encoding="cp9"))
+    with pytest.raises(ConfigError, match="tables with a text in each row"):
+        read(chosen(tmp_path, table, "tagging", encoding="cp1251"))
+
+
+def test_empty_and_nan_answers_are_missing(tmp_path: Path) -> None:
+    rows = [f"film {i},{label}" for i, label in enumerate(["good", "bad", "", "NaN", "nan"] * 10)]
+    table = "text,label\n" + "\n".join(rows) + "\n"
+    with pytest.raises(
+        DataError, match=r"train\.csv:4: 30 of 50 rows have no answer in column 'label'; this is the first"
+    ):
+        read(chosen(tmp_path, table))
+    dataset = read(chosen(tmp_path, table, skip_unlabelled=True))
+    assert dataset.task.label_names == ("bad", "good")
+    assert "train: 30 rows without an answer left out" in dataset.notes
+    numbers = table.replace("good", "1.5").replace("bad", "2")
+    assert len(read(chosen(tmp_path, numbers, "regression", skip_unlabelled=True)).splits["train"]) == 18
+    with pytest.raises(DataError, match="no row has an answer"):
+        read(chosen(tmp_path, "text,label\nfilm,\n", skip_unlabelled=True))
+
+
+def test_a_file_without_a_header_is_told_of_columns(tmp_path: Path) -> None:
+    table = "".join(f"a film {i},{('good', 'bad')[i % 2]}\n" for i in range(20))
+    with pytest.raises(DataError, match="if that is not a header line, name all columns with `columns`"):
+        read(chosen(tmp_path, table))
+    (tmp_path / "test.csv").write_text("a film\nanother\n")
+    settings = chosen(tmp_path, table, columns=("text", "label"), test=tmp_path / "test.csv")
+    assert [e.texts for e in read(settings).splits["test"]] == [("a film",), ("another",)]
+
+
+def test_a_test_file_may_have_other_columns(tmp_path: Path) -> None:
+    table = "body,more,label\n" + "".join(f"a film {i},x,{i % 2}\n" for i in range(20))
+    (tmp_path / "test.csv").write_text("number,text\n7,a film\n")
+    dataset = read(chosen(tmp_path, table, text_column=("body",), test=tmp_path / "test.csv"))
+    assert dataset.splits["test"][0].texts == ("a film",)
+    assert "test: no column body: text is read instead" in dataset.notes
+    assert dataset.splits["test"][0].row == {"number": "7", "text": "a film"}
+
+
+def test_labels_that_training_lacks_are_wrong(tmp_path: Path, modern_folder: Path) -> None:
+    said: list[str] = []
+    data = toy_task.write_classification(tmp_path / "data", train=60, dev=10)
+    with open(data / "dev.tsv", "a") as file:
+        file.write("a fine film\tnever\nmy town\tnever\n")
+    (data / "test.tsv").write_text("sentence\tlabel\na fine film\t1\na grim film\todd\n")
+    settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=1)
+    results = finetune(str(modern_folder), settings, said.append)
+    what = "2 of 12 examples have a label that the training data lack ('never' 2): scored as wrong"
+    assert f"dev: {what}" in said and f"dev: {what}" in results["notes"]
+    assert any(note.startswith("test: 1 of 2 examples has") for note in results["notes"])
+    assert results["eval_accuracy"] <= 10 / 12 and results["test_accuracy"] <= 0.5
+    assert results["labels"]["dev"] == {"0": 5, "1": 5, "never": 2}
+    assert "train: 0 30, 1 30" in said
+
+
+def test_other_tasks_score_unlearned_answers_as_wrong() -> None:
+    """Several labels, and tags: a right answer for all that was learned is no full score."""
+    from electra.finetuning.tasks import load_task
+    from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
+    from electra.labelled.examples import Example
+
+    several = MultiLabelClassification.like(
+        load_task("classification"),
+        labels=("a", "b"),
+        metrics=MULTI_LABEL_METRICS,  # type: ignore[arg-type]
+    )
+    examples = [Example("0", "f:1", ("x",), ("a", "never"))]
+    scores = several.score([np.array([0.9, 0.1])], examples)
+    assert scores["accuracy"].value == 0 and scores["f1_micro"].value == pytest.approx(2 / 3)
+    tags = load_task("tagging").fit([Example("0", "f:1", ("x", "y"), ("A", "B"))])
+    right = np.eye(2, dtype=np.float32)
+    scored = tags.score([right], [Example("0", "f:1", ("x", "y"), ("A", "C"))])
+    assert scored["accuracy"].value == 0.5
+
+
+def test_rows_that_are_also_trained_on_are_counted(tmp_path: Path) -> None:
+    table = "text,label\n" + "".join(f"A film {i},{i % 2}\n" for i in range(20))
+    (tmp_path / "dev.csv").write_text("text,label\na  FILM 3,1\na film of my own,0\n")
+    dataset = read(chosen(tmp_path, table, dev=tmp_path / "dev.csv"))
+    assert (
+        "dev: 1 of 2 examples is in the training data too (but for case and spaces):"
+        " scores are flattered" in dataset.notes
+    )
+    assert list(answers_told(dataset)) == ["train: 0 10, 1 10", "dev: 0 1, 1 1"]
