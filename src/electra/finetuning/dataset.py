@@ -20,6 +20,7 @@ from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Examples
 from electra.labelled.files import split_name
 from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
+from electra.visible import one_line
 
 SHOWN = 20  # labels in a line about a split
 
@@ -129,7 +130,7 @@ def answers_told(dataset: Dataset) -> Iterator[str]:
         counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
         if counts:
             ranked = sorted(counts.items(), key=lambda entry: -entry[1])
-            shown = ", ".join(f"{label} {count:,}" for label, count in ranked[:SHOWN])
+            shown = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:SHOWN])
             more = f", and {len(ranked) - SHOWN} more labels" if len(ranked) > SHOWN else ""
             yield f"{split}: {shown}{more}"
 
