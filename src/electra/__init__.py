@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from electra.workflow.analyze import analyze as analyze
     from electra.workflow.evaluate import Evaluation as Evaluation
     from electra.workflow.evaluate import evaluate as evaluate
+    from electra.workflow.extend import extend as extend
     from electra.workflow.finetune import finetune as finetune
     from electra.workflow.model import Model as Model
     from electra.workflow.model import load as load
@@ -57,6 +58,7 @@ _HOMES = {  # where each name lives
     "ablate": "workflow.ablate",
     "analyze": "workflow.analyze",
     "evaluate": "workflow.evaluate",
+    "extend": "workflow.extend",
     "finetune": "workflow.finetune",
     "load": "workflow.model",
     "open": "workflow.open",

@@ -58,6 +58,7 @@ class RunFolder(PairFolder):
     RUN/  run.toml (resolved recipe, shapes, identity, environment)   metrics.jsonl (the ledger)   log.txt
           checkpoints/   discriminator/  generator/ (model folders)   audit.json   examples.json
           report.html    figures/   store/ (when built from --corpus)   tokenizer/ (when trained from --store)
+          milestones/step-N/ (networks, examples and page of before the run was extended)
           score.json (of a study's run: what its panel measured)
     """
 
@@ -123,6 +124,15 @@ class RunFolder(PairFolder):
     @property
     def examples(self) -> Path:
         return self.path / "examples.json"
+
+    @property
+    def finish(self) -> list[Path]:
+        """What the end of the training leaves: it goes where a longer run has another end."""
+        return [*(self.path / name for name in (*NETWORKS, "sampler")), self.examples, self.page]
+
+    def milestone(self, step: int) -> PairFolder:
+        """The networks of the run as it ended after `step` updates, before it was extended."""
+        return PairFolder(self.path / "milestones" / f"step-{step:08d}")
 
     @property
     def score(self) -> Path:

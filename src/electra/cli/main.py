@@ -23,6 +23,7 @@ from electra.errors import ElectraError, Interrupted, nearest
 ORDER = [
     "prepare",
     "pretrain",
+    "extend",
     "detect",
     "embed",
     "show",

@@ -56,6 +56,8 @@ class Options:
     """A recipe's name or a TOML file; flags override it."""
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
+    milestones: tuple[str, ...] = ()
+    """Shorter lengths at which to keep finished networks, with the schedule wsd: 10Mtokens 20Mtokens."""
     init_discriminator: str | None = None
     """Start from this model's discriminator: a run, a model folder or a hub name (default: fresh weights).
     The run takes its size and tokenizer and, unless --learning-rate is given, a fifth of the recipe's rate.
@@ -117,6 +119,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 def run(arguments: Arguments) -> int:
     from electra.workflow import pretrain as workflow
     from electra.workflow.display import Terminal
+    from electra.workflow.extend import in_milestones
 
     options = arguments.options
     inputs = workflow.Inputs(
@@ -134,7 +137,10 @@ def run(arguments: Arguments) -> int:
         command=" ".join(["pretrain", *arguments.argv]),
     )
     with Terminal(lines=True) as display:
-        workflow.carry_out(arguments.recipe, inputs, display)
+        if options.milestones:
+            in_milestones(arguments.recipe, inputs, options.milestones, display)
+        else:
+            workflow.carry_out(arguments.recipe, inputs, display)
     return 0
 
 

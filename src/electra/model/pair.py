@@ -45,10 +45,10 @@ NAMES: dict[Main, tuple[str, str]] = {
 class Generator(nn.Module):
     """A masked language model: the auxiliary network, or as the main one the BERT baseline."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, head: GeneratorHead | None = None) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = GeneratorHead(encoder.config)
+        self.head = head or GeneratorHead(encoder.config)
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """Token logits [N, V] at the hidden states given: pass the masked positions only."""

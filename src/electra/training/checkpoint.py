@@ -23,9 +23,12 @@ def write(
     state: dict[str, Any],
     *,
     keep: int,
+    also: int | None = None,
     ops: durable.Ops = durable.OPS,
 ) -> Path:
-    """Commit a checkpoint, verify it, and only then remove the oldest ones beyond `keep`."""
+    """Commit a checkpoint, verify it, and only then remove the oldest ones beyond `keep`, but never that of
+    step `also`.
+    """
     made = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {
         made.weights.name: save(_plain(dict(pair.named_parameters()))),
@@ -38,7 +41,7 @@ def write(
         raise CheckpointError(
             f"was written but does not read back ({problem})", where=made, fix="Check the disk"
         )
-    verified = [old for old in listing(folder) if old.step <= made.step]
+    verified = [old for old in listing(folder) if old.step <= made.step and old.step != also]
     for old in verified[max(1, keep) :]:
         durable.remove_directory(old.path, ops)
     return made.path

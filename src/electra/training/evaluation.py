@@ -40,7 +40,7 @@ def evaluate(
     trained it: the tokens behind [MASK].
     """
 
-    def score(objective: Objective) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
+    def score(objective: Objective, pair: Pair) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
         observed: dict[str, list[npt.NDArray[Any]]] = {}
@@ -64,11 +64,13 @@ def evaluate(
     training = pair.training
     pair.eval()
     try:
-        metrics = summarize(*score(objective.for_evaluation(mask_fraction)))
-        if objective.main == "generator":
+        metrics = summarize(*score(objective.for_evaluation(mask_fraction), pair))
+        language_model = objective.language_model(pair)
+        if language_model is not None:
             plain = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
             losses, observed = score(
-                mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials)
+                mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials),
+                Pair(language_model),
             )
             metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["guessed"])}
     finally:

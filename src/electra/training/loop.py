@@ -18,7 +18,6 @@ from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
 from electra.training.record import recipe_of
 from electra.training.run import Run
-from electra.training.schedule import multiplier
 
 
 def train(run: Run, stop: Stop) -> bool:
@@ -46,9 +45,9 @@ def update(run: Run) -> None:
     """One update: corrupt, agree on the denominators, forward and backward, sum, clip, step."""
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    progress = step / run.total_steps
     corrupted = [
-        objective.corrupt(batch, run.recipe.training.seed, progress) for batch in run.micro_batches(step)
+        objective.corrupt(batch, run.recipe.training.seed, run.share_done)
+        for batch in run.micro_batches(step)
     ]
     names = list(objective.weights)
     local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
@@ -79,8 +78,7 @@ def update(run: Run) -> None:
             where=run.folder,
             fix="Lower `training.learning_rate`, or use `training.precision=fp32`",
         )
-    first, end = objective.stage(step, run.total_steps)
-    rate = multiplier(step - first, end - first, run.recipe.training.warmup, run.recipe.training.schedule)
+    rate = run.rate
     run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
@@ -161,7 +159,12 @@ def save(run: Run) -> None:
             "world_size": run.world.size,
         }
         checkpoint.write(
-            RunFolder(run.folder).checkpoints, run.pair, run.optimizer, state, keep=run.recipe.training.keep
+            RunFolder(run.folder).checkpoints,
+            run.pair,
+            run.optimizer,
+            state,
+            keep=run.recipe.training.keep,
+            also=run.plateau_end,
         )
     run.saved = run.step
     run.world.barrier()

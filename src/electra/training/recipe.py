@@ -64,10 +64,14 @@ class TrainingSection:
     """For the weights that only the generator has (default: the same)."""
     warmup: float = 0.01
     """Share of the steps over which the learning rate rises."""
-    schedule: Literal["linear", "reference"] = "linear"
+    warmup_steps: int | None = None
+    """Updates over which the learning rate rises (default: the share `warmup`)."""
+    schedule: Literal["linear", "reference", "wsd"] = "linear"
     """linear: up, then down to zero. reference: the published code's product of warm-up and a decay that
-    starts at step 0.
+    starts at step 0. wsd: up, level, and down at the end; such a run can grow (electra extend).
     """
+    decay: float = 0.2
+    """Share of the steps over which the learning rate of `wsd` falls."""
     optimizer: Literal["adamw", "muon"] = "adamw"
     """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -186,6 +190,10 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
             raise ConfigError(f"must be above 0, not {fraction}", key=f"model.{name}")
     if training.budget is not None:
         parse_budget(training.budget)
+    if not 0 < training.decay < 1:
+        raise ConfigError(f"must lie between 0 and 1, not {training.decay}", key="training.decay")
+    if training.warmup_steps is not None and training.warmup_steps < 0:
+        raise ConfigError(f"must not be negative, as {training.warmup_steps} is", key="training.warmup_steps")
     if not 0 <= training.warmup < 1:
         raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", key="training.warmup")
     for name, share in (

@@ -20,6 +20,7 @@ from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import differences, merge
 from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
+from electra.training.growth import length, reached_by_both
 from electra.training.recipe import make_recipe
 from electra.training.run import Run
 from electra.training.shapes import TAKEN
@@ -36,7 +37,7 @@ def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
         **versions,
         "device": str(run.device),
     }
-    environment |= {"command": command, "recipe": name}
+    environment |= {"command": command, "recipe": name, "store": str(run.store.path.absolute())}
     environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.pair.named.items()}
     return {**recipe_of(run), **shapes, "identity": run.identity, "environment": environment}
@@ -82,6 +83,8 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
     """
     old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
     if "recipe" in state:
+        if reached_by_both(old, int(state["step"]), run):
+            old["training"] = {**old["training"], **length(run.recipe)}
         changed = changes(old, run)
     else:
         known = {name: value for name, value in run.identity.items() if name in old["identity"]}

@@ -20,6 +20,7 @@ from electra.objectives.parts.interface import Objective, OwnOutput
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
+from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.shapes import WarmStart, as_built, network_shapes, refuse_settings, shapes_taken
 from electra.training.telemetry import Telemetry
 
@@ -73,6 +74,28 @@ class Run:
         # Compiled layers always get the mask, needed or not: they are compiled once, not twice.
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
+    @property
+    def rate(self) -> float:
+        """The learning rate of the next update, as a multiple of its peak."""
+        training = self.recipe.training
+        first, end = self.objective.stage(self.step, self.total_steps)
+        total, warmup = end - first, training.warmup
+        if training.warmup_steps is not None:
+            warmup = training.warmup_steps / total
+        return multiplier(self.step - first, total, warmup, training.schedule, training.decay)
+
+    @property
+    def share_done(self) -> float:
+        """How far the training has come, for what moves with it: 0 to 1."""
+        training = self.recipe.training
+        return progress(self.step, self.total_steps, training.schedule, training.decay)
+
+    @property
+    def plateau_end(self) -> int | None:
+        """The step at which the rate begins to fall and a longer run would go on; None: it always falls."""
+        training = self.recipe.training
+        return plateau_end(self.total_steps, training.decay) if training.schedule == "wsd" else None
+
     def batch_digest(self, step: int) -> str:
         """64 bits over the whole global batch: the ledger shows that no example was repeated or skipped."""
         return self.batches.batch(step, self.recipe.training.batch_size).digest
@@ -94,7 +117,7 @@ class Run:
         return (
             self.saved < self.step
             and self.step > 0
-            and (self.step % every == 0 or self.step == self.total_steps)
+            and (self.step % every == 0 or self.step in (self.plateau_end, self.total_steps))
         )
 
     def log_due(self) -> bool:
@@ -117,6 +140,7 @@ def build_run(
     objective = objectives.create(
         recipe.objective, vocab_size=store.vocab_size, specials=specials, statistics=statistics
     )
+    objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
     shapes = network_shapes(recipe, store, objective, warm)
     device = pick_device(training.device, world.local_rank, "training.device")

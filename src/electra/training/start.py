@@ -20,6 +20,7 @@ from electra.errors import ConfigError
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.counts import refuse_start, start_from_counts
 from electra.training.distributed import World
+from electra.training.growth import grow, grown
 from electra.training.needs import disk_bytes, refuse_full_disk
 from electra.training.recipe import Recipe
 from electra.training.record import read_record, record, refuse_changes, refuse_foreign
@@ -38,11 +39,13 @@ def start(
     warm: WarmStart | None = None,
     name: str = "",
     command: str = "",
+    extend: bool = False,
     say: Say = quiet,
     progress: Progress = unseen,
 ) -> Iterator[Run]:
     """Begin a run in `folder`, or resume the one it holds; raises RunFolderError when that is another run.
 
+    extend: the run that it holds becomes as long as `recipe` says, if it is not yet.
     name, command: what the user called the recipe, and how the run was asked for; kept in its record.
     """
     refuse_start(recipe, store, warm)
@@ -55,11 +58,15 @@ def start(
 
     run = build(known_steps(recipe, recorded))
     if recorded is not None:
-        refuse_changes(recorded, run)
+        refuse_changes(grown(recorded, run) if extend else recorded, run)
     told = ""
     if not run.total_steps:
         steps, told = resolve_budget(run) if world.leads else (0, "")
         run = build(int(str(world.broadcast(steps))))  # anew: measuring has changed its weights
+    if extend and recorded is not None and recorded["training"]["steps"] != run.total_steps:
+        if world.leads:
+            grow(run, recorded)
+        world.barrier()
     warnings = compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")))
     warnings += resume(run)
     if run.step < run.total_steps and world.leads:

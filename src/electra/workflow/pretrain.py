@@ -55,6 +55,8 @@ class Inputs:
     """Whether the user chose the learning rate, or a recipe for fresh weights did."""
     command: str = ""
     """How the run was asked for, for its record."""
+    extend: bool = False
+    """The run that lies there becomes longer."""
 
     @property
     def folder(self) -> Path:
@@ -254,6 +256,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
         warm=warm,
         name=inputs.recipe_name,
         command=inputs.command,
+        extend=inputs.extend,
         say=display.say,
         progress=display.progress,
     )

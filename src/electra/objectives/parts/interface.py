@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from electra.data.batches import Batch
 from electra.model import flops
-from electra.model.pair import Main, Pair
+from electra.model.pair import Generator, Main, Pair
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.corpus_counts import CorpusCounts
 
@@ -30,6 +30,7 @@ EVALUATED: dict[str, Any] = {
     "masking": "uniform",
     "focal_gamma": 0.0,
     "untouched_share": 0.0,
+    "naming_share": 0.0,
 }
 
 
@@ -99,6 +100,7 @@ class Objective(ABC):
     main: Main = "discriminator"
     auxiliary: bool = True
     source: ClassVar[str]
+    mean_progress: float = 0.5  # `progress`, averaged over the training
     feedback: ClassVar[bool] = False  # whether the full-size network's loss teaches the small generator too
 
     def __init__(
@@ -140,12 +142,16 @@ class Objective(ABC):
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
         """Called before every update, for what happens between stages; may depend on `step` alone."""
 
+    def language_model(self, pair: Pair) -> Generator | None:
+        """The full-size network that names masked tokens, if the objective trains one."""
+        return pair.main if isinstance(pair.main, Generator) else None
+
     @property
     def masked_share(self) -> float:
         """The share of positions that is masked, averaged over the training."""
         first: float = getattr(self.config, "mask_fraction", 0.15)
         final: float | None = getattr(self.config, "final_mask_fraction", None)
-        return first if final is None else (first + final) / 2
+        return first if final is None else first + (final - first) * self.mean_progress
 
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
         """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""

@@ -1,0 +1,97 @@
+"""Run -> the same Run, longer: from the end of its plateau, with a new fall of the learning rate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from electra.artifacts.run import RunFolder
+from electra.errors import ConfigError
+from electra.training.budget import parse
+from electra.training.recipe import Recipe
+from electra.workflow.artifact import Source
+from electra.workflow.display import Display, Told, display_for
+from electra.workflow.pretrain import Inputs, carry_out
+from electra.workflow.run import Run
+
+
+def extend(
+    run: Source, budget: str, *, store: Source | None = None, processes: int = 1, progress: Told = None
+) -> Run:
+    """Make a run of the schedule `wsd` longer; it ends with the bits of one that had this budget from the
+    start.
+
+    budget: of the whole run, what it has included: "50Mtokens".
+    store: the store that the run was trained on (None: where it lay, or RUN/store).
+
+    The networks and the page of the shorter run move to RUN/milestones/step-N. Raises ConfigError for a run
+    of another schedule or a budget that is no longer than the run, and as `pretrain` does.
+    """
+    with display_for(progress) as display:
+        return carry_on(os.fspath(run), budget, _name(store), processes, display)
+
+
+def carry_on(run: str, budget: str, store: str | None, processes: int, display: Display) -> Run:
+    from electra.training.growth import longer
+
+    folder = RunFolder.open(Path(run))
+    record = folder.record
+    recipe = longer(folder, record, budget)
+    identity, environment = record["identity"], record["environment"]
+    kept = str(folder.store.path) if folder.store.exists() else environment.get("store")
+    if store is None and kept is None:
+        raise ConfigError(
+            "the run does not say where its store lies", where=folder.path, key="store", fix="Give `store`"
+        )
+    inputs = Inputs(
+        out=run,
+        store=store or kept,
+        init_discriminator=identity.get("initial_discriminator"),
+        init_generator=identity.get("initial_generator"),
+        processes=processes,
+        recipe_name=str(environment.get("recipe", "")),
+        extend=True,
+    )
+    return carry_out(recipe, inputs, display)
+
+
+def in_milestones(recipe: Recipe, inputs: Inputs, milestones: Sequence[str], display: Display) -> Run:
+    """Train to each milestone in turn, the whole budget last: each leaves the networks of a finished run."""
+    lengths = check_milestones(recipe, milestones)
+    folder = RunFolder(inputs.folder)
+    recorded = folder.record["training"].get("budget") if folder.exists() else None
+    reached = lengths.index(recorded) if recorded in lengths else 0
+    if not reached:
+        first = replace(recipe.training, budget=lengths[0], steps=None)
+        carry_out(replace(recipe, training=first), inputs, display)
+    for budget in lengths[max(1, reached) :]:
+        carry_on(inputs.out, budget, inputs.store, inputs.processes, display)
+    return Run(inputs.out)
+
+
+def check_milestones(recipe: Recipe, milestones: Sequence[str]) -> list[str]:
+    """The lengths to train to, the whole budget last; each longer than the one before it."""
+    if recipe.training.schedule != "wsd":
+        fix = "Use `training.schedule=wsd`"
+        raise ConfigError("only a run with `training.schedule=wsd` has milestones", key="milestones", fix=fix)
+    if recipe.training.budget is None:
+        raise ConfigError(
+            "milestones need a budget", key="milestones", fix="Give `budget`, such as 50Mtokens"
+        )
+    lengths = [*milestones, recipe.training.budget]
+    for before, after in pairwise(lengths):
+        (amount, unit), (more, same) = parse(before), parse(after)
+        if unit != same or amount >= more:
+            raise ConfigError(
+                f"{before} does not come before {after}",
+                key="milestones",
+                fix="Give growing lengths below the budget, all in its unit: 10Mtokens 20Mtokens",
+            )
+    return lengths
+
+
+def _name(source: Source | None) -> str | None:
+    return None if source is None else os.fspath(source)

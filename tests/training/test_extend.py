@@ -1,0 +1,126 @@
+"""A run of the schedule wsd grows: it ends with the bits of the one that was meant to be longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import electra
+from electra.cli.main import main
+from electra.errors import ConfigError
+from electra.training.recipe import make_recipe
+from electra.training.schedule import multiplier, plateau_end, progress
+from electra.workflow.extend import check_milestones
+
+SMALL = {
+    "training.schedule": "wsd",
+    "training.warmup_steps": 2,
+    "training.length": 16,
+    "training.batch_size": 8,
+    "training.precision": "fp32",
+    "training.threads": 1,
+    "training.log_every": 1,
+    "training.evaluate_every": 5,
+    "training.checkpoint_every": 4,
+    "evaluation.rows": 8,
+    "objective.mask_fraction": 0.5,
+    "objective.final_mask_fraction": 0.15,
+}
+
+WHOLE = {"model.sharing": "none", "model.generator_width": 1.0, "model.generator_depth": 1.0}
+
+
+def train(store: Path, out: Path, steps: int, **changes: object) -> electra.Run:
+    return electra.pretrain(store, out, budget=f"{steps}steps", overrides=SMALL | changes)
+
+
+def weights(run: Path, network: str = "discriminator") -> dict[str, torch.Tensor]:
+    return load_file(run / network / "model.safetensors")
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_rate_rises_stays_and_falls() -> None:
+    rates = [multiplier(step, 10, 0.2, "wsd", 0.3) for step in range(11)]
+    assert rates == pytest.approx([0.5, 1, 1, 1, 1, 1, 1, 1, 2 / 3, 1 / 3, 0])
+    assert plateau_end(10, 0.3) == 7
+    assert [progress(step, 10, "wsd", 0.3) for step in (0, 7, 10)] == [0, 0, 1]
+    assert progress(5, 10, "linear", 0.3) == 0.5
+
+
+def test_an_extended_run_has_the_bits_of_the_long_one(toy_store: Path, tmp_path: Path) -> None:
+    short = train(toy_store, tmp_path / "short", 10)
+    before = weights(short.path)
+    long = train(toy_store, tmp_path / "long", 20)
+    longer = electra.extend(short, "20steps")
+    assert longer.total_steps == 20 and longer.status == "finished"
+    for network in ("discriminator", "generator"):
+        assert same(weights(longer.path, network), weights(long.path, network))
+    milestone = longer.path / "milestones" / "step-00000010"
+    assert same(weights(milestone), before)
+    steps = [row["step"] for row in longer.metrics if row["kind"] == "train"]
+    assert steps == list(range(1, 21))
+    assert electra.load(milestone).detect(["the cat sees the house ."])
+    again = electra.extend(short, "20steps")  # complete: nothing to do
+    assert same(weights(again.path), weights(long.path))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "budget", "problem"),
+    [("linear", "20steps", "only a run with"), ("wsd", "8steps", "has 10 already"), ("wsd", "9x", "invalid")],
+)
+def test_what_cannot_grow_is_refused_and_stays(
+    schedule: str, budget: str, problem: str, toy_store: Path, tmp_path: Path
+) -> None:
+    run = train(toy_store, tmp_path / "run", 10, **{"training.schedule": schedule})
+    before = weights(run.path)
+    with pytest.raises(ConfigError, match=problem):
+        electra.extend(run, budget)
+    assert run.total_steps == 10 and run.status == "finished" and same(weights(run.path), before)
+
+
+def test_wsd_does_not_go_with_stages(toy_store: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="stages"):
+        electra.pretrain(
+            toy_store,
+            tmp_path / "run",
+            budget="10steps",
+            overrides={"training.schedule": "wsd", "objective.name": "two_stage"} | WHOLE,
+        )
+
+
+def words(store: Path, out: Path, budget: str, *milestones: str, schedule: str = "wsd") -> list[str]:
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    given = ["--milestones", *milestones, "--training.schedule", schedule, "--budget", budget]
+    return ["pretrain", "--store", str(store), "--out", str(out), *flags, *given]
+
+
+def test_milestones_keep_the_networks_of_shorter_runs(toy_store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    asked = words(toy_store, out, "14steps", "6steps", "10steps")
+    assert main(asked) == 0
+    assert sorted(path.name for path in (out / "milestones").iterdir()) == ["step-00000006", "step-00000010"]
+    assert electra.open(out).status == "finished"
+    at_six = train(toy_store, tmp_path / "six", 6)
+    assert same(weights(out / "milestones" / "step-00000006"), weights(at_six.path))
+    before = weights(out)
+    assert main(asked) == 0 and same(weights(out), before)
+
+
+@pytest.mark.parametrize(
+    ("budget", "milestone", "schedule", "problem"),
+    [
+        ("10steps", "12steps", "wsd", "12steps does not come before 10steps"),
+        ("10steps", "64tokens", "wsd", "64tokens does not come before 10steps"),
+        ("10steps", "6steps", "linear", "only a run with"),
+    ],
+)
+def test_wrong_milestones_are_refused(budget: str, milestone: str, schedule: str, problem: str) -> None:
+    recipe = make_recipe({"training": {"schedule": schedule, "budget": budget}})
+    with pytest.raises(ConfigError, match=problem):
+        check_milestones(recipe, [milestone])
