@@ -25,7 +25,7 @@ from electra.training.recipe import Recipe, make_recipe
         ({"training": {"steps": True}}, "training.steps: True is not a whole number"),
         (
             {"training": {"schedule": "lineer"}},
-            "training.schedule: 'lineer' is not one of 'linear', 'reference'. Did you mean 'linear'?",
+            "training.schedule: 'lineer' is not one of 'linear', 'reference', 'wsd'. Did you mean 'linear'?",
         ),
         ({"training": 3}, "training: expected a table, got 3"),
         ({"training": {"batch_size": 0}}, "training.batch_size: must be at least 1, not 0"),

@@ -39,7 +39,7 @@ def corrupted(made: Any, size: int = 8) -> Any:
 
 @pytest.mark.parametrize("name", objectives.names())
 def test_the_full_size_network_reads_the_samples(name: str) -> None:
-    """Neither [MASK] nor the original stands where a sample was drawn."""
+    """Neither [MASK] nor the original stands where a sample was drawn, but where the network is to name."""
     made = toy.objective(name)
     pair, part = toy.pair_for(made), corrupted(made)
     full = pair.main
@@ -49,6 +49,8 @@ def test_the_full_size_network_reads_the_samples(name: str) -> None:
     sampled = observed.get("sampled")
     if sampled is not None and hasattr(part, "spared"):
         sampled = torch.where(part.spared, part.targets, sampled)
+    if sampled is not None and hasattr(part, "named"):
+        sampled = torch.where(part.named, toy.SPECIALS.mask, sampled)
     expected = part.masked_ids if sampled is None else replacing.put(part, sampled)
     assert len(read) == 1 and torch.equal(read[0], expected)
     assert not torch.equal(read[0], part.input_ids)
