@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from electra.errors import ModelError
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
+from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
 from electra.model.tables import DisentangledTable
@@ -45,9 +47,12 @@ def load_weights_into(
                 key="init_discriminator",
                 fix="Leave the option out",
             )
-        loaded = load(discriminator, "discriminator")
+        loaded = load_main(discriminator)
         _check_tokenizer(loaded, tokenizer)
-        _copy(judge, loaded, set(), "discriminator")
+        if isinstance(loaded.head, DiscriminatorHead):
+            _copy(judge, loaded, set(), "discriminator")
+        else:
+            notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
     if generator is not None:
         if writer is None:
@@ -74,6 +79,27 @@ def load_weights_into(
                 f" ({', '.join(differing[:3])}, ...)"
             )
     return tuple(notes)
+
+
+def load_main(source: str | Path) -> Loaded:
+    """The network that a discriminator can start from: a discriminator, or else a masked language model."""
+    try:
+        return load(source, "discriminator")
+    except ModelError as none:
+        try:
+            return load(source, "generator")
+        except ModelError:
+            raise none from None
+
+
+@torch.no_grad()
+def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
+    """The encoder's weights, and the output layer where the objective keeps one beside the discriminator."""
+    _copy(nn.ModuleDict({"encoder": pair.main.encoder}), replace(loaded, head=None), set(), "discriminator")
+    for head in pair.heads.values():
+        if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
+            head.load_state_dict(loaded.head.state_dict())
+    return "the discriminator starts from the encoder of a masked language model"
 
 
 def _parameters(network: nn.Module | None) -> set[int]:

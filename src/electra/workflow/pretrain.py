@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import ENDING, StoreFolder
@@ -28,6 +28,7 @@ from electra.workflow.prepare import build, existing_tokenizer, sources
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
+    from electra.interop.load import Loaded
     from electra.interop.names import Kind
     from electra.model.sizes import EncoderConfig
     from electra.training.run import Run as Training
@@ -295,21 +296,20 @@ def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart |
     if inputs.init_discriminator is None and inputs.init_generator is None:
         return None
     from electra.interop.load import load
-    from electra.interop.warm_start import load_weights_into
+    from electra.interop.warm_start import load_main, load_weights_into
     from electra.training.shapes import WarmStart
 
-    def shape(source: str | None, kind: Literal["generator", "discriminator"]) -> EncoderConfig | None:
-        if source is None:
-            return None
-        model = recipe.model
-        return replace(
-            load(source, kind).config, dropout=model.dropout, attention_dropout=model.attention_dropout
+    model, main, auxiliary = recipe.model, inputs.init_discriminator, inputs.init_generator
+
+    def shape(loaded: Loaded | None) -> EncoderConfig | None:
+        return loaded and replace(
+            loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout
         )
 
     return WarmStart(
         names={"discriminator": inputs.init_discriminator or "", "generator": inputs.init_generator or ""},
-        generator=shape(inputs.init_generator, "generator"),
-        discriminator=shape(inputs.init_discriminator, "discriminator"),
+        generator=shape(load(auxiliary, "generator") if auxiliary else None),
+        discriminator=shape(load_main(main) if main else None),
         load=lambda pair: load_weights_into(
             pair,
             discriminator=inputs.init_discriminator,

@@ -1,0 +1,56 @@
+"""A discriminator that starts from a masked language model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import electra
+from electra.errors import ModelError
+from electra.testing.driven import toy_store  # noqa: F401
+
+SMALL = {
+    "training.length": 16,
+    "training.batch_size": 8,
+    "training.precision": "fp32",
+    "training.threads": 1,
+    "training.learning_rate": 0.0,
+    "evaluation.rows": 8,
+}
+
+
+@pytest.fixture(scope="module")
+def language_model(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> electra.Run:  # noqa: F811
+    out = tmp_path_factory.mktemp("mlm") / "run"
+    overrides = SMALL | {"objective.name": "mlm", "training.learning_rate": 1e-3}
+    return electra.pretrain(toy_store, out, budget="3steps", overrides=overrides)
+
+
+@pytest.mark.parametrize("objective", ["rtd", "rtd_mlm"])
+def test_the_encoder_carries_over(
+    objective: str,
+    toy_store: Path,  # noqa: F811
+    language_model: electra.Run,
+    tmp_path: Path,
+) -> None:
+    run = electra.pretrain(
+        toy_store,
+        tmp_path / "run",
+        budget="1steps",
+        overrides=SMALL | {"objective.name": objective},
+        init_discriminator=language_model,
+    )
+    before = load_file(language_model.path / "generator" / "model.safetensors")
+    after = load_file(run.path / "discriminator" / "model.safetensors")
+    layers = [name for name in before if ".layer." in name]
+    assert layers and all(torch.equal(before[name], after[name]) for name in layers)
+    if objective == "rtd_mlm":  # and its output layer
+        assert run.scores["mlm_loss"] == pytest.approx(language_model.scores["mlm_loss"], abs=1e-6)
+
+
+def test_what_is_no_network_is_still_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
+    with pytest.raises(ModelError):
+        electra.pretrain(toy_store, tmp_path / "run", budget="1steps", init_discriminator=tmp_path / "none")
