@@ -59,8 +59,9 @@ class Options:
     milestones: tuple[str, ...] = ()
     """Shorter lengths at which to keep finished networks, with the schedule wsd: 10Mtokens 20Mtokens."""
     init_discriminator: str | None = None
-    """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub name
-    (default: fresh weights). The run takes its size and tokenizer and, unless --learning-rate is given, a fifth of the recipe's rate.
+    """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub
+    name (default: fresh weights). The run takes its size and tokenizer and, unless --learning-rate is given,
+    a fifth of the recipe's rate.
     """
     init_generator: str | None = None
     """Start from this model's generator (default: fresh weights)."""
