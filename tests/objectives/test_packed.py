@@ -25,6 +25,8 @@ def apart(part: Any) -> Any:
         pieces[number, : len(columns)] = 0
         moved[row, columns] = number * T + torch.arange(len(columns))
     places = moved.flatten()[part.masked_positions]
+    if hasattr(part, "named"):
+        alone["named"] = part.named[[row for row, _ in rows]]
     return dataclasses.replace(part, **alone, masked_positions=places, piece_ids=pieces, position_ids=None)
 
 

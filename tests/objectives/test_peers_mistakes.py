@@ -49,9 +49,11 @@ def test_the_full_size_network_reads_the_samples(name: str) -> None:
     sampled = observed.get("sampled")
     if sampled is not None and hasattr(part, "spared"):
         sampled = torch.where(part.spared, part.targets, sampled)
-    if sampled is not None and hasattr(part, "named"):
-        sampled = torch.where(part.named, toy.SPECIALS.mask, sampled)
-    expected = part.masked_ids if sampled is None else replacing.put(part, sampled)
+    if hasattr(part, "named"):
+        expected = part.masked_ids.clone()
+        expected[~part.named] = replacing.put(part.rows(~part.named), observed["sampled"])
+    else:
+        expected = part.masked_ids if sampled is None else replacing.put(part, sampled)
     assert len(read) == 1 and torch.equal(read[0], expected)
     assert not torch.equal(read[0], part.input_ids)
 

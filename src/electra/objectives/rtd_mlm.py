@@ -1,18 +1,18 @@
-"""Replaced token detection and masked language modelling in one network: of the chosen positions the main
-network names some, from [MASK], and judges the others, which a small generator has filled.
+"""Replaced token detection and masked language modelling in one network: on some rows of a batch it names the
+tokens behind [MASK], on the others it judges what a small generator wrote there.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra import seeds
 from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model import flops
@@ -28,33 +28,33 @@ HEAD = "naming"
 class Config(replacing.Options):
     discriminator_weight: float = 50.0
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
-    naming_weight: float = 1.0
+    naming_weight: float = 5.0
     """Weight of the loss of naming masked tokens."""
     naming_share: float = 0.5
-    """Of the chosen positions, the share that the main network reads as [MASK] and names."""
-    naming: Literal["positions", "rows"] = "positions"
-    """positions: each row holds both; rows: a row's chosen positions are all named or all judged."""
+    """Share of the rows whose masked tokens the main network names; it judges the other rows."""
+    naming_first: float = 0.0
+    """Share of the training in which every row is named: a masked language model without a generator."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.naming_share <= 1:
-            raise ConfigError(
-                f"must be a share from 0 to 1, not {self.naming_share}", key="objective.naming_share"
-            )
+        for name in ("naming_share", "naming_first"):
+            share = getattr(self, name)
+            if not 0 <= share <= 1:
+                raise ConfigError(f"must be a share from 0 to 1, not {share}", key=f"objective.{name}")
 
 
 @dataclass(frozen=True)
 class Shared(Corrupted):
-    """A masked batch that says at which slots [M] the main network names the token."""
+    """A masked batch that says in which rows [B] the main network names the masked tokens."""
 
     named: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
 
 
 class Objective(interface.Objective):
-    """Loss = MLM of the small generator + lambda * RTD + MLM of the main network, all in one pass of each.
+    """Loss = on judged rows MLM of the small generator + lambda * RTD; on named rows MLM of the main network.
 
-    The generator reads [MASK] at every chosen position and learns there. The main network reads its samples
-    at some and [MASK] at the others (`naming_share`); it judges every real token that is not masked.
+    The generator reads and learns from the judged rows alone. Rows take turns by the number of their example,
+    so that every batch holds both in the same proportion.
     """
 
     source = "ours; of the parts of Clark et al. 2020 (section 3) and Devlin et al. 2019 (section 3.1)"
@@ -76,42 +76,61 @@ class Objective(interface.Objective):
         assert isinstance(head, GeneratorHead)
         return Generator(pair.main.encoder, head)
 
+    def share_named(self, progress: float) -> float:
+        return 1.0 if progress < self.config.naming_first else self.config.naming_share
+
+    def phase(self, step: int, total_steps: int) -> tuple[int, int]:
+        judges = lambda step: step / total_steps >= self.config.naming_first  # noqa: E731
+        switch = bisect_left(range(total_steps), True, key=judges)
+        return (0, switch) if step < switch else (switch, total_steps)
+
     def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        named = self.masked_share * self.config.naming_share
-        return super().sequence_flops(shapes, length) + 2 * flops.vocabulary_flops(shapes.main, length, named)
+        first, small, full, masked = (
+            self.config.naming_first,
+            shapes.auxiliary,
+            shapes.main,
+            self.masked_share,
+        )
+        named = first + (1 - first) * self.config.naming_share
+        naming = flops.sequence_flops(full, None, length, masked_fraction=masked)
+        judging = flops.sequence_flops(small, full, length, masked_fraction=masked)
+        return named * naming + (1 - named) * judging
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         masked = masking.mask_for(
             self, batch, seed, progress, counted={"mlm": True, "rtd": False, "naming": True}
         )
-        T = batch.input_ids.shape[1]
-        draws = seeds.uniforms(seeds.keys(seed, "naming", 0, batch.examples), T)
-        if self.config.naming == "rows":
-            draws = draws[:, :1].repeat(T, axis=1)
-        named = torch.from_numpy(draws.reshape(-1) < self.config.naming_share)[masked.masked_positions]
-        num_named = int(named.sum())
-        counts = masked.counts | {"rtd": masked.counts["rtd"] - num_named, "naming": num_named}
-        return Shared(**vars(masked) | {"counts": counts}, named=named)
+        share = self.share_named(progress)
+        turns = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
+        real = int((batch.piece_ids[~turns] >= 0).sum())
+        slots = turns[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
+        counts = {"mlm": int((~slots).sum()), "rtd": real, "naming": int(slots.sum())}
+        return Shared(**vars(masked) | {"counts": counts}, named=torch.from_numpy(turns))
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         discriminator, generator = pair.main, pair.auxiliary
         assert isinstance(discriminator, Discriminator) and generator is not None
         assert isinstance(corrupted, Shared)
-        named, positions = corrupted.named, corrupted.masked_positions
-        replaced = replacing.replace(generator, corrupted, self.config)
-        shown = torch.where(named, self.specials["mask"], replaced.sampled)
-        ids = replacing.put(corrupted, shown)
-        judged = corrupted.real().flatten().index_fill(0, positions[named], False)
+        named, ids = corrupted.named, corrupted.masked_ids
+        judged = corrupted.rows(~named)
+        observed: dict[str, Tensor] = {}
+        losses: dict[str, Tensor] = {}
+        if judged.counts["rtd"]:
+            replaced = replacing.replace(generator, judged, self.config)
+            ids = ids.index_copy(0, (~named).nonzero().squeeze(1), replaced.ids)
+            losses["mlm"] = replaced.mlm
+            observed = {"guessed": replaced.guessed, **replaced.observed(judged)}
 
-        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        is_replaced = (ids != corrupted.input_ids).flatten()[judged]
-        logits = discriminator.logits(hidden).float()[judged]
-        rtd = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
-        naming, _ = vocabulary.loss_and_guessed(
-            self.language_model(pair), hidden[positions[named]], corrupted.targets[named]
+        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
+        slots = corrupted.masked_positions
+        at_named = named[slots // ids.shape[1]]
+        losses["naming"], _ = vocabulary.loss_and_guessed(
+            self.language_model(pair), hidden.flatten(0, 1)[slots[at_named]], corrupted.targets[at_named]
         )
-        observed = {"replaced_logits": logits.detach(), "replaced": is_replaced}
-        return Outcome(
-            {"mlm": replaced.mlm, "rtd": rtd, "naming": naming},
-            {"guessed": replaced.guessed, **replaced.observed(corrupted), **observed},
-        )
+        if judged.counts["rtd"]:
+            real = judged.real()
+            is_replaced = (replaced.ids != judged.input_ids)[real]
+            logits = discriminator.logits(hidden[~named][real]).float()
+            losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
+            observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
+        return Outcome({name: losses.get(name, hidden.new_zeros(())) for name in self.weights}, observed)

@@ -118,7 +118,7 @@ def evaluate(run: Run, stop: Stop) -> None:
     except evaluation.Interrupted:
         return
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
-    first, end = run.objective.stage(run.step, run.total_steps)
+    first, end = run.objective.phase(run.step, run.total_steps)
     # earlier than that, every discriminator looks like this
     late = run.step - first >= max((end - first) / 2, 100)
     if late and evaluation.collapsed(metrics) and not run.alarmed:

@@ -56,10 +56,10 @@ def measure(run: Run, budget: float) -> Costs:
 
 
 def seconds_per_step(run: Run, seconds: float | None = None) -> float:
-    """Mean seconds of an update after the first two, each stage of the training weighted by its share."""
+    """Mean seconds of an update after the first two, each phase of the training weighted by its share."""
     total, first, average = 1 << 30, 0, 0.0
     while first < total:
-        first, end = run.objective.stage(first, total)
+        first, end = run.objective.phase(first, total)
         alone = replace(
             run,
             world=World(),

@@ -96,6 +96,6 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
         needed = " ".join(f"`model.{name}={value}`" for name, value in objective.needs.items())
         raise ConfigError(what, key=f"model.{wrong[0]}", fix=f"It needs {needed}")
     whole = 1 << 30
-    if recipe.training.schedule == "wsd" and objective.stage(0, whole) != (0, whole):
-        what = f"'wsd' does not go with the stages of the objective {recipe.objective.get('name')}"
+    if recipe.training.schedule == "wsd" and objective.phase(0, whole) != (0, whole):
+        what = f"'wsd' does not go with an objective in phases, such as {recipe.objective.get('name')}"
         raise ConfigError(what, key="training.schedule", fix="Use `training.schedule=linear`")

@@ -302,9 +302,9 @@ def warm_start(inputs: Inputs, recipe: Recipe, store: TokenStore) -> WarmStart |
     model, main, auxiliary = recipe.model, inputs.init_discriminator, inputs.init_generator
 
     def shape(loaded: Loaded | None) -> EncoderConfig | None:
-        return loaded and replace(
-            loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout
-        )
+        if loaded is None:
+            return None
+        return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
     return WarmStart(
         names={"discriminator": inputs.init_discriminator or "", "generator": inputs.init_generator or ""},

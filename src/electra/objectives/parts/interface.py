@@ -58,6 +58,23 @@ class Corrupted:
             self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
         )
 
+    def rows(self, kept: Tensor) -> Corrupted:
+        """The rows `kept` [B] alone; the counts stay."""
+        T = self.input_ids.shape[1]
+        at = kept[self.masked_positions // T]
+        moved = (kept.cumsum(0) - 1)[self.masked_positions[at] // T]
+        return Corrupted(
+            input_ids=self.input_ids[kept],
+            masked_ids=self.masked_ids[kept],
+            masked_positions=moved * T + self.masked_positions[at] % T,
+            targets=self.targets[at],
+            uniforms=self.uniforms[at],
+            position_ids=None if self.position_ids is None else self.position_ids[kept],
+            piece_ids=None if self.piece_ids is None else self.piece_ids[kept],
+            counts=self.counts,
+            progress=self.progress,
+        )
+
     def real(self) -> Tensor:
         """[B, T] True at tokens, False at padding."""
         return (
@@ -131,6 +148,10 @@ class Objective(ABC):
     def stage(self, step: int, total_steps: int) -> tuple[int, int]:
         """First step and end of the stage of `step`; in each stage the learning rate rises and falls once."""
         return 0, total_steps
+
+    def phase(self, step: int, total_steps: int) -> tuple[int, int]:
+        """First step and end of the stretch around `step` in which every update does, and costs, the same."""
+        return self.stage(step, total_steps)
 
     def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
         """Small modules of its own: `pair.heads[name]` in `forward`; in checkpoints, never exported."""
