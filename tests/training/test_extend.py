@@ -84,8 +84,8 @@ def test_what_cannot_grow_is_refused_and_stays(
     assert run.total_steps == 10 and run.status == "finished" and same(weights(run.path), before)
 
 
-def test_wsd_does_not_go_with_stages(toy_store: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="stages"):
+def test_wsd_does_not_go_with_phases(toy_store: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="phases"):
         electra.pretrain(
             toy_store,
             tmp_path / "run",
