@@ -37,14 +37,13 @@ def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
     out = capsys.readouterr().out
     assert "[The 0." in out and "[chef 0." in out and "\x1b" not in out and "8 of 8 words marked" in out
     assert main(["detect", folder, "The chef ate [the] meal.", "--threshold", "1"]) == 0
-    text, summary = capsys.readouterr().out.splitlines()
-    assert text == "The chef ate [the] meal." and summary.startswith(
-        "0 of 8 words marked, P(replaced) >= 1; highest 0."
-    )
+    text, likeliest, summary = capsys.readouterr().out.splitlines()
+    assert likeliest.startswith("  most suspicious: ") and likeliest.count(", ") == 2
+    assert text == "The chef ate [the] meal." and summary.startswith("0 of 8 words marked: P(replaced) >= 1")
     assert main(["detect", folder, "the\x1b]0;title\x07 chef", "--threshold", "1"]) == 0
     assert "the\ufffd]0;title\ufffd chef" in capsys.readouterr().out
     assert main(["detect", folder, " "]) == 0
-    assert capsys.readouterr().out.endswith("0 of 0 words marked, P(replaced) >= 0.5\n")
+    assert capsys.readouterr().out.endswith("0 of 0 words marked: P(replaced) >= 0.5\n")
 
 
 def test_detect_colours_in_a_terminal_unless_told_not_to(

@@ -301,6 +301,12 @@ def test_detection_metrics_equal_scikit_learn() -> None:
     assert metrics["auc"] == pytest.approx(roc_auc_score(replaced, logits))
     assert metrics["average_precision"] == pytest.approx(average_precision_score(replaced, logits))
     assert metrics["discriminator_loss"] == pytest.approx(log_loss(replaced, p))
+    best = max(
+        f1_score(replaced, p >= threshold) for threshold in np.unique(p)
+    )  # of every rule that marks from some probability on
+    assert (
+        f1_score(replaced, p >= metrics["best_f1_threshold"]) == pytest.approx(best) and best > metrics["f1"]
+    )
     base = replaced.mean()
     assert metrics["gain"] == pytest.approx(log_loss(replaced, np.full(500, base)) - log_loss(replaced, p))
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from electra.cli.arguments import Positional
 from electra.errors import ConfigError
 from electra.visible import one_line
-
-if TYPE_CHECKING:
-    from electra.interop.detection import Span
 
 
 @dataclass(frozen=True)
@@ -26,8 +23,10 @@ class Arguments:
     json: bool = False
     """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does.
     """
-    threshold: float = 0.5
-    """P(replaced) from which a word is marked."""
+    threshold: float | None = None
+    """P(replaced) from which a word is marked (default: the one with the best F1 on the model's held-out
+    text, or 0.5).
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
 
@@ -55,13 +54,17 @@ def run(arguments: Arguments) -> int:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    words: list[Span] = []
+    marked = words = 0
     for detection in found:
         console.print(detection.painted())
-        words += detection.words
-    marked = sum(word.p_replaced >= arguments.threshold for word in words)
-    worst = max(words, key=lambda word: word.p_replaced, default=None)
-    highest = f"; highest {worst.p_replaced:.3f}, {one_line(worst.text)}" if worst is not None else ""
-    told = f"{marked} of {len(words)} words marked, P(replaced) >= {arguments.threshold:g}{highest}"
-    console.print(told, style="dim", markup=False)
+        likeliest = ", ".join(f"{one_line(word.text)} {word.p_replaced:.2f}" for word in detection.suspects())
+        if likeliest:
+            console.print(f"  most suspicious: {likeliest}", style="dim", markup=False)
+        marked, words = marked + len(detection.marked), words + len(detection.words)
+    threshold = (
+        model.network("discriminator").threshold if arguments.threshold is None else arguments.threshold
+    )
+    console.print(
+        f"{marked} of {words} words marked: P(replaced) >= {threshold:g}", style="dim", markup=False
+    )
     return 0

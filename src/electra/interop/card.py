@@ -91,6 +91,8 @@ class Card:
     base_model: str = ""
     # of a discriminator: what its logits are
     output: str = LOG_ODDS
+    # of a discriminator: P(replaced) from which words are marked
+    threshold: float | None = None
 
 
 def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None = None) -> Card:
@@ -127,6 +129,7 @@ def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None 
         recipe=write_toml(record),
         base_model=started_from if could_be_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
+        threshold=scores.get("best_f1_threshold") if kind == "discriminator" else None,
     )
 
 

@@ -39,6 +39,8 @@ ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
 # What a discriminator's logits are, as config.json says under OUTPUT: log-odds of "replaced" (also where it
 # says nothing). Electric's are energies, about minus the log-probability of the token.
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
+# From which P(replaced) its words are marked; best by F1 on held-out text.
+THRESHOLD, HALF = "detection_threshold", 0.5
 LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = (
     "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors,"
@@ -56,6 +58,7 @@ class FolderConfig:
     tied: bool
     pooling: Literal["cls", "mean"]  # what a classifier reads of the text
     output: str = LOG_ODDS  # of a discriminator: what its logits are
+    threshold: float = HALF  # of a discriminator: P(replaced) from which a word is marked
 
 
 def write_config(
@@ -160,6 +163,7 @@ def read_config(folder: Path) -> FolderConfig:
     try:
         encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
         labels = _labels(values)
+        threshold = float(values.get(THRESHOLD, HALF))
         kind = _kind(values, architecture, labels)
     except KeyError as missing:
         raise ModelError(
@@ -175,7 +179,10 @@ def read_config(folder: Path) -> FolderConfig:
     averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
     tied = bool(values.get("tie_word_embeddings", True))
     pooling: Literal["cls", "mean"] = "mean" if averaged else "cls"
-    return FolderConfig(encoder, kind, labels, tied, pooling, str(values.get(OUTPUT, LOG_ODDS)))
+    if not 0 <= threshold <= 1:
+        raise ModelError(f"{THRESHOLD} is {threshold}, no probability", where=path)
+    output = str(values.get(OUTPUT, LOG_ODDS))
+    return FolderConfig(encoder, kind, labels, tied, pooling, output, threshold)
 
 
 class _Unsupported(Exception):

@@ -55,6 +55,10 @@ class Detection:
         """The words that look replaced."""
         return tuple(word for word in self.words if word.p_replaced >= self.threshold)
 
+    def suspects(self, most: int = 3) -> tuple[Span, ...]:
+        """The words most likely to have been replaced, marked or not, the likeliest first."""
+        return tuple(sorted(self.words, key=lambda word: -word.p_replaced)[:most])
+
     def _repr_html_(self) -> str:
         shown, position = [], 0
         for word in self.words:
@@ -116,13 +120,14 @@ class Pieces:
 
 
 def detect(
-    loaded: Loaded, texts: Iterable[str], *, threshold: float = 0.5, overlap: float = 0.25
+    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = 0.25
 ) -> Iterator[Detection]:
     """Judge texts, in their order, in batches of similar length.
 
-    threshold: P(replaced) from which a word is marked.
+    threshold: P(replaced) from which a word is marked (None: the model's own).
     overlap: the share of a window that the next one sees again.
     """
+    threshold = loaded.threshold if threshold is None else threshold
     if not 0 <= threshold <= 1:
         raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
     refuse_energies(loaded)

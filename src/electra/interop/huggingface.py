@@ -33,7 +33,7 @@ from electra.artifacts.model import (
 )
 from electra.errors import ModelError
 from electra.interop.card import Card, render
-from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, write_config
+from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
 from electra.interop.names import Kind, to_theirs
 from electra.interop.pooling import Pooling, pooling_files
 from electra.model.encoder import Encoder
@@ -108,6 +108,8 @@ def write_model(
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
     if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
         settings[OUTPUT] = card.output
+    if kind == "discriminator" and card.threshold is not None:
+        settings[THRESHOLD] = round(card.threshold, 4)
     beside: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),

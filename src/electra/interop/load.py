@@ -16,7 +16,7 @@ from electra.artifacts.model import PICKLE, WEIGHTS, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, ModelError
 from electra.interop import names, run_folder
-from electra.interop.configs import CLASSES, LOG_ODDS, FolderConfig, read_config
+from electra.interop.configs import CLASSES, HALF, LOG_ODDS, FolderConfig, read_config
 from electra.interop.names import Kind
 from electra.interop.pooling import Pooling, read_pooling
 from electra.interop.source import locate
@@ -55,6 +55,8 @@ class Loaded:
     pooling: Pooling = "mean"
     # of a discriminator: whether its logits are log-odds of "replaced" or energies
     output: str = LOG_ODDS
+    # of a discriminator: P(replaced) from which a word is marked
+    threshold: float = HALF
 
     def to(self, device: torch.device | str) -> Loaded:
         """The same model, its weights moved."""
@@ -174,6 +176,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         notes,
         pooling,
         described.output,
+        described.threshold,
     )
 
 

@@ -61,6 +61,10 @@ METRICS: dict[str, Metric] = {
         " AUC.",
         _majority,
     ),
+    "best_f1_threshold": Metric(
+        "Threshold of the best F1",
+        "P(replaced) from which marking tokens gives the highest F1 on held-out text; electra detect uses it.",
+    ),
     "precision": Metric(
         "Precision at 0.5",
         "Of the tokens called replaced, the share that are. Undefined when none is called so.",

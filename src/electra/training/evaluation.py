@@ -117,10 +117,22 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
         "f1": 2 * hits / (alarms + positives) if alarms + positives else None,
         "average_precision": float(average_precision_score(replaced, logits)) if defined else None,
         "auc": float(roc_auc_score(replaced, logits)) if defined else None,
+        "best_f1_threshold": _best_threshold(logits, replaced) if defined else None,
         "base_rate": base_rate,
         "base_rate_entropy": float(entropy),
         "gain": float(entropy) - loss if loss is not None else None,
     }
+
+
+def _best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
+    """P(replaced) from which marking gives the highest F1: half way from the last token marked to the next."""
+    order = np.argsort(-logits, kind="stable")
+    ranked, hits = logits[order], np.cumsum(replaced[order])
+    f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + hits[-1])
+    f1[:-1][ranked[1:] == ranked[:-1]] = 0  # equal ones are marked together
+    last = int(f1.argmax())
+    following = ranked[min(last + 1, len(ranked) - 1)]
+    return float(1 / (1 + np.exp(-(ranked[last] + following) / 2)))
 
 
 def collapsed(metrics: dict[str, float | None]) -> bool:

@@ -73,16 +73,17 @@ class Model:
         """Of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
-    def detect(self, texts: str | Iterable[str], threshold: float = 0.5) -> list[Detection]:
+    def detect(self, texts: str | Iterable[str], threshold: float | None = None) -> list[Detection]:
         """The probability that a word was replaced, for each text in its order.
 
         A Detection has `words` and `tokens` (each with its text, `start` and `end` in characters, and
-        `p_replaced`), and `marked`, the words of at least `threshold`. Long texts are read in windows. Raises
+        `p_replaced`), and `marked`, the words of at least `threshold` (None: the one that was best on the
+        model's held-out text); `suspects()` are the likeliest. Long texts are read in windows. Raises
         AbsentNetwork where the model has no discriminator.
         """
         return list(self.detections([texts] if isinstance(texts, str) else texts, threshold))
 
-    def detections(self, texts: Iterable[str], threshold: float = 0.5) -> Iterator[Detection]:
+    def detections(self, texts: Iterable[str], threshold: float | None = None) -> Iterator[Detection]:
         """As `detect`, one text after another: `texts` may be longer than memory."""
         from electra.interop.detection import detect
 
