@@ -140,7 +140,13 @@ def test_what_a_reader_looks_for(html: str) -> None:
     ):
         assert words in text
     assert re.search(r"The discriminator beats the base rate by 0\.\d{3} nats per token; AUC 0\.\d\d", text)
-    of_other_objectives = {"best_f1_threshold", "generator_entropy", "mlm_loss", "mlm_accuracy", "sampler_loss"}
+    of_other_objectives = {
+        "best_f1_threshold",
+        "generator_entropy",
+        "mlm_loss",
+        "mlm_accuracy",
+        "sampler_loss",
+    }
     assert all(
         (metric.meaning in text) == (key not in of_other_objectives) for key, metric in METRICS.items()
     )
