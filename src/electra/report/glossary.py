@@ -63,7 +63,7 @@ METRICS: dict[str, Metric] = {
     ),
     "best_f1_threshold": Metric(
         "Threshold of the best F1",
-        "P(replaced) from which marking tokens gives the highest F1 on held-out text; electra detect uses it.",
+        "P(replaced) from which marking tokens gives the highest F1 on held-out text. detect uses it.",
     ),
     "precision": Metric(
         "Precision at 0.5",

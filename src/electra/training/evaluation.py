@@ -125,7 +125,7 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
 
 
 def _best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
-    """P(replaced) from which marking gives the highest F1: half way from the last token marked to the next."""
+    """P(replaced) with the highest F1 for marking: half way from the last token marked to the next."""
     order = np.argsort(-logits, kind="stable")
     ranked, hits = logits[order], np.cumsum(replaced[order])
     f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + hits[-1])
