@@ -152,7 +152,7 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
         tmp_path / "out" / "model", [example.texts for example in predictions.examples]
     ).softmax(-1)
     np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-6)
-    assert isinstance(json.loads(predictions.to_json())[0]["p(positive)"], float)
+    assert isinstance(json.loads(predictions.content("json"))[0]["p(positive)"], float)
     assert (
         main(
             ["predict", str(tmp_path / "out"), str(tmp_path / "odd.tsv"), "--out", str(tmp_path / "said.csv")]
@@ -160,7 +160,15 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
         == 0
     )
     with open(tmp_path / "said.csv", newline="") as file:
-        assert list(csv.DictReader(file)) == [dict(zip(*predictions.rows(), strict=True))]
+        [said] = csv.DictReader(file)
+    assert list(said) == [
+        *predictions.examples[0].row,
+        "predicted",
+        "probability",
+        "p(negative)",
+        "p(positive)",
+    ]
+    assert said["predicted"] == dict(zip(*predictions.rows(), strict=True))["label"]
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
     assert len(predict(str(tmp_path / "out"), tmp_path / "answered.tsv").values) == 1
     with pytest.raises(ConfigError, match="text_column: 2 columns, and this model reads 1"):

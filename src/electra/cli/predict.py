@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Literal
 
 from electra.cli.arguments import Positional, Repeated
@@ -14,14 +13,16 @@ from electra.cli.arguments import Positional, Repeated
 class Arguments:
     model: Positional[str]
     """What `electra finetune` wrote, or any fine-tuned ELECTRA's folder or hub name."""
-    file: Positional[Path]
+    file: Positional[str]
     """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions
-    also SQuAD's JSON.
+    also SQuAD's JSON. - is standard input: a table with a header line, JSON lines, or a text on each line.
     """
-    out: Path | None = None
-    """Where to write the predictions: tsv, or csv or JSON where the name ends so; JSON of questions is the
-    official scorers' file (default: the terminal).
+    out: str = "-"
+    """Where to write the predictions beside the file's own columns; - is the terminal. Its ending is the
+    format: .tsv, .csv, .jsonl, .parquet or .json (of questions the official scorers' file).
     """
+    format: Literal["tsv", "csv", "jsonl", "parquet", "json"] | None = None
+    """The format (default: by the ending of --out; tsv in the terminal)."""
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair pass the option twice (default: as in fine-tuning, or the usual
     names).
@@ -39,9 +40,15 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.predict import predict
 
     given = {field.name: getattr(arguments, field.name) for field in fields(arguments)}
+    if shown := arguments.out == "-":
+        given["out"] = None
     predictions = predict(given.pop("model"), given.pop("file"), **given)
-    if arguments.out is None:
-        sys.stdout.write(predictions.content().decode())
+    if shown:
+        content = predictions.content(arguments.format or "tsv")
+        if arguments.format == "parquet":
+            sys.stdout.buffer.write(content)
+        else:
+            sys.stdout.write(content.decode())
     else:
         counts = ", ".join(f"{label} {count}" for label, count in predictions.counts().items())
         told = f"{len(predictions.rows()) - 1} predictions in {arguments.out}"

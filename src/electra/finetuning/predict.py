@@ -16,18 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from electra import durable
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, ModelError
 from electra.finetuning.features import Tokens
+from electra.finetuning.records import Format, join, write
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
 from electra.finetuning.tuning import run_model
 from electra.interop.load import NEEDS, Loaded, load, read_safetensors
 from electra.labelled.examples import Examples
-from electra.labelled.tables import format_csv, format_tsv
 from electra.model.precision import pick_device
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
@@ -51,11 +50,14 @@ class Predictions:
         """A table, header first."""
         return self.task.table(self.values, self.examples)
 
-    def content(self, ending: str = ".tsv") -> bytes:
-        """What a file of this ending holds; a tsv where it is neither .csv nor .json."""
-        if ending == ".json":
-            return self.to_json()
-        return (format_csv if ending == ".csv" else format_tsv)(self.rows())
+    def records(self) -> list[dict[str, Any]]:
+        """The columns of the user's file with `predicted`, `probability` and what else the task says."""
+        return join(as_records(self.rows()), self.examples)
+
+    def content(self, kind: Format = "tsv") -> bytes:
+        """What a file of this kind holds: the records; a .json of questions is the official scorers' file."""
+        official = self.task.files("", self.values, self.examples).get(".predictions.json")
+        return official if kind == "json" and official else write(self.records(), kind)
 
     def counts(self) -> dict[str, int]:
         """How often each label was predicted, most frequent first; numbers and answers are not counted."""
@@ -63,12 +65,6 @@ class Predictions:
         if "label" not in header:
             return {}
         return dict(Counter(row[header.index("label")] for row in rows).most_common())
-
-    def to_json(self) -> bytes:
-        """Of questions the official scorers' file, id -> answer; otherwise the table's rows as objects."""
-        if official := self.task.files("", self.values, self.examples).get(".predictions.json"):
-            return official
-        return durable.to_json(as_records(self.rows()))
 
     def of_each(self) -> list[list[dict[str, Any]]]:
         """The rows of each example as records: one row, or of a sentence one a word."""
@@ -112,14 +108,14 @@ class Predictor:
             what = f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}"
             raise ConfigError(what, key="text_column")
         texts = (tuple(text_column),) if text_column else task.texts
-        unlabelled = replace(task, texts=texts, header=tuple(columns) or task.header, label=())
-        examples = tuple(
-            replace(example, gold=None) for example in unlabelled.read(file, labelled=False).examples
-        )
+        header = tuple(columns) or task.header
+        unlabelled = replace(task, texts=texts, header=header, label=(), encoding=None)
+        split = unlabelled.read(file, labelled=False)
+        examples = tuple(replace(example, gold=None) for example in split.examples)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
-        notes = (*windows.notes, task.rule) if task.rule else windows.notes
+        notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
         values = task.predict(outputs, windows, examples)
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 

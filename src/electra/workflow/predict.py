@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from electra.errors import DataError
 from electra.workflow.artifact import Source
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
+    from electra.finetuning.records import Format
+    from electra.finetuning.task import Task
+
+STANDARD_INPUT = "-"
 
 
 def predict(
@@ -22,16 +32,53 @@ def predict(
     columns: Sequence[str] = (),
     threshold: float | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
+    format: Format | None = None,
 ) -> Predictions:
-    """Predict each row of `file`, and write the predictions to `out`, in the format of its ending.
+    """Predict each row of `file`, and write the predictions to `out`, beside the columns of the file.
 
     model: a fine-tuning, or any fine-tuned model's folder or hub name.
+    file: "-" is standard input: rows of a table with its header line, JSON lines, or a text on each line.
+    format: of `out` (None: by its ending).
     Raises ModelError, DataError and ConfigError.
     """
     from electra.durable import commit_file
-    from electra.finetuning.predict import predict as answers
+    from electra.finetuning.predict import open_predictor
+    from electra.finetuning.records import format_of
 
-    found = answers(os.fspath(model), Path(file), text_column, columns, device, threshold)
-    if out is not None:
-        commit_file(Path(out), found.content(Path(out).suffix))
+    target = None if out is None else Path(out)
+    kind = format_of(target, format)
+    predictor = open_predictor(os.fspath(model), device)
+    with as_file(os.fspath(file), predictor.task, text_column, columns) as path:
+        found = predictor(path, text_column, columns, threshold)
+    if target is not None:
+        commit_file(target, found.content(kind))
     return found
+
+
+@contextmanager
+def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
+    """The path of a file; what comes through a pipe becomes one, named by what it looks like."""
+    path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
+    if name != STANDARD_INPUT and (path.is_file() or not path.exists()):
+        yield path
+        return
+    if path.is_dir():
+        raise DataError("this is a folder", where=path, fix="Give a file")
+    content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
+    first = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    ending = "jsonl" if first.startswith("{") else "tsv" if "\t" in first else "csv"
+    if task.head == "reader":
+        ending = "json" if first.rstrip() == "{" or '"paragraphs"' in first or '"data"' in first else "jsonl"
+    elif task.head == "tagger" and ending != "jsonl":
+        ending = "txt"
+    elif ending != "jsonl" and not columns:
+        cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first)}
+        texts = (tuple(text_column),) if text_column else task.texts
+        single = next((names[0] for names in texts if len(names) == 1), None)
+        if single is not None and not any(set(names) <= cells for names in texts):
+            lines = content.decode("utf-8", "replace").splitlines()
+            ending, content = "jsonl", "".join(json.dumps({single: line}) + "\n" for line in lines).encode()
+    with tempfile.TemporaryDirectory(prefix="electra-") as folder:
+        spooled = Path(folder) / f"standard-input.{ending}"
+        spooled.write_bytes(content)
+        yield spooled

@@ -1,0 +1,94 @@
+"""Predictions as people read them: each beside the user's own columns, in the formats of tables."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from electra.errors import ConfigError, DataError
+from electra.finetuning.task import digits
+from electra.labelled.examples import Example
+from electra.labelled.tables import format_csv, format_tsv
+
+Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+ANSWERS = ("label", "score", "answer")  # what the tables of the tasks call what is predicted
+Record = dict[str, Any]
+
+
+def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
+    """A record for each answer: the columns of its file, then `predicted`, `probability` and the rest.
+
+    answers: the rows of the task's table, one for each example; or of tagged sentences one for each word,
+        which have the word in place of columns.
+    """
+    if answers and "word" in answers[0]:
+        return [{"id": row["id"], "word": row["word"], **_answer(row)} for row in answers]
+    joined = []
+    for row, example in zip(answers, examples, strict=True):
+        found, own = _answer(row), example.row or {"id": example.id, "text": example.texts[0]}
+        joined.append({**{name: own[name] for name in own if name not in found}, **found})
+    return joined
+
+
+def _answer(row: Mapping[str, Any]) -> Record:
+    named = next(name for name in ANSWERS if name in row)
+    probability = row.get(f"p({row[named]})", row.get("p", row.get("probability")))
+    found = {"predicted": row[named], "probability": probability}
+    rest = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", named)}
+    return {name: value for name, value in {**found, **rest}.items() if value is not None}
+
+
+def format_of(out: Path | None, chosen: str | None) -> Format:
+    """As chosen, else by the file's ending; a terminal gets tsv."""
+    plain = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
+    ending = "tsv" if plain or out is None else out.suffix.lower().removeprefix(".")
+    name = chosen or {"ndjson": "jsonl"}.get(ending, ending)
+    found = next((known for known in FORMATS if known == name), None)
+    if found is None:
+        what = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name
+        fix = f"End the name in {', '.join(f'.{known}' for known in FORMATS)}, or pass `format`"
+        raise ConfigError(what, where=out, fix=fix)
+    return found
+
+
+def write(records: Sequence[Record], kind: Format) -> bytes:
+    """The records as a file of this kind; cells of tsv and csv are texts, those of the others typed."""
+    if kind == "parquet":
+        return _parquet(records)
+    if kind in ("jsonl", "json"):
+        lines = [json.dumps(record, ensure_ascii=False, default=str) for record in records]
+        text = "".join(f"{line}\n" for line in lines)
+        if kind == "json":
+            text = "[\n" + ",\n".join(lines) + "\n]\n"
+        return text.encode("utf-8", "replace")
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    rows = [columns, *([_cell(record.get(name)) for name in columns] for record in records)]
+    return (format_csv if kind == "csv" else format_tsv)(rows)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return digits(value)
+    return (
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else str(value)
+    )
+
+
+def _parquet(records: Sequence[Record]) -> bytes:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError("parquet files need pyarrow", fix="pip install 'electra[data]'") from None
+    content = io.BytesIO()
+    try:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(record) for record in records]), content)
+    except pyarrow.ArrowException as error:
+        what = f"the columns do not fit a parquet file ({str(error).splitlines()[0]})"
+        raise DataError(what, fix="Use `format` jsonl") from None
+    return content.getvalue()
