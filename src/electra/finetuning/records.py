@@ -35,7 +35,9 @@ def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]
 
 
 def _answer(row: Mapping[str, Any]) -> Record:
-    named = next(name for name in ANSWERS if name in row)
+    named = next((name for name in ANSWERS if name in row), None)
+    if named is None:  # of a task that names its columns otherwise
+        return dict(row)
     probability = row.get(f"p({row[named]})", row.get("p", row.get("probability")))
     found = {"predicted": row[named], "probability": probability}
     rest = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", named)}
