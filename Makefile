@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup quickstart check test test-reliability test-portable test-pythons bench clean
+.PHONY: setup quickstart check test test-reliability test-portable test-pythons bench bench-scale clean
 
 setup: .venv/.installed
 
@@ -57,6 +57,10 @@ bench: setup
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/pretrain.py --rounds 3 --seconds 3 --batch 8
 	$(BIN)/python benchmarks/detect.py --sentences 3000
+
+# Memory over the size of the text and over the steps, with slopes.
+bench-scale: setup
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf .venv .venv-3.* .pytest_cache .mypy_cache .ruff_cache

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -27,6 +28,7 @@ from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
 MANIFEST = "manifest.json"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a write fails with where there is no room
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
+REHEARSAL = ".rehearsal-"  # a folder to measure in
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2 (Linux 3.15)
 
 
@@ -204,6 +206,40 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
             ops.fsync(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+    _remove_leftovers(path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """What processes that were killed left of this very directory, now that it is whole."""
+    for leftover in _leftovers_of(path):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _leftovers_of(path: Path) -> list[Path]:
+    """Of one directory, new ones before old ones; not those of a process that is at work."""
+    return [
+        leftover
+        for pattern in (_TEMPORARY, _TRASH)
+        for leftover in sorted(path.parent.glob(f"{pattern}{glob.escape(path.name)}-*"))
+        if leftover.name.rpartition("-")[0] == f"{pattern}{path.name}" and _is_left(leftover)
+    ]
+
+
+def _is_left(path: Path) -> bool:
+    """Whether the process that made a temporary file or folder, and named it by its number, is gone."""
+    number = path.name.rpartition("-")[2]
+    return not number.isdecimal() or not is_running(int(number))
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
 
 
 def _behind_links(path: Path) -> Path:
@@ -255,11 +291,10 @@ def recover(path: Path) -> None:
     """Give a directory its name back when a process was killed between taking the old one away and naming
     the new one, on a file system that cannot exchange names: the new one where it is whole, else the old.
     """
-    for pattern in (_TEMPORARY, _TRASH):
-        for leftover in sorted(path.parent.glob(f"{pattern}{path.name}-*")):
-            if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
-                with explain_disk_errors(path):
-                    leftover.rename(path)
+    for leftover in _leftovers_of(path):
+        if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
+            with explain_disk_errors(path):
+                leftover.rename(path)
 
 
 def sweep(parent: Path) -> None:
@@ -267,8 +302,8 @@ def sweep(parent: Path) -> None:
     for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
         name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]
         recover(parent / name)
-    for pattern in (_TEMPORARY, _TRASH):
-        for leftover in parent.glob(f"{pattern}*"):
+    for pattern in (_TEMPORARY, _TRASH, REHEARSAL):
+        for leftover in filter(_is_left, parent.glob(f"{pattern}*")):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
             else:

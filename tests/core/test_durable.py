@@ -276,3 +276,16 @@ except FullDisk as error:
     )
     assert "model: larger than a file may be here. Raise the limit" in ended.stderr, ended.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_leftovers_of_killed_processes_go_with_the_next_commit(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = [tmp_path / f".tmp-model-{ended.pid}", tmp_path / f".trash-model-{ended.pid}"]
+    living, other = tmp_path / f".tmp-model-{os.getppid()}", tmp_path / f".tmp-model-2-{ended.pid}"
+    for folder in (*left, living, other):
+        folder.mkdir()
+    durable.commit_directory(tmp_path / "model", FILES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, other.name, "model"])
+    durable.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, "model"])

@@ -17,6 +17,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from electra import durable
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ElectraError, ModelError
 from electra.interop.huggingface import weights_of
@@ -326,3 +327,15 @@ def test_weights_that_are_not_numbers_are_refused(value: float, export_pair: Exp
     for network in ("discriminator", "encoder"):
         with pytest.raises(ModelError, match="not finite"):
             load(folder, network)  # type: ignore[arg-type]
+
+
+def test_an_export_that_was_killed_between_two_names_is_found(
+    published: Callable[..., tuple[Any, Path]], tmp_path: Path
+) -> None:
+    """On a file system that cannot exchange names: the new folder is whole, under its temporary name."""
+    _, folder = published()
+    files: dict[str, durable.Content] = {file.name: file.read_bytes() for file in folder.iterdir()}
+    durable.commit_directory(tmp_path / "mine", files)
+    (tmp_path / "mine").rename(tmp_path / ".tmp-mine-99999999")
+    assert load(tmp_path / "mine", "discriminator").kind == "discriminator"
+    assert not list(tmp_path.glob(".tmp-*"))

@@ -500,3 +500,18 @@ def test_what_a_run_needs_of_the_disk_is_what_it_takes(tmp_path: Path) -> None:
     [saved] = RunFolder(tmp_path).saved()
     taken = sum(file.stat().st_size for file in saved.path.iterdir())
     assert needs.checkpoint_bytes(run) <= taken < 1.1 * needs.checkpoint_bytes(run) + 50_000
+
+
+def test_what_a_killed_process_left_goes_when_the_run_is_resumed(tmp_path: Path) -> None:
+    train(tmp_path, training={"checkpoint_every": 3})
+    left = [
+        RunFolder(tmp_path).checkpoints / ".trash-step-00000001-99999999",
+        RunFolder(tmp_path).checkpoints / ".tmp-step-00000009-99999999",
+        tmp_path / ".rehearsal-abc",
+        tmp_path / ".tmp-discriminator-99999999",
+    ]
+    for folder in left:
+        folder.mkdir()
+    train(tmp_path, training={"checkpoint_every": 3})
+    assert not [folder for folder in left if folder.exists()]
+    assert [saved.step for saved in RunFolder(tmp_path).saved()] == [6, 3]

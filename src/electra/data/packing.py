@@ -33,6 +33,7 @@ from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.ids import id_dtype
 from electra.data.parallel import encode_in_order
+from electra.data.seen import Seen
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.errors import CorpusError, StoreError
@@ -98,7 +99,8 @@ def _build(
     audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
         sample = _sample(
-            kept(documents, config, audit, partial(progress, "reading")), 1_000_000 * tokenizer.sample_mb
+            kept(documents, config, audit, partial(progress, "reading"), work),
+            1_000_000 * tokenizer.sample_mb,
         )
         if not sample:
             raise no_text(audit)
@@ -108,7 +110,11 @@ def _build(
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     with durable.explain_disk_errors(out):
         write_documents(
-            kept(documents, config, audit, partial(progress, "encoding")), tokenizer, workers, work, audit
+            kept(documents, config, audit, partial(progress, "encoding"), work),
+            tokenizer,
+            workers,
+            work,
+            audit,
         )
     commit_store(work, out, tokenizer, audit, settings)
 
@@ -218,10 +224,12 @@ def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
 
 
 def kept(
-    documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None]
+    documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None], work: Path
 ) -> Iterator[Kept]:
-    """The documents to encode; the audit counts those, and those that are left out."""
-    seen: set[bytes] = set()
+    """The documents to encode; the audit counts those, and those that are left out. `work` is a folder for
+    what must be remembered of them.
+    """
+    seen = Seen(work)
     threshold = int(config.heldout * 2**64)
     characters = 0
     for document in documents:
@@ -233,10 +241,9 @@ def kept(
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
         if not text:
             audit.documents_empty += 1
-        elif digest in seen:
+        elif not seen.add(int.from_bytes(digest[8:], "little")):
             audit.documents_duplicate += 1
         else:
-            seen.add(digest)
             yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold)
         if audit.documents_read % 256 == 0:
             progress(characters)

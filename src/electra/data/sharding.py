@@ -70,7 +70,7 @@ def build_shard(
     with packing.workplace(out) as work:
         documents = Documents(arguments, config, work / "copies", shard)
         audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
-        kept = packing.kept(documents, config, audit, partial(progress, "encoding"))
+        kept = packing.kept(documents, config, audit, partial(progress, "encoding"), work)
         with durable.explain_disk_errors(out):
             packing.write_documents(kept, tokenizer, workers or machine.cores(), work, audit)
         files: dict[str, durable.Content] = {

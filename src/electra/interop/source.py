@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from electra import durable
 from electra.artifacts.model import CONFIG, PICKLE, POOLING, TOKENIZER_FILES, WEIGHTS, ModelFolder
 from electra.errors import ModelError
 
@@ -19,6 +20,8 @@ _WANTED = [CONFIG, WEIGHTS, POOLING, *TOKENIZER_FILES]
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     """The folder that `source` names, fetched from the hub when it is not here."""
     path = Path(source).expanduser()
+    if not path.exists():
+        durable.recover(path)  # an export that was killed between two names
     if path.is_dir():
         return path
     if path.exists():

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from electra import machine
+from electra import durable, machine
 from electra.signals import EXIT_CODES
 
 RENDEZVOUS, LAUNCHER = "ELECTRA_RENDEZVOUS", "ELECTRA_LAUNCHER"
@@ -81,20 +81,10 @@ def temporary_folder() -> Iterator[Path]:
     """A folder for as long as this process needs it. Those of processes that were killed go, too."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         number = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if number.isdecimal() and not _is_running(int(number)):
+        if number.isdecimal() and not durable.is_running(int(number)):
             shutil.rmtree(left, ignore_errors=True)  # another user's stays
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        pass
-    return True
 
 
 def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], None] | None) -> None:

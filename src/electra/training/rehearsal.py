@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from electra.durable import REHEARSAL
 from electra.training import checkpoint
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics, update
@@ -88,7 +89,7 @@ def _evaluation(run: Run) -> float:
 
 def _checkpoint(run: Run) -> float:
     run.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=run.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix=REHEARSAL, dir=run.folder) as folder:
         began = time.perf_counter()
         checkpoint.write(Path(folder), run.pair, run.optimizer, {"step": 0}, keep=1)
         return time.perf_counter() - began

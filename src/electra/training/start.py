@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from electra import durable
 from electra.artifacts import checkpoints, digests
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import Say, quiet
@@ -108,6 +109,9 @@ def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | Non
 
 def resume(run: Run) -> list[str]:
     """Fill the run from its newest checkpoint, if there is one. Returns warnings."""
+    if run.world.leads:  # what a killed process left half-written or half-deleted
+        durable.sweep(RunFolder(run.folder).checkpoints)
+        durable.sweep(run.folder)
     newest, damaged = checkpoints.newest(RunFolder(run.folder).checkpoints) if run.world.leads else (None, ())
     warnings = list(damaged)
     chosen = run.world.broadcast(str(newest.path) if newest else None)

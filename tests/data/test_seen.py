@@ -1,0 +1,50 @@
+"""The set of documents seen: exact on its digests, 8 bytes each, long runs on disk."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from electra.data import seen
+from electra.data.seen import Seen
+
+
+@pytest.mark.parametrize("in_memory", [1 << 25, 100])
+def test_it_is_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
+    monkeypatch.setattr(seen, "RECENT", 16)
+    monkeypatch.setattr(seen, "IN_MEMORY", in_memory)
+    draw = random.Random(0)
+    found, expected = Seen(tmp_path), set[int]()
+    for _ in range(5000):
+        digest = draw.choice([draw.randrange(3000), draw.randrange(2**64), 0, 2**64 - 1])
+        assert found.add(digest) == (digest not in expected)
+        expected.add(digest)
+    assert len(found) == len(expected)
+
+
+GROW = """
+import random, resource, sys
+from electra.data.seen import Seen
+import numpy
+from pathlib import Path
+number, folder = int(sys.argv[1]), sys.argv[2]
+seen = Seen(Path(folder))
+draw = random.Random(1)
+for _ in range(200_000): seen.add(draw.getrandbits(64))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(number): assert seen.add(draw.getrandbits(64))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / number)
+"""
+
+
+def test_bytes_of_a_document(tmp_path: Path) -> None:
+    """8, and as many while two runs are joined; a Python set of 16-byte digests takes about 100."""
+    ended = subprocess.run(
+        [sys.executable, "-c", GROW, "600000", str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert float(ended.stdout) < 40
+    assert not list(tmp_path.iterdir())

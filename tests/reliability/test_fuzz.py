@@ -1,0 +1,234 @@
+"""Every reader, fed files that began right: an answer or one line, within seconds and a gigabyte."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from electra.artifacts import open_folder
+from electra.artifacts.ledger import Ledger
+from electra.artifacts.model import ModelFolder
+from electra.config import read_toml
+from electra.data.readers import read
+from electra.data.sources import find_sources
+from electra.data.store import TokenStore
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ElectraError
+from electra.interop.load import load_folder, read_safetensors
+from electra.interop.verify import verify
+from electra.labelled.hypotheses import read_utterances
+from electra.labelled.questions import read_questions
+from electra.labelled.tables import open_table
+from electra.labelled.tagged_sentences import TagColumns, read_columns, read_sentences
+from electra.training.recipe import make_recipe
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RUN = FIXTURES / "old-run-rtd"
+NAMES = TagColumns(("word", "words", "FORM"), ("tag", "tags", "UPOS"))
+QUESTIONS = ("question", "context", "answers")
+SECONDS, MEMORY = 5.0, 1 << 30
+
+M2 = (
+    b"S This are gramamtical sentence .\nA 1 2|||R:VERB|||is|||REQUIRED|||-NONE-|||0\n"
+    b"A -1 -1|||noop|||-NONE-|||REQUIRED|||-NONE-|||1\n\nS Two .\n"
+)
+CONLLU = (
+    b"# sent_id = a-1\n1\tDogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\tGED=c\n2-3\tx\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    b"2\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_\n\n"
+)
+BIO = b"word tag\nEU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n"
+SQUAD = json.dumps(
+    {
+        "version": "2.0",
+        "data": [
+            {
+                "title": "T",
+                "paragraphs": [
+                    {
+                        "context": "Paris is the capital of France.",
+                        "qas": [
+                            {
+                                "id": "1",
+                                "question": "Which?",
+                                "answers": [{"text": "Paris", "answer_start": 0}],
+                            },
+                            {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+).encode()
+JSONL = (
+    b'{"text": "fine", "label": 1, "words": ["a", "b"], "tags": ["X", "Y"]}\n{"text": "bad", "label": 0}\n'
+)
+RECIPE = b'[model]\nsize = "tiny"\n[training]\nsteps = 5\nbetas = [0.9, 0.99]\n[objective]\nname = "rtd"\n'
+NBEST = b'{"ref": "a b", "hyps": [{"text": "a c", "am": -1.5}, {"text": "a b", "am": -2.0}]}\n'
+
+
+def rows_of(path: Path) -> None:
+    list(open_table(path).rows)
+
+
+def documents_of(path: Path) -> None:
+    for source in find_sources([str(path)], path.parent):
+        for _ in read(source, "line", "text"):
+            pass
+
+
+def recipe_of(path: Path) -> None:
+    make_recipe(read_toml(path), where=str(path))
+
+
+def safetensors_of(path: Path) -> None:
+    list(ModelFolder(path.parent).check())
+    read_safetensors(path)
+
+
+# name -> (the file as it should be, what reads it)
+READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
+    "recipe.toml": (RECIPE, recipe_of),
+    "metrics.jsonl": ((RUN / "metrics.jsonl").read_bytes()[:3000], Ledger.read),
+    "model.safetensors": ((RUN / "discriminator/model.safetensors").read_bytes()[:6000], safetensors_of),
+    "tokenizer.json": ((RUN / "discriminator/tokenizer.json").read_bytes(), Tokenizer.load),
+    "vocab.txt": ((RUN / "discriminator/vocab.txt").read_bytes(), Tokenizer.load),
+    "rows.csv": (b'text,label\n"a, b",1\nplain,0\n', rows_of),
+    "rows.tsv": (b"text\tlabel\na b\t1\nplain\t0\n", rows_of),
+    "rows.jsonl": (JSONL, rows_of),
+    "texts.jsonl": (JSONL, documents_of),
+    "texts.txt": (b"one line\ntwo \xc3\xa9 lines\n\nthree\n", documents_of),
+    "tagged.jsonl": (JSONL, lambda path: read_sentences(path, NAMES, labelled=False)),
+    "tagged.conllu": (CONLLU, lambda path: read_sentences(path, NAMES, labelled=True)),
+    "heads.conllu": (CONLLU, lambda path: read_columns(path, (3, 6), 1)),
+    "tagged.bio": (BIO, lambda path: read_sentences(path, NAMES, labelled=True)),
+    "edits.m2": (M2, lambda path: read_sentences(path, NAMES, labelled=True)),
+    "squad.json": (SQUAD, lambda path: read_questions(path, QUESTIONS, labelled=True)),
+    "questions.jsonl": (
+        b'{"id": "1", "question": "Who?", "context": "It was Ada.", "answers": ["Ada"]}\n',
+        lambda path: read_questions(path, QUESTIONS, labelled=True),
+    ),
+    "nbest.jsonl": (NBEST, read_utterances),
+}
+# file of a folder -> what reads the folder
+FOLDERS: dict[str, Callable[[Path], Any]] = {
+    "store/store.json": lambda path: TokenStore.open(path / "store").check().refuse(),
+    "store/train.ds.index": lambda path: TokenStore.open(path / "store").check().refuse(),
+    "store/manifest.json": lambda path: list(verify(path / "store")),
+    "discriminator/config.json": lambda path: load_folder(path / "discriminator"),
+    "discriminator/tokenizer_config.json": lambda path: load_folder(path / "discriminator"),
+    "run.toml": lambda path: [open_folder(path).describe(), list(verify(path))],
+    "examples.json": lambda path: list(verify(path)),
+    "checkpoints/step-00000006/state.json": lambda path: list(verify(path)),
+}
+
+TOKENS = [
+    *(b"\0", b"\n", b"\r", b"\t", b'"', b"'", b"\\", b"[", b"]", b"{", b"}", b",", b":", b"=", b"|||", b"#"),
+    *(b"null", b"NaN", b"Infinity", b"-1", b"1e999", b"99999999999999999999", b"\xff", b"\xed\xa0\x80"),
+    *(b"\\ud800", b"\xef\xbb\xbf", b"\xe2\x80\xae", b"\x1b[31m", b"[" * 3000, b'{"a":' * 3000, b"A" * 70_000),
+]
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["flip", "insert", "token", "delete", "repeat", "cut"]),
+        st.floats(0, 1),
+        st.integers(1, 64),
+        st.one_of(st.binary(min_size=1, max_size=8), st.sampled_from(TOKENS)),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def mutated(content: bytes, changes: list[tuple[str, float, int, bytes]]) -> bytes:
+    for how, share, size, piece in changes:
+        at = int(share * len(content))
+        if how == "flip" and content:
+            at = min(at, len(content) - 1)
+            content = content[:at] + bytes([content[at] ^ (1 << size % 8)]) + content[at + 1 :]
+        elif how in ("insert", "token"):
+            content = content[:at] + piece + content[at:]
+        elif how == "delete":
+            content = content[:at] + content[at + size :]
+        elif how == "repeat":
+            content = content[:at] + content[at : at + size] * 3 + content[at + size :]
+        elif how == "cut":
+            content = content[:at]
+    return content
+
+
+def attempt(reader: Callable[[Path], Any], path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    began = time.monotonic()
+    try:
+        reader(path)
+    except ElectraError as error:
+        line = str(error)
+        assert line and "\n" not in line and not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line), line
+    assert time.monotonic() - began < SECONDS
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - before < MEMORY
+
+
+def fuzz(folder: Path, name: str, examples: int) -> None:
+    content, reader = READERS[name]
+    path = folder / name
+
+    @settings(max_examples=examples, deadline=None, derandomize=examples < 100, database=None)
+    @given(CHANGES)
+    def run(changes: list[tuple[str, float, int, bytes]]) -> None:
+        path.write_bytes(mutated(content, changes))
+        attempt(reader, path)
+
+    run()
+
+
+def fuzz_folder(folder: Path, name: str, examples: int) -> None:
+    run_folder = folder / "run"
+    shutil.copytree(RUN, run_folder)
+    path = run_folder / name
+    content = path.read_bytes()
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=examples < 100,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    @given(CHANGES)
+    def run(changes: list[tuple[str, float, int, bytes]]) -> None:
+        path.write_bytes(mutated(content, changes))
+        attempt(FOLDERS[name], run_folder)
+
+    run()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_that_began_right(name: str, tmp_path: Path) -> None:
+    fuzz(tmp_path, name, 25)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_with_one_file_wrong(name: str, tmp_path: Path) -> None:
+    fuzz_folder(tmp_path, name, 8)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("name", READERS)
+def test_a_thousand_files(name: str, tmp_path: Path) -> None:
+    fuzz(tmp_path, name, 1000)
+
+
+@pytest.mark.reliability
+@pytest.mark.parametrize("name", FOLDERS)
+def test_hundreds_of_folders(name: str, tmp_path: Path) -> None:
+    fuzz_folder(tmp_path, name, 300)
