@@ -17,6 +17,7 @@ HEAD = "head.safetensors"
 FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files that were written with them
 _LONGEST_HEADER = 100_000_000  # of the format
 PICKLE = "pytorch_model.bin"
+ONNX = "model.onnx"  # in the place of the weights
 # What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
@@ -54,6 +55,11 @@ class ModelFolder(Folder):
     @property
     def card(self) -> Path:
         return self.path / CARD
+
+    @property
+    def onnx(self) -> Path:
+        """The graph, in a folder that holds one in the place of weights."""
+        return self.path / ONNX
 
     @property
     def pooling(self) -> Path:

@@ -29,6 +29,8 @@ class Arguments:
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
+    backend: Literal["torch", "onnx"] = "torch"
+    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 
 
 def run(arguments: Arguments) -> int:
@@ -43,7 +45,7 @@ def run(arguments: Arguments) -> int:
 
     one_text = arguments.text not in ("", "-")
     texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
-    model = load(arguments.model, device=arguments.device)
+    model = load(arguments.model, device=arguments.device, backend=arguments.backend)
     for note in model.network("discriminator").notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
     found = model.detections(texts, arguments.threshold)

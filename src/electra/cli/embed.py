@@ -28,6 +28,8 @@ class Arguments:
     """What stands for a whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
+    backend: Literal["torch", "onnx"] = "torch"
+    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 
 
 def run(arguments: Arguments) -> int:
@@ -38,7 +40,7 @@ def run(arguments: Arguments) -> int:
     if arguments.out is not None:
         check_format(arguments.out)
     texts, rows = texts_of(arguments.texts, arguments.text_column)
-    model = load(arguments.model, device=arguments.device)
+    model = load(arguments.model, device=arguments.device, backend=arguments.backend)
     pooling = None if arguments.pooling == "auto" else arguments.pooling
     if arguments.out is None:
         for line in json_lines(rows, model.embed(texts, pooling=pooling)):

@@ -1,4 +1,4 @@
-"""Write a network of a run as a Hugging Face folder, also as of a chosen checkpoint."""
+"""Write a network of a run as a Hugging Face folder or an ONNX graph, also as of a chosen checkpoint."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from electra.cli.arguments import Positional
+from electra.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class Arguments:
     """Which of the two networks."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number format of the weights."""
+    format: Literal["huggingface", "onnx"] = "huggingface"
+    """onnx: the discriminator, or a bare encoder, as a graph for onnxruntime."""
+    int8: bool = False
+    """Of ONNX: weights as 8-bit integers."""
     step: int | None = None
     """The checkpoint to export (default: the finished network, or the newest checkpoint)."""
 
@@ -28,6 +33,13 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.model import load
 
     model = load(arguments.run, step=arguments.step, device="cpu")
+    if arguments.format == "onnx":
+        if arguments.network != "discriminator" or arguments.dtype != "float32":
+            raise ConfigError("ONNX is of discriminators, in float32 or int8", key="format")
+        sys.stdout.write(f"{model.export_onnx(arguments.out, int8=arguments.int8)}\n{arguments.out}\n")
+        return 0
+    if arguments.int8:
+        raise ConfigError("only ONNX graphs have 8-bit weights", key="int8", fix="Add `format=onnx`")
     model.export(arguments.out, network=arguments.network, dtype=arguments.dtype)
     sys.stderr.writelines(f"note: {note}\n" for note in model.network(arguments.network).notes)
     sys.stdout.write(f"{arguments.out}\n")

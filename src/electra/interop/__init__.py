@@ -2,6 +2,7 @@
 
 names        what our weights are called in transformers, both ways
 configs      config.json, both ways
+onnx_graph   the same as ONNX, and run as such
 pooling      how a folder's vectors are pooled, both ways
 huggingface  writing a model folder, without transformers
 card         the model card of a run

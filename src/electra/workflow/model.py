@@ -21,20 +21,24 @@ if TYPE_CHECKING:
 
     from electra.interop.load import Loaded
     from electra.interop.names import Kind
+    from electra.interop.onnx_graph import Written
     from electra.model.sizes import EncoderConfig
 
 Device = Literal["auto", "cpu", "cuda"]
+Backend = Literal["torch", "onnx"]
 
 
 class Model:
     """The networks of a run or a model folder. Each is loaded when it is first needed."""
 
-    def __init__(self, source: Source, *, step: int | None = None, device: Device = "auto") -> None:
+    def __init__(
+        self, source: Source, *, step: int | None = None, device: Device = "auto", backend: Backend = "torch"
+    ) -> None:
         from electra.interop.source import locate
 
         self.source: str = source.source if isinstance(source, Model) else os.fspath(source)
         """As it was given: a folder, or a name on the hub."""
-        self.step, self.device = step, device
+        self.step, self.device, self.backend = step, device, backend
         locate(self.source)
 
     def __fspath__(self) -> str:
@@ -50,6 +54,12 @@ class Model:
             from electra.interop.load import load as load_network
             from electra.model.precision import pick_device
 
+            if self.backend == "onnx":
+                from electra.interop.onnx_graph import load_onnx
+                from electra.interop.source import locate
+
+                self._networks[kind] = load_onnx(locate(self.source), kind)
+                return self._networks[kind]
             loaded = load_network(self.source, kind, step=self.step)
             self._networks[kind] = loaded.to(pick_device(self.device))
         return self._networks[kind]
@@ -156,6 +166,19 @@ class Model:
         export(self.network(network), Path(out), self.source, dtype=dtype)
         return Model(out, device=self.device)
 
+    def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
+        """Write the discriminator, or a bare encoder, as a folder with an ONNX graph; how it compares.
+
+        int8: 8-bit weights. Raises ModelError, and writes nothing, where the graph computes something else.
+        """
+        from electra.interop.onnx_graph import write_onnx
+
+        try:
+            loaded = self.network("discriminator")
+        except AbsentNetwork:
+            loaded = self.encoder
+        return write_onnx(loaded, Path(out), int8=int8)
+
     def facts(self) -> list[tuple[str, Any]]:
         config = self.config
         return [
@@ -177,10 +200,13 @@ class Model:
         return html_card(f"Model: {self.source}", [fact for fact in self.facts() if fact[1] is not None])
 
 
-def load(source: Source, *, step: int | None = None, device: Device = "auto") -> Model:
+def load(
+    source: Source, *, step: int | None = None, device: Device = "auto", backend: Backend = "torch"
+) -> Model:
     """A model out of a run, a model folder, a fine-tuning, or a name on the hub.
 
     step: a checkpoint of a run (None: the finished networks, or the newest checkpoint).
     device: "auto" is a GPU where there is one.
+    backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
     """
-    return Model(source, step=step, device=device)
+    return Model(source, step=step, device=device, backend=backend)

@@ -1,0 +1,127 @@
+"""Load test of `electra serve` on loopback: many clients at once, each asking again and again.
+
+    python benchmarks/serve.py MODEL --clients 300 --requests 20
+
+Starts the server in a process of its own, and reports errors, requests a second, the times until an answer
+(p50, p99), the texts that were computed together, and the server's memory before, half-way and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx2 as httpx
+import numpy as np
+
+SUBJECTS = [
+    "the cat",
+    "a dog",
+    "my old friend",
+    "the man who lives next door",
+    "our teacher",
+    "the queen of the country",
+]
+VERBS = ["sees", "likes", "finds", "eats", "has always remembered", "draws"]
+OBJECTS = [
+    "the house",
+    "a green apple",
+    "the long road to the sea",
+    "some bread",
+    "an old book about the history of trains",
+]
+
+
+def sentence(draw: random.Random) -> str:
+    parts = [
+        f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(OBJECTS)}"
+        for _ in range(draw.randint(1, 3))
+    ]
+    return " and ".join(parts) + "."
+
+
+async def client(
+    base: httpx.AsyncClient, number: int, requests: int, times: list[float], statuses: list[int]
+) -> None:
+    draw = random.Random(number)
+    for _ in range(requests):
+        path = draw.choice(["/detect", "/detect", "/embed"])
+        began = time.perf_counter()
+        answer = await base.post(path, json={"texts": [sentence(draw)]})
+        times.append(time.perf_counter() - began)
+        statuses.append(answer.status_code)
+
+
+async def load(address: str, clients: int, requests: int) -> tuple[list[float], list[int], float]:
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    times: list[float] = []
+    statuses: list[int] = []
+    async with httpx.AsyncClient(base_url=address, limits=limits, timeout=60) as base:
+        began = time.perf_counter()
+        await asyncio.gather(*(client(base, n, requests, times, statuses) for n in range(clients)))
+        return times, statuses, time.perf_counter() - began
+
+
+def memory(process: int) -> float:
+    """MiB that a process holds now."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--clients", type=int, default=300)
+    parser.add_argument("--requests", type=int, default=20, help="of each client")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--threads", default="1")
+    given = parser.parse_args()
+    command = [
+        sys.executable,
+        "-m",
+        "electra",
+        "serve",
+        given.model,
+        "--port",
+        "0",
+        "--threads",
+        given.threads,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address = next(
+            re.findall(r"http://\S+?(?=/ )", line)[0] for line in server.stdout if "http://" in line
+        )
+        asyncio.run(load(address, 10, 5))  # warm
+        held = [memory(server.pid)]
+        for turn in range(given.rounds):
+            times, statuses, seconds = asyncio.run(load(address, given.clients, given.requests))
+            held.append(memory(server.pid))
+            wrong = sum(status != 200 for status in statuses)
+            p50, p99 = np.percentile(times, [50, 99])
+            told = {
+                "round": turn + 1, "clients": given.clients, "requests": len(statuses), "errors": wrong,
+                "requests_per_second": round(len(statuses) / seconds, 1),
+                "p50_ms": round(1000 * p50, 1),
+                "p99_ms": round(1000 * p99, 1), "memory_mib": round(held[-1], 1),
+            }  # fmt: skip
+            print(json.dumps(told))
+        lines = httpx.get(f"{address}/metrics").text.splitlines()
+        total, count = (
+            float(next(line for line in lines if line.startswith(f"electra_batch_texts_{name}")).split()[1])
+            for name in ("sum", "count")
+        )
+        print(json.dumps({"texts_together": round(total / count, 1), "memory_before_mib": round(held[0], 1)}))
+        server.terminate()
+        print(json.dumps({"exit_code": server.wait(40)}))
+
+
+if __name__ == "__main__":
+    main()

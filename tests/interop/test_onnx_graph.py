@@ -1,0 +1,99 @@
+"""ONNX graphs give what the networks give, at every length; what differs or is damaged is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
+pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
+
+from electra.cli.main import main
+from electra.errors import AbsentNetwork, ModelError
+from electra.interop import onnx_graph
+from electra.interop.detection import detect
+from electra.interop.embedding import embed
+from electra.interop.load import Loaded
+from electra.testing import small
+
+TEXTS = ["the chef cooked the meal .", "", "a cat", "the old chef likes that new meal . " * 6]
+
+
+@pytest.fixture(scope="module", params=["electra", "modern"])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, Path]:
+    folder = tmp_path_factory.mktemp("onnx")
+    network = small.network(folder, architecture=request.param, layers=1)
+    onnx_graph.write_onnx(network, folder / "out")
+    return network, folder / "out"
+
+
+def test_it_marks_and_embeds_the_same(written: tuple[Loaded, Path]) -> None:
+    network, folder = written
+    graph = onnx_graph.load_onnx(folder, "discriminator")
+    for ours, theirs in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
+        assert [(word.text, word.start) for word in ours.words] == [(w.text, w.start) for w in theirs.words]
+        p, q = ([token.p_replaced for token in one.tokens] for one in (ours, theirs))
+        np.testing.assert_allclose(p, q, atol=1e-5)
+    np.testing.assert_allclose(embed(graph, TEXTS), embed(network, TEXTS), atol=1e-4)
+
+
+def test_the_command_line(written: tuple[Loaded, Path], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["detect", str(written[1]), "the cat ate", "--json", "--backend", "onnx"]) == 0
+    assert '"word": "cat"' in capfd.readouterr().out
+    assert main(["detect", str(written[1]), "the cat ate"]) == 2
+    assert "--backend onnx" in capfd.readouterr().err
+    assert main(["detect", str(written[0].folder), "the cat ate", "--backend", "onnx"]) == 2
+    assert "no model.onnx here" in capfd.readouterr().err
+
+
+def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> None:
+    import shutil
+
+    from electra import durable
+
+    with pytest.raises(AbsentNetwork, match="generator"):
+        onnx_graph.load_onnx(written[1], "generator")
+    folder = Path(shutil.copytree(written[1], tmp_path / "copy"))
+    graph = folder / "model.onnx"
+    content = graph.read_bytes()
+    graph.write_bytes(content[:-40] + bytes(40))
+    with pytest.raises(ModelError, match=r"model\.onnx is damaged"):
+        onnx_graph.load_onnx(folder, "encoder")
+    files = {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.is_file() and path.name != durable.MANIFEST
+    }
+    durable.commit_directory(folder, {**files, "model.onnx": content[: len(content) // 2]})
+    with pytest.raises(ModelError, match="not a graph that onnxruntime can run"):
+        onnx_graph.load_onnx(folder, "encoder")
+
+
+def test_a_graph_that_differs_is_not_written(
+    written: tuple[Loaded, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph of another network takes the place of the exporter's."""
+    network, folder = written
+    graph = (folder / "model.onnx").read_bytes()
+    monkeypatch.setattr(onnx_graph, "_trace", lambda made, config, path: path.write_bytes(graph))
+    other = small.network(tmp_path, architecture=network.config.architecture, seed=2, layers=1)
+    with pytest.raises(ModelError, match="the graph differs from the network by"):
+        onnx_graph.write_onnx(other, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "busy").mkdir()
+    (tmp_path / "busy" / "notes.txt").write_text("mine")
+    with pytest.raises(ModelError, match=r"holds other files \(notes.txt\)"):
+        onnx_graph.write_onnx(network, tmp_path / "busy")
+
+
+def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, folder = written
+    graph = (folder / "model.onnx").read_bytes()
+    monkeypatch.setattr(onnx_graph, "_trace", lambda made, config, path: path.write_bytes(graph))
+    told = onnx_graph.write_onnx(network, tmp_path / "int8", int8=True)
+    assert 0 < told.difference <= onnx_graph.INT8_TOLERANCE
+    made = onnx_graph.load_onnx(tmp_path / "int8", "discriminator")
+    assert (tmp_path / "int8" / "model.onnx").stat().st_size < len(graph)
+    np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)
