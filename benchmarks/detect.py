@@ -5,7 +5,8 @@ transformers loop.
 
 MODEL is a folder that both sides load (none: ELECTRA-Small's shape with fresh weights, and a vocabulary
 trained on such sentences). The sentences are of Python's own documentation, cut at full stops. Both sides
-start from text, in fp32, and give P(replaced) of every token; the largest difference is told.
+start from text, in fp32, and give P(replaced) of every token; the largest difference is told, and how often
+both agree whether it is above a half. --onnx adds the same network as an ONNX graph, in fp32 and in int8.
 """
 
 from __future__ import annotations
@@ -60,6 +61,14 @@ def ours(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
 
 
+def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
+    from electra.interop.detection import detect
+    from electra.interop.onnx_graph import load_onnx
+
+    loaded = load_onnx(Path(model), "discriminator")
+    return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
+
+
 def theirs(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     import torch
     from transformers import AutoTokenizer, ElectraForPreTraining
@@ -86,12 +95,13 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("model", nargs="?", default="")
     parser.add_argument("--sentences", type=int, default=10_000)
-    parser.add_argument("--side", choices=["electra", "transformers"], help=argparse.SUPPRESS)
+    parser.add_argument("--onnx", action="store_true")
+    parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--scores", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     texts = sentences(given.sentences)
     if given.side:
-        score = (ours if given.side == "electra" else theirs)(given.model, texts)
+        score = {"electra": ours, "transformers": theirs}.get(given.side, graph)(given.model, texts)
         began = time.perf_counter()
         scores = score()
         seconds = time.perf_counter() - began
@@ -100,18 +110,27 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         model = given.model or fresh_model(Path(folder) / "model")
+        models = {"transformers": model, "electra": model}
+        if given.onnx:
+            from electra.interop.load import load
+            from electra.interop.onnx_graph import write_onnx
+
+            loaded = load(model, "discriminator")
+            for side in ("onnx", "int8"):
+                models[side] = str(Path(folder) / side)
+                print(f"{side}: {write_onnx(loaded, Path(models[side]), int8=side == 'int8')}")
         contenders = [
             Contender(
                 side,
                 python(
                     __file__,
-                    model,
+                    models[side],
                     f"--sentences={len(texts)}",
                     f"--side={side}",
                     f"--scores={folder}/{side}.npy",
                 ),
             )
-            for side in ("transformers", "electra")
+            for side in models
         ]
         hold(
             "detect",
@@ -122,13 +141,14 @@ def main() -> None:
             unit="sentences/s",
             baseline="transformers",
         )
-        one, other = (np.load(f"{folder}/{side}.npy") for side in ("transformers", "electra"))
-        same = one.shape == other.shape
-        print(
-            f"largest difference of a score: {np.abs(one - other).max():.1e}"
-            if same
-            else "NOT THE SAME TOKENS"
-        )
+        one = np.load(f"{folder}/transformers.npy")
+        for side in list(models)[1:]:
+            other = np.load(f"{folder}/{side}.npy")
+            if one.shape != other.shape:
+                print(f"{side}: NOT THE SAME TOKENS")
+                continue
+            agreed, worst = ((one >= 0.5) == (other >= 0.5)).mean(), np.abs(one - other).max()
+            print(f"{side}: largest difference of a score {worst:.1e}; {agreed:.4%} of the marks agree")
 
 
 if __name__ == "__main__":
