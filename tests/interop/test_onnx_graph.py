@@ -16,6 +16,7 @@ from electra.interop import onnx_graph
 from electra.interop.detection import detect
 from electra.interop.embedding import embed
 from electra.interop.load import Loaded
+from electra.interop.verify import verify
 from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "", "a cat", "the old chef likes that new meal . " * 6]
@@ -61,6 +62,8 @@ def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> Non
     graph.write_bytes(content[:-40] + bytes(40))
     with pytest.raises(ModelError, match=r"model\.onnx is damaged"):
         onnx_graph.load_onnx(folder, "encoder")
+    assert [finding.problem for finding in verify(written[1])] == ["", ""]
+    assert any("is damaged" in finding.problem for finding in verify(folder))
     files = {
         path.name: path.read_bytes()
         for path in folder.iterdir()

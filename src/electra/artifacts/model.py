@@ -62,6 +62,10 @@ class ModelFolder(Folder):
         return self.path / ONNX
 
     @property
+    def holds_graph(self) -> bool:
+        return self.onnx.is_file() and not self.weights.is_file()
+
+    @property
     def pooling(self) -> Path:
         """How the tokens' states become one vector of a text; absent in folders of others."""
         return self.path / POOLING
@@ -82,6 +86,9 @@ class ModelFolder(Folder):
     def check(self) -> Iterator[Finding]:
         """Without torch: that the configuration can be read, and that the weights are as long as they say."""
         yield from super().check()
+        if self.holds_graph:
+            yield Finding(self.onnx, "graph", durable.verify_directory(self.path) or "")
+            return
         problem = _problem_of_weights(self.weights)
         yield Finding(self.weights, "weights", problem or "; ".join(self.changed()))
 

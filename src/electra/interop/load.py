@@ -187,7 +187,7 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         return read_safetensors(path)
     pickle = folder / PICKLE
     if not pickle.is_file():
-        graph = ModelFolder(folder).onnx.is_file()
+        graph = ModelFolder(folder).holds_graph
         fix = "It holds an ONNX graph: use `backend=onnx`" if graph else "Give a folder with its weights"
         raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
     if not allow_pickle:

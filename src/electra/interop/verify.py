@@ -33,6 +33,9 @@ def _model(folder: ModelFolder) -> Iterator[Finding]:
     """
     from safetensors import safe_open
 
+    if folder.holds_graph:
+        yield from folder.check()
+        return
     what, problem = folder.KIND, ""
     try:
         tensors = read_safetensors(folder.weights)
