@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from electra.workflow.evaluate import evaluate as evaluate
     from electra.workflow.extend import extend as extend
     from electra.workflow.finetune import finetune as finetune
+    from electra.workflow.import_pair import import_pair as import_pair
     from electra.workflow.model import Model as Model
     from electra.workflow.model import load as load
     from electra.workflow.open import open as open
@@ -60,6 +61,7 @@ _HOMES = {  # where each name lives
     "evaluate": "workflow.evaluate",
     "extend": "workflow.extend",
     "finetune": "workflow.finetune",
+    "import_pair": "workflow.import_pair",
     "load": "workflow.model",
     "open": "workflow.open",
     "predict": "workflow.predict",

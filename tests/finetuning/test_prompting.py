@@ -251,7 +251,7 @@ def test_a_stopped_prompting_is_resumed_and_ends_in_the_same_bits(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     settings, calls = (
-        chosen(sst2_folder, tmp_path / "whole", shots=4, seeds=2, steps=8, limit=10),
+        chosen(sst2_folder, tmp_path / "whole", shots=4, seeds=2, steps=8, limit_eval=10),
         list[int](),
     )
     whole = prompt(str(electra_folder), settings)
@@ -378,7 +378,7 @@ def test_from_the_command_line(
                 WORDS[0],
                 "--words",
                 WORDS[1],
-                "--limit",
+                "--limit-eval",
                 "20",
                 "--device",
                 "cpu",
@@ -405,6 +405,8 @@ def test_few_shots_learn_at_a_fifth_of_the_rate_of_fine_tuning(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     results = prompt(
-        str(electra_folder), chosen(sst2_folder, tmp_path / "out", shots=2, seeds=1, steps=1, limit=4), silent
+        str(electra_folder),
+        chosen(sst2_folder, tmp_path / "out", shots=2, seeds=1, steps=1, limit_eval=4),
+        silent,
     )
     assert results["learning_rate"] == pytest.approx(default_learning_rate(32) / 5)

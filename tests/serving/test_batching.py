@@ -54,7 +54,7 @@ def test_who_waits_is_computed_together() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         return await later(worker, *(batcher("a", worker, [n, n + 1]) for n in (1, 10, 20, 30)))
 
-    found, worker = run(test, batch=5)
+    found, worker = run(test, batch_size=5)
     assert found == [[2, 4], [20, 22], [40, 42], [60, 62]]
     assert worker.batches == [[1, 2, 10, 11], [20, 21, 30, 31]], "as many as fit, whole requests"
 

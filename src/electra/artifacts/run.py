@@ -80,7 +80,7 @@ class RunFolder(PairFolder):
 
     @staticmethod
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
-        """The tables that must agree, harmless keys apart, when a run is resumed."""
+        """The tables that must agree when a run is resumed, harmless keys apart."""
         others = {"environment", *SHAPES}
         return {name: dict(table) for name, table in record.items() if name not in others}
 
@@ -99,7 +99,12 @@ class RunFolder(PairFolder):
         return f"{layers} of {main['hidden_size']}", ", ".join([*named, vocabulary])
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        changed = config.differences(self.settings(self.record), self.settings(record))
+        return self.compare(self.record, record)
+
+    @classmethod
+    def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+        """What keeps the run of one record from going on as that of another: (name, then, now)."""
+        changed = config.differences(cls.settings(old), cls.settings(new))
         return harmless.without(harmless.WHEN_RESUMED, changed)
 
     @property

@@ -36,6 +36,7 @@ class Arguments:
     vocab_size: int = 8192
     """Entries of the vocabulary that the random text is drawn from."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
     seconds: float = 10.0
     """How long to train for one measurement."""
     rounds: int = 1

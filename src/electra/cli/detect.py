@@ -15,7 +15,7 @@ from electra.visible import one_line
 @dataclass(frozen=True)
 class Arguments:
     model: Positional[str]
-    """A run folder, an exported or published folder, or a name on the hub."""
+    """A run folder, a model folder, or a name on the hub."""
     text: Positional[str] = ""
     """The text to judge; - reads standard input, one text on each line."""
     file: str = ""

@@ -21,7 +21,9 @@ class Arguments:
     store: str | None = None
     """The store it was trained on (default: where it lay, or RUN/store)."""
     processes: int = 1
-    """Processes on this machine that share each batch."""
+    """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core.
+    Across machines, use torchrun.
+    """
 
 
 def run(arguments: Arguments) -> int:

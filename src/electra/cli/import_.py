@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +23,8 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    from electra.interop.transfer import import_pair
+    from electra.workflow.display import Terminal
+    from electra.workflow.import_pair import import_pair
 
-    for line in import_pair(
-        arguments.source, arguments.out, arguments.generator, allow_pickle=arguments.allow_pickle
-    ):
-        sys.stdout.write(f"{line}\n")
+    import_pair(**vars(arguments), progress=Terminal())
     return 0

@@ -28,12 +28,13 @@ class Arguments:
     names).
     """
     columns: tuple[str, ...] = ()
-    """The columns' names, for a file without a header line."""
+    """The columns' names, for files without a header line."""
     threshold: float | None = None
     """For questions that may have no answer: none is given where null odds exceed this (default: what was
     best on dev, else the published one).
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
 
 
 def run(arguments: Arguments) -> int:

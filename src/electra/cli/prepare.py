@@ -24,7 +24,7 @@ class Arguments:
     out: Path
     """Folder for the store. Reused if it already exists."""
     workers: int | None = None
-    """Processes that encode (default: all cores). The store is the same for any number."""
+    """Processes that encode the corpus (default: all cores)."""
     shard: str | None = None
     """Prepare one of several parts, such as 3/8 (counted from 0), on a machine of its own. Needs
     --tokenizer.source; --merge joins the parts.

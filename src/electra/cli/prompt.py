@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from electra.cli.arguments import Positional, Repeated
 from electra.finetuning.prompt_settings import PromptSettings
 
+ALIASES = {"--limit": "--limit-eval"}  # as it was once called
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(PromptSettings):

@@ -7,6 +7,8 @@ from typing import Literal
 
 from electra.cli.arguments import Positional
 
+ALIASES = {"--batch": "--batch-size"}  # as it was once called
+
 
 @dataclass(frozen=True)
 class Arguments:
@@ -19,7 +21,7 @@ class Arguments:
     port: int = 8000
     """The port to listen on (0: any free one)."""
     threads: int | None = None
-    """Threads that compute (default: all cores)."""
+    """CPU threads (default: torch's choice)."""
     max_texts: int = 256
     """Texts in one request."""
     max_characters: int = 20_000
@@ -30,7 +32,7 @@ class Arguments:
     """Seconds until a request must have its answer."""
     queue: int = 1024
     """Requests that may wait; the next one is answered 503."""
-    batch: int = 256
+    batch_size: int = 256
     """Texts that are computed together."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""

@@ -11,7 +11,7 @@ from electra.cli.arguments import Positional
 
 @dataclass(frozen=True)
 class Arguments:
-    path: Positional[Path]
+    folder: Positional[Path]
     """The folder to check. Exit code 1 when something in it is damaged."""
 
 
@@ -19,7 +19,7 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.open import verify
 
     damaged = 0
-    for finding in verify(arguments.path):
+    for finding in verify(arguments.folder):
         damaged += bool(finding.problem)
         sys.stdout.write(
             f"{'DAMAGED' if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n"

@@ -27,7 +27,7 @@ class PromptSettings:
     seeds: int = 5
     """How many draws of training examples."""
     seed: int = 0
-    """The first of them."""
+    """The first seed."""
     steps: int = 200
     """Updates in few-shot training, all of which are done: to choose the best would need labelled examples
     beyond the shots.
@@ -40,18 +40,19 @@ class PromptSettings:
     """In the encoder, in few-shot training."""
     max_length: int = 256
     """Tokens of a prompt, within the model's positions. The longer text is truncated."""
-    limit: int | None = None
+    limit_eval: int | None = None
     """Evaluate on this many dev examples, chosen by hash."""
     text_column: tuple[str, ...] = ()
     """The column of the text, or the two columns of a pair (default: the usual names)."""
     label_column: str | None = None
-    """The column of the label (default: the usual names)."""
+    """The column of the answer (default: the usual names)."""
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
     device: Device = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
 
     def __post_init__(self) -> None:
-        least = {"shots": 0, "seeds": 1, "steps": 1, "batch_size": 1, "max_length": 8, "limit": 1}
+        least = {"shots": 0, "seeds": 1, "steps": 1, "batch_size": 1, "max_length": 8, "limit_eval": 1}
         check_least(self, least)
         check_positive(self, ("learning_rate",))
         check_shares(self, ("dropout",))

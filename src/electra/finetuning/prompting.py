@@ -122,9 +122,9 @@ def read_data(settings: PromptSettings) -> PromptData:
     train = task.read(train_path).examples if train_path is not None else ()
     task = task if task.labels and not train else task.fit(train or dev)
     notes = []
-    if settings.limit and settings.limit < len(dev):
-        notes.append(f"evaluated on {settings.limit} of {len(dev)} examples, chosen by hash")
-        dev = limit_by_hash(dev, settings.limit)
+    if settings.limit_eval and settings.limit_eval < len(dev):
+        notes.append(f"evaluated on {settings.limit_eval} of {len(dev)} examples, chosen by hash")
+        dev = limit_by_hash(dev, settings.limit_eval)
     paths = {"dev": dev_path, **({"train": train_path} if train_path is not None else {})}
     files = {split: durable.sha256(path) for split, path in paths.items()}
     return PromptData(task, train, dev, files, tuple(notes))
@@ -176,8 +176,10 @@ def prepare(
 
 def make_record(settings: PromptSettings, data: PromptData, tuning: Tuning, loaded: Loaded) -> dict[str, Any]:
     """What must agree to resume."""
+    chosen = {name: value for name, value in asdict(settings).items() if name not in HARMLESS}
+    chosen["limit"] = chosen.pop("limit_eval")  # as records have always called it
     return {
-        "settings": {name: value for name, value in asdict(settings).items() if name not in HARMLESS},
+        "settings": chosen,
         "identity": {
             "task": f"{tuning.task.name} version {tuning.task.version}, prompting version {VERSION}",
             "weights": digest(weights_of(loaded.encoder, loaded.head)),

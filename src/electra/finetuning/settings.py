@@ -68,6 +68,7 @@ class Settings:
     epochs: float | None = None
     """Passes over the training data (default: the task's, 2, 3 or 10)."""
     batch_size: int = 32
+    """Examples in an update."""
     learning_rate: float | None = None
     """Of the head (default: 1e-3, 3e-4, 1e-4 or 5e-5 by the model's size)."""
     layer_decay: float | None = None
@@ -77,7 +78,7 @@ class Settings:
     off-by-one error).
     """
     weight_decay: float = 0.0
-    """Decoupled; never on biases and norms."""
+    """Decoupled; never on biases and norms, as in the published code."""
     warmup: float = 0.1
     """Share of the steps over which the learning rate rises."""
     multi_label: bool = False
@@ -119,6 +120,7 @@ class Settings:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere."""
     device: Device = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
     threads: int | None = None
     """CPU threads (default: torch's choice)."""
 

@@ -88,7 +88,7 @@ class Batcher:
             if request.answer.done():
                 continue
             fits = not batch or (
-                request.key == batch[0].key and items + len(request.items) <= self.limits.batch
+                request.key == batch[0].key and items + len(request.items) <= self.limits.batch_size
             )
             (batch if fits else left).append(request)
             items += len(request.items) * fits

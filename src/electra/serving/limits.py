@@ -19,7 +19,7 @@ class Limits:
     """Seconds for the body to arrive, and again for the answer."""
     queue: int = 1024
     """Requests that wait or are computed; the next one is told to come again later (503)."""
-    batch: int = 256
+    batch_size: int = 256
     """Texts that are computed together."""
 
     def __post_init__(self) -> None:

@@ -95,6 +95,7 @@ class TrainingSection:
     hand (a CPU: without dropout).
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute (auto: a GPU when there is one)."""
     threads: int | None = None
     """CPU threads of each process (default: torch's choice)."""
     checkpoint_every: int | None = None

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from electra import objectives
-from electra.artifacts import harmless
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import refuse_differences, refuse_strangers
-from electra.config import differences, merge
+from electra.config import merge
 from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
 from electra.training.growth import length, reached_by_both
@@ -61,7 +60,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
-    changed = changes(RunFolder.settings(recorded), run)
+    changed = changes(recorded, run)
     fix = ""
     if all(
         name in ("training.budget", "training.steps") for name, _, _ in changed
@@ -88,19 +87,19 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
         changed = changes(old, run)
     else:
         known = {name: value for name, value in run.identity.items() if name in old["identity"]}
-        changed = differences({"identity": old["identity"]}, {"identity": known})
+        changed = RunFolder.compare({"identity": old["identity"]}, {"identity": known})
     fix = "Remove it from this folder, or restore the run's own"
     refuse_differences(saved.path, "run's checkpoint", changed, most=3, fix=fix)
 
 
 def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     """What keeps `run` from being the one whose recipe and identity were `old`: (name, then, now)."""
-    old = {name: dict(table) for name, table in old.items()}
+    old = RunFolder.settings(old)
     now = {**run.recipe.to_sections(), "identity": run.identity}
     named = now["objective"].get("name", "rtd")
     if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
         old["objective"]["name"] = named  # wherever its file lies: the digest in `identity` tells a change
-    changed = harmless.without(harmless.WHEN_RESUMED, differences(with_defaults(old), with_defaults(now)))
+    changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:
         changed = [(name, a, b) for name, a, b in changed if name not in TAKEN and not _left_open(name, a)]
     return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]

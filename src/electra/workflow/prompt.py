@@ -50,6 +50,8 @@ def prompt(
     from electra.finetuning.prompt_settings import PromptSettings
 
     given = {**settings, "task": task, "data": Path(data), "out": Path(out)}
+    if "limit" in given:  # as it was once called
+        given["limit_eval"] = given.pop("limit")
     with display_for(progress) as display:
         return carry_out(model, build(PromptSettings, given, where=""), display)
 

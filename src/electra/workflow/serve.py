@@ -24,7 +24,7 @@ def serve(
 ) -> int:
     """Serve `models` until asked to stop; an exit code. Raises ConfigError and ModelError before it begins.
 
-    threads: that compute (None: all cores).
+    threads: on a CPU (None: torch's choice).
     """
     try:
         from electra.serving.models import open_models

@@ -1,0 +1,38 @@
+"""A published ELECTRA, or an export of your own -> a folder pair, from which pre-training goes on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electra.workflow.artifact import Source
+from electra.workflow.display import Told, display_for
+
+if TYPE_CHECKING:
+    from electra.workflow.model import Model
+
+
+def import_pair(
+    source: Source,
+    *,
+    out: Source,
+    generator: Source | None = None,
+    allow_pickle: bool = False,
+    progress: Told = None,
+) -> Model:
+    """Write the networks of `source` (and `generator`) to OUT/discriminator and OUT/generator.
+
+    source: a folder or a hub name, usually of a discriminator.
+    allow_pickle: also read pytorch_model.bin, with torch's restricted unpickler.
+
+    Raises ModelError.
+    """
+    from electra.interop.transfer import import_pair as write_pair
+    from electra.workflow.model import load
+
+    other = None if generator is None else os.fspath(generator)
+    with display_for(progress) as display:
+        for line in write_pair(os.fspath(source), Path(out), other, allow_pickle=allow_pickle):
+            display.say(line)
+    return load(out)
