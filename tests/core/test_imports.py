@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src" / "electra"
+ROOT = Path(__file__).parents[2]
+SOURCE, ARCHITECTURE = ROOT / "src" / "electra", ROOT / "docs" / "architecture.md"
 LEAVES = {"errors", "seeds", "machine", "durable", "signals", "jobs", "config", "extensions", "visible"}
 ROOMS: dict[str, set[str]] = {  # room -> the rooms it may import, besides leaves and artifacts
     "artifacts": set(),
@@ -22,8 +24,8 @@ ROOMS: dict[str, set[str]] = {  # room -> the rooms it may import, besides leave
     "training": {"objectives", "model", "data"},
     "finetuning": {"labelled", "training", "model", "data", "interop"},
     "analysis": {"labelled", "objectives", "model", "data", "interop"},
-    "ablation": {"analysis", "labelled", "training", "finetuning", "objectives", "interop", "model", "data"},
-    "evaluation": {"labelled", "finetuning", "analysis", "interop", "training", "model", "data"},
+    "ablation": {"analysis", "labelled", "training", "finetuning", "objectives", "model", "data"},
+    "evaluation": {"labelled", "finetuning", "analysis", "interop", "model", "data"},
 }
 ROOMS["serving"] = {"finetuning", "interop", "model"}
 ROOMS["workflow"] = set(ROOMS)
@@ -63,6 +65,21 @@ def test_rooms_import_only_what_the_house_allows() -> None:
             if package == "" or (package == "electra" and rest.split(".")[0] not in allowed):
                 offenders.append(f"{file}:{line}: {name}")
     assert not offenders, "\n".join(offenders)
+
+
+def test_the_docs_give_the_same_table() -> None:
+    rows = [
+        line.split("|")[1:4] for line in ARCHITECTURE.read_text(encoding="utf-8").splitlines() if "|" in line
+    ]
+    told = {
+        room.strip(" `/"): (holds, set(re.findall(r"\w+", may)))
+        for room, holds, may in (r for r in rows if len(r) == 3)
+    }
+    for room, may in ROOMS.items():
+        if room in told and not told[room][1] & {"everything", "nothing"}:
+            assert told[room][1] == may, room
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} <= set(told)
+    assert set(re.findall(r"`(\w+)` \(", told["leaves"][0])) == LEAVES
 
 
 def test_no_circle_between_files() -> None:
