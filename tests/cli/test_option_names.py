@@ -15,7 +15,7 @@ from electra.cli.arguments import _metavar, parse, written
 from electra.cli.main import verbs
 
 DIFFER = {  # options whose meaning depends on the command, and why
-    "what a command reads or makes": "corpus data file folder model models out run source store task text",
+    "what it reads or makes": "corpus data file folder format model models out run source store task text",
     "what a command spends or repeats": "budget jobs processes recipe seed seeds steps threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
