@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,10 @@ class SeedFolder(Sealed):
     def weights(self) -> Path:
         return self.path / self.WEIGHTS
 
+    def table(self, split: str) -> Path:
+        """The predictions of a split."""
+        return self.path / f"{split}.tsv"
+
 
 class EnsembleFolder(Sealed):
     """The predictions of all seeds as one."""
@@ -49,6 +54,7 @@ class TuningFolder(Folder):
           checkpoints/seed-0/   of a seed in work
           model/             the chosen seed's model
           ensemble/          predictions averaged over the seeds, with --ensemble
+          dev.jsonl          dev by the chosen seed: texts, gold answers, predicted ones, probabilities
           all_results.json   the numbers, written last
     """
 
@@ -74,6 +80,20 @@ class TuningFolder(Folder):
     @property
     def ensemble(self) -> EnsembleFolder:
         return EnsembleFolder(self.path / "ensemble")
+
+    @property
+    def dev(self) -> Path:
+        return self.path / "dev.jsonl"
+
+    def read_dev(self) -> list[dict[str, Any]]:
+        """The chosen seed's answers on dev beside the gold ones; [] in a folder of an older version."""
+        if not self.dev.is_file():
+            return []
+        try:
+            return [json.loads(line) for line in self.dev.read_text(encoding="utf-8").splitlines()]
+        except ValueError as error:
+            fix = "Rerun electra finetune"
+            raise RunFolderError(f"not readable as JSON lines ({error})", where=self.dev, fix=fix) from None
 
     @property
     def results(self) -> Path:

@@ -28,6 +28,7 @@ from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, on_host, train_seed
 from electra.finetuning.over_seeds import FinishedSeed, choose, headline, scores_over_seeds
 from electra.finetuning.read_again import places
+from electra.finetuning.records import Record, as_records, join, write
 from electra.finetuning.saved_model import load_seed, save_model
 from electra.finetuning.settings import (
     ResolvedSettings,
@@ -40,6 +41,7 @@ from electra.finetuning.tuned_model import choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import Loaded, load
+from electra.labelled.tables import read_tsv
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 
@@ -73,6 +75,7 @@ def finetune(
             results |= ensemble(tuning, folder, finished)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(tuning, folder.model, chosen, results)
+        durable.commit_file(folder.dev, write(judged(chosen, tuning), "jsonl"))
         durable.commit_json(folder.results, results)
         folder.record_digests()
         for name in tuning.task.metrics:
@@ -244,6 +247,25 @@ def summarise(
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": tuning.precision,
     }
+
+
+def judged(chosen: FinishedSeed, tuning: Tuning) -> list[Record]:
+    """The dev set as the chosen seed answered it: text, gold and predicted answer of each example (of each
+    word, in tagged sentences).
+    """
+    examples = tuning.splits["dev"].examples
+    answers = as_records(read_tsv(chosen.folder.table("dev")))
+    found = join(answers, [replace(example, row={"id": example.id}) for example in examples])
+    if answers and "word" in answers[0]:
+        golds: list[tuple[str, Any]] = [
+            (word, tag) for e in examples for word, tag in zip(e.texts, e.gold, strict=True)
+        ]
+    else:
+        golds = [(" | ".join(example.texts), tuning.task.gold_told(example)) for example in examples]
+    return [
+        {"id": record.pop("id"), "text": text, "gold": gold, **record}
+        for (text, gold), record in zip(golds, found, strict=True)
+    ]
 
 
 def labels_of(dataset: Dataset) -> dict[str, dict[str, int]]:

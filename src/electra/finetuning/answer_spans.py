@@ -209,6 +209,9 @@ class QuestionAnswering(Task):
         best, null = tuple(spans.values())[: self.n_best], min(null_scores)
         return Prediction(best, null if self.joint or not best else null - best[0].score)
 
+    def gold_told(self, example: Example) -> list[str]:
+        return [answer.text for answer in example.gold]
+
     def side(self, example: Example) -> tuple[str, ...]:
         """Questions about one context stay together."""
         return (example.texts[1],)

@@ -20,7 +20,7 @@ from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, ModelError
 from electra.finetuning.features import Tokens
-from electra.finetuning.records import Format, join, write
+from electra.finetuning.records import Format, as_records, join, write
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
@@ -70,20 +70,6 @@ class Predictions:
         """The rows of each example as records: one row, or of a sentence one a word."""
         pairs = zip(self.values, self.examples, strict=True)
         return [as_records(self.task.table([value], [example])) for value, example in pairs]
-
-
-def as_records(table: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """A table of text, header first, as records in which numbers are numbers."""
-    header, *rows = table
-    named = ("score", "p", "probability", "null_odds")
-    numeric = [name in named or name.startswith("p(") for name in header]
-    return [
-        {
-            name: float(cell) if number else cell
-            for name, cell, number in zip(header, row, numeric, strict=True)
-        }
-        for row in rows
-    ]
 
 
 @dataclass(frozen=True)

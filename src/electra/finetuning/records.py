@@ -19,6 +19,20 @@ ANSWERS = ("label", "score", "answer")  # what the tables of the tasks call what
 Record = dict[str, Any]
 
 
+def as_records(table: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """A table of text, header first, as records in which numbers are numbers."""
+    header, *rows = table
+    named = ("score", "p", "probability", "null_odds")
+    numeric = [name in named or name.startswith("p(") for name in header]
+    return [
+        {
+            name: float(cell) if number else cell
+            for name, cell, number in zip(header, row, numeric, strict=True)
+        }
+        for row in rows
+    ]
+
+
 def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
     """A record for each answer: the columns of its file, then `predicted`, `probability` and the rest.
 

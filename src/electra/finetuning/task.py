@@ -161,6 +161,10 @@ class Task(ABC):
         """The answers of an example that no training example has. They are scored as wrong."""
         return ()
 
+    def gold_told(self, example: Example) -> Any:
+        """The answer of an example as it is told beside the predicted one: a label, a number, or as it is."""
+        return example.gold
+
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
         """How often each label is an answer; {} for a task without labels."""
         return {}

@@ -85,6 +85,9 @@ class TextClassification(TextTask):
     def unlearned(self, example: Example) -> tuple[str, ...]:
         return () if self.numbered or example.gold in self.labels else (str(example.gold),)
 
+    def gold_told(self, example: Example) -> str:
+        return str(example.gold) if self.unlearned(example) else self.labels[self.gold_class(example)]
+
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
         named = [e.gold if self.unlearned(e) else self.labels[self.gold_class(e)] for e in examples]
         counts = Counter(named)

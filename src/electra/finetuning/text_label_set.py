@@ -67,6 +67,9 @@ class MultiLabelClassification(TextTask):
     def unlearned(self, example: Example) -> tuple[str, ...]:
         return tuple(name for name in example.gold if name not in self.labels)
 
+    def gold_told(self, example: Example) -> str:
+        return "|".join(sorted(example.gold, key=lambda name: (*self.labels, name).index(name)))
+
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
         counts = Counter(name for example in examples for name in example.gold)
         return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}

@@ -203,6 +203,11 @@ def _no_formula(cell: str) -> str:
     )
 
 
+def read_tsv(path: Path) -> list[list[str]]:
+    """The rows of cells that `format_tsv` wrote."""
+    return [line.split("\t") for _, line in read_lines(path) if line]
+
+
 def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
     """Rows of cells as in RFC 4180. What a spreadsheet would take for a formula is made a text by a quote."""
     text = io.StringIO(newline="")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from electra import durable
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import RunFolderError
-from electra.report import charts, svg
-from electra.report.page import Block, Facts, Number, Section, Table, Text, render, write
+from electra.report import charts, dev_set, svg
+from electra.report.page import Block, Facts, Interval, Number, Section, Table, Text, render, write
 
 SPLIT_NAMES = {"eval": "dev"}
 OVER_SEEDS = "_by_seed"
@@ -25,6 +26,7 @@ def write_page(path: Path) -> Path:
     drawn: dict[str, str] = {}
     sections = [
         Section("Scores", scores(results) if results else unfinished(seeds)),
+        *(dev_set.sections(folder.read_dev(), results.get("labels", {})) if results else ()),
         Section("Training", curves(seeds, drawn), "The mean loss of the steps since the point before."),
         Section("Settings", [settings(record)]),
     ]
@@ -69,10 +71,16 @@ def scores(results: Mapping[str, Any]) -> list[Block]:
         if key.endswith(OVER_SEEDS):
             plain = key.removesuffix(OVER_SEEDS)
             split, _, metric = plain.partition("_")
-            numbers = [Number(results.get(f"{plain}{end}"), "score") for end in ("", "_sd", "_median")]
+            low, high = interval(values)
+            middle = Interval(results.get(plain), "score", low, high)
+            numbers = [middle, *(Number(results.get(f"{plain}{end}"), "score") for end in ("_sd", "_median"))]
             by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
             rows.append((SPLIT_NAMES.get(split, split), metric.replace("_", " "), *numbers, by_seed))
+    note = (
+        "In brackets: the 95 % interval of the mean over seeds." if len(results.get("seeds", ())) > 1 else ""
+    )
     blocks: list[Block] = [Table(("split", "metric", "mean", "sd", "median", "each seed"), rows)]
+    blocks += [Text(note, "quiet")] if note else []
     together = [
         (key.removeprefix("ensemble_").replace("eval_", "dev ").replace("_", " "), Number(value, "score"))
         for key, value in results.items()
@@ -80,6 +88,17 @@ def scores(results: Mapping[str, Any]) -> list[Block]:
     ]
     blocks += [Table(("all seeds together", ""), together)] if together else []
     return [*blocks, *(Text(str(note), "quiet") for note in results.get("notes", ()))]
+
+
+def interval(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """95 %, of the mean over seeds (Student's t); None for a single seed."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or len(known) < len(values):
+        return None, None
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(known) - 1)) * stdev(known) / len(known) ** 0.5
+    return mean(known) - half, mean(known) + half
 
 
 def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block]:

@@ -62,8 +62,10 @@ def finetune(
 def carry_out(model: Source, settings: Settings, display: Display) -> FineTuned:
     """Fine-tune with settings that are complete."""
     from electra.finetuning.all_seeds import finetune as train
+    from electra.report.tuning import write_page
 
     train(os.fspath(model), settings, display.say)
+    display.say(f"report: {write_page(settings.out)}")
     return FineTuned(settings.out)
 
 

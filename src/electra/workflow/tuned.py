@@ -130,7 +130,7 @@ class FineTuned(Artifact):
 
 def table(rows: Sequence[Sequence[str]]) -> Rows:
     """A table of text, header first, as records; probabilities and scores become numbers."""
-    from electra.finetuning.predict import as_records
+    from electra.finetuning.records import as_records
 
     return Rows(as_records(rows) if rows else [])
 
