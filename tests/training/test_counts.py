@@ -22,7 +22,6 @@ from electra.testing import toy
 from electra.training import counts, loop
 from electra.training.distributed import World
 from electra.training.run import Run
-from electra.training.shapes import WarmStart
 from electra.training.start import start
 
 
@@ -116,13 +115,6 @@ def test_it_begins_knowing_the_frequencies(tmp_path: Path) -> None:
 
 
 def test_what_it_refuses(tmp_path: Path) -> None:
-    warm = WarmStart({}, None, None, lambda pair: ())
-    with (
-        pytest.raises(ConfigError, match="has its own token table") as refused,
-        start(toy.recipe(**COUNTED), tmp_path / "a", toy.store(), World(), warm=warm),
-    ):
-        pass
-    assert "`init_discriminator`" in str(refused.value)
     little = replace(toy.store(), train=toy.documents(20, 1))
     with (
         pytest.raises(ConfigError, match="too few to count") as refused,

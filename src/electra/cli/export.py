@@ -19,7 +19,7 @@ class Arguments:
     """The folder to write. It must be new, or hold an exported model and nothing else."""
     network: Literal["discriminator", "generator"] = "discriminator"
     """Which of the two networks."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
     """onnx: the discriminator, or a bare encoder, as a graph for onnxruntime."""

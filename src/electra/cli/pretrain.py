@@ -58,6 +58,10 @@ class Options:
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     milestones: tuple[str, ...] = ()
     """Shorter lengths at which to keep finished networks, with the schedule wsd: 10Mtokens 20Mtokens."""
+    init: str | None = None
+    """Start from this model, with both networks where it has both: a run, a model folder, or tiny-en, which
+    comes with the package. Sets size, tokenizer and learning rate as --init-discriminator does.
+    """
     init_discriminator: str | None = None
     """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub
     name (default: fresh weights). The run takes its size and tokenizer and, unless --learning-rate is given,
@@ -123,12 +127,13 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.extend import in_milestones
 
     options = arguments.options
+    begin = workflow.starts(options.init, options.init_discriminator, options.init_generator)
     inputs = workflow.Inputs(
         out=str(options.out),
         corpus=options.corpus,
         store=options.store,
-        init_discriminator=options.init_discriminator,
-        init_generator=options.init_generator,
+        init_discriminator=begin[0],
+        init_generator=begin[1],
         workers=options.workers,
         processes=options.processes,
         recipe_name=options.recipe,

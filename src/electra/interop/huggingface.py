@@ -44,7 +44,7 @@ from electra.model.tables import DisentangledTable
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
-Dtype = Literal["float32", "bfloat16"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
 DIGEST = "sha256"  # its key in the header of model.safetensors
 

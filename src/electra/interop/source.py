@@ -1,4 +1,5 @@
-"""What the user's word for a model stands for: a folder here, or a name on the hub.
+"""What the user's word for a model stands for: a folder here, a model that comes with the package, or a name
+on the hub.
 
 The hub's own variables rule where files are kept and whether the network is used: HF_HOME, HF_ENDPOINT,
 HF_HUB_OFFLINE, HF_TOKEN.
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 
 from electra import durable
+from electra.artifacts.included import included
 from electra.artifacts.model import CONFIG, PICKLE, POOLING, TOKENIZER_FILES, WEIGHTS, ModelFolder
 from electra.errors import ModelError
 
@@ -18,12 +20,16 @@ _WANTED = [CONFIG, WEIGHTS, POOLING, *TOKENIZER_FILES]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
-    """The folder that `source` names, fetched from the hub when it is not here."""
+    """The folder that `source` names, fetched from the hub when it is not here. A folder here goes before a
+    model of the same name.
+    """
     path = Path(source).expanduser()
     if not path.exists():
         durable.recover(path)  # an export that was killed between two names
     if path.is_dir():
         return path
+    if (comes_along := included(str(source))) is not None:
+        return comes_along
     if path.exists():
         raise ModelError("this is a file; a model is a folder", where=path, fix="Give the folder it lies in")
     if not could_be_hub_name(str(source)):

@@ -7,12 +7,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from electra import seeds
 from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model import flops
@@ -22,6 +25,7 @@ from electra.objectives.parts import interface, masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
 
 HEAD = "naming"
+NOISE_POWER = 0.75  # Mikolov et al. 2013, section 2.2
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,14 @@ class Config(replacing.Options):
     """Share of the rows whose masked tokens the main network names; it judges the other rows."""
     naming_first: float = 0.0
     """Share of the training in which every row is named: a masked language model without a generator."""
+    noise_share: float = 0.0
+    """Share of the replacements that are drawn from the tokens' frequencies to the power 3/4. A generator
+    seldom writes a rare word: from it alone the network learns that rare words are original.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("naming_share", "naming_first"):
+        for name in ("naming_share", "naming_first", "noise_share"):
             share = getattr(self, name)
             if not 0 <= share <= 1:
                 raise ConfigError(f"must be a share from 0 to 1, not {share}", key=f"objective.{name}")
@@ -48,6 +56,9 @@ class Shared(Corrupted):
     """A masked batch that says in which rows [B] the main network names the masked tokens."""
 
     named: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    noise: Tensor = field(
+        default_factory=lambda: torch.zeros(0, dtype=torch.long)
+    )  # [M]; -1: the generator's
 
 
 class Objective(interface.Objective):
@@ -59,6 +70,18 @@ class Objective(interface.Objective):
 
     source = "ours; of the parts of Clark et al. 2020 (section 3) and Devlin et al. 2019 (section 3.1)"
     config: Config
+
+    def __init__(self, config: Config, **world: Any) -> None:
+        super().__init__(config, **world)
+        if config.noise_share and self.statistics is None:
+            raise ConfigError("noise needs the training text", key="objective.noise_share")
+
+    @cached_property
+    def frequencies(self) -> replacing.Noise:
+        assert self.statistics is not None
+        weights = self.statistics.counts.astype(np.float64) ** NOISE_POWER
+        weights[list(self.specials.values())] = 0
+        return replacing.Noise(weights)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -105,7 +128,18 @@ class Objective(interface.Objective):
         real = int((batch.piece_ids[~turns] >= 0).sum())
         slots = turns[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
         counts = {"mlm": int((~slots).sum()), "rtd": real, "naming": int(slots.sum())}
-        return Shared(**vars(masked) | {"counts": counts}, named=torch.from_numpy(turns))
+        noise = self.draw_noise(batch, seed)[masked.masked_positions]
+        return Shared(**vars(masked) | {"counts": counts}, named=torch.from_numpy(turns), noise=noise)
+
+    def draw_noise(self, batch: Batch, seed: int) -> Tensor:
+        """At every position a token of noise, or -1 where the generator writes [B T]."""
+        B, T = batch.input_ids.shape
+        if not self.config.noise_share:
+            return torch.full((B * T,), -1)
+        draws = seeds.uniforms(seeds.keys(seed, "noise", 0, batch.examples), 2 * T)
+        chosen, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
+        drawn = self.frequencies.draw(torch.from_numpy(uniforms))
+        return torch.where(torch.from_numpy(chosen < self.config.noise_share), drawn, -1)
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         discriminator, generator = pair.main, pair.auxiliary
@@ -113,23 +147,26 @@ class Objective(interface.Objective):
         assert isinstance(corrupted, Shared)
         named, ids = corrupted.named, corrupted.masked_ids
         judged = corrupted.rows(~named)
+        slots = corrupted.masked_positions
+        at_named = named[slots // ids.shape[1]]
         observed: dict[str, Tensor] = {}
         losses: dict[str, Tensor] = {}
         if judged.counts["rtd"]:
             replaced = replacing.replace(generator, judged, self.config)
-            ids = ids.index_copy(0, (~named).nonzero().squeeze(1), replaced.ids)
+            noise = corrupted.noise[~at_named]
+            sampled = torch.where(noise < 0, replaced.sampled, noise)
+            read = replacing.put(judged, sampled)
+            ids = ids.index_copy(0, (~named).nonzero().squeeze(1), read)
             losses["mlm"] = replaced.mlm
-            observed = {"guessed": replaced.guessed, **replaced.observed(judged)}
+            observed = {"guessed": replaced.guessed, **replaced._replace(sampled=sampled).observed(judged)}
 
         hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
-        slots = corrupted.masked_positions
-        at_named = named[slots // ids.shape[1]]
         losses["naming"], _ = vocabulary.loss_and_guessed(
             self.language_model(pair), hidden.flatten(0, 1)[slots[at_named]], corrupted.targets[at_named]
         )
         if judged.counts["rtd"]:
             real = judged.real()
-            is_replaced = (replaced.ids != judged.input_ids)[real]
+            is_replaced = (read != judged.input_ids)[real]
             logits = discriminator.logits(hidden[~named][real]).float()
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}

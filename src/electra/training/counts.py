@@ -25,14 +25,8 @@ DEVIATION = 0.02  # of the table: that of fresh weights
 
 
 def refuse_start(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> None:
-    """Counts take the place of fresh weights, where there is text enough to count."""
-    if recipe.model.start == "counts":
-        if warm is not None:
-            raise ConfigError(
-                "a model to start from has its own token table",
-                key="model.start",
-                fix="Use `model.start=fresh`, or leave out `init_discriminator` and `init_generator`",
-            )
+    """Counts take the place of fresh weights, not of a model's, and where there is text enough to count."""
+    if recipe.model.start == "counts" and warm is None:
         refuse_little_text(store)
 
 

@@ -73,7 +73,7 @@ def start(
     if run.step < run.total_steps and world.leads:
         refuse_full_disk(run)
     if not run.step:
-        if recipe.model.start == "counts":
+        if recipe.model.start == "counts" and warm is None:
             start_from_counts(run.pair, store)
         warnings += run.notes
         if recorded is None and world.leads:

@@ -158,7 +158,7 @@ class Model:
         out: Source,
         *,
         network: Literal["discriminator", "generator"] = "discriminator",
-        dtype: Literal["float32", "bfloat16"] = "float32",
+        dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     ) -> Model:
         """Write a network as a folder that transformers loads. `out` must be new, or a model folder."""
         from electra.interop.transfer import export

@@ -71,6 +71,7 @@ def pretrain(
     recipe: Source = "tiny",
     budget: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    init: Source | None = None,
     init_discriminator: Source | None = None,
     init_generator: Source | None = None,
     workers: int | None = None,
@@ -83,7 +84,8 @@ def pretrain(
     recipe: a recipe's name or a TOML file.
     budget: how much to spend: "30m", "2e16flops", "50Mtokens" or "5000steps".
     overrides: settings that differ from the recipe's, by dotted name: {"training.learning_rate": 2e-3}.
-    init_discriminator, init_generator: models to start from: runs, model folders or hub names.
+    init: a model to start from, with both networks where it has both: a run, a model folder, `tiny-en`.
+    init_discriminator, init_generator: the same for one network, or for the two from different places.
     workers: processes that encode the text (None: all cores).
     processes: processes on this machine that share each batch.
     progress: see `electra.workflow.display.Told`.
@@ -93,12 +95,13 @@ def pretrain(
     """
     given = sources(data)
     is_store = len(given) == 1 and _is_store(given[0])
+    begin = starts(init, init_discriminator, init_generator)
     inputs = Inputs(
         out=os.fspath(out),
         corpus=() if is_store else tuple(given),
         store=given[0] if is_store else None,
-        init_discriminator=_name(init_discriminator),
-        init_generator=_name(init_generator),
+        init_discriminator=begin[0],
+        init_generator=begin[1],
         workers=workers,
         processes=processes,
         recipe_name=os.fspath(recipe),
@@ -108,6 +111,24 @@ def pretrain(
     made = compose(os.fspath(recipe), overrides or {}, budget)
     with display_for(progress) as display:
         return carry_out(made, inputs, display)
+
+
+def starts(
+    init: Source | None, discriminator: Source | None, generator: Source | None
+) -> tuple[str | None, str | None]:
+    """What discriminator and generator start from: `init` stands for both, so far as it holds them."""
+    main, auxiliary = _name(discriminator), _name(generator)
+    if init is not None:
+        if main is not None or auxiliary is not None:
+            fix = "Give `init` alone, or `init_discriminator` and `init_generator`"
+            raise ConfigError("one model for both networks and one for each are given", key="init", fix=fix)
+        from electra.interop.run_folder import holds_networks, networks
+        from electra.interop.source import locate
+
+        main, path = _name(init), locate(os.fspath(init))
+        if holds_networks(path) and set(networks(path)) >= {"discriminator", "generator"}:
+            auxiliary = main
+    return main, auxiliary
 
 
 def _name(source: Source | None) -> str | None:

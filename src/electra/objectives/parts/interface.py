@@ -31,6 +31,7 @@ EVALUATED: dict[str, Any] = {
     "focal_gamma": 0.0,
     "untouched_share": 0.0,
     "naming_share": 0.0,
+    "noise_share": 0.0,
 }
 
 

@@ -1,0 +1,16 @@
+"""The models that come with the package, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MODELS = Path(__file__).parent.parent / "models"
+
+
+def names() -> list[str]:
+    return sorted(path.name for path in MODELS.iterdir() if path.is_dir()) if MODELS.is_dir() else []
+
+
+def included(name: str) -> Path | None:
+    """The folder of the model of this name; None: none such comes with the package."""
+    return MODELS / name if name in names() else None
