@@ -12,5 +12,7 @@ def names() -> list[str]:
 
 
 def included(name: str) -> Path | None:
-    """The folder of the model of this name; None: none such comes with the package."""
-    return MODELS / name if name in names() else None
+    """The folder of the model of this name. None: none such comes with the package, or there is a folder of
+    that name here, which goes first.
+    """
+    return MODELS / name if name in names() and not Path(name).is_dir() else None

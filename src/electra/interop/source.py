@@ -20,9 +20,7 @@ _WANTED = [CONFIG, WEIGHTS, POOLING, *TOKENIZER_FILES]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
-    """The folder that `source` names, fetched from the hub when it is not here. A folder here goes before a
-    model of the same name.
-    """
+    """The folder that `source` names, fetched from the hub when it is not here."""
     path = Path(source).expanduser()
     if not path.exists():
         durable.recover(path)  # an export that was killed between two names

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from electra.artifacts.included import included
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.errors import ConfigError
@@ -171,7 +172,7 @@ def existing_tokenizer(name: Source) -> Tokenizer:
     """A tokenizer by its own name, or that of a store, a run or a pair of networks."""
     from electra.data.tokenizer import Tokenizer
 
-    path = Path(name)
+    path = included(os.fspath(name)) or Path(name)
     if RunFolder.is_at(path) or PairFolder.is_at(path):
         from electra.interop.run_folder import find_tokenizer
 

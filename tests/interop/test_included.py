@@ -1,0 +1,105 @@
+"""The model that comes with the package: `tiny-en` wherever a model is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import electra
+from electra.artifacts.included import MODELS, included, names
+from electra.cli.main import main
+from electra.testing.driven import write_corpus
+
+LARGEST = 12_000_000  # bytes
+FOUND = 15  # of the sentences below
+
+# Written before the model was tried on them; the word in brackets is planted.
+PLANTED = [
+    "The farmer fed the cows and the [elephant] before breakfast.",
+    "She poured a cup of hot [gravel] and added some milk.",
+    "He opened the window to let in some fresh [iron].",
+    "The train arrived at the station ten minutes [purple].",
+    "The president signed the bill into [banana] last week.",
+    "My brother plays the [window] in a small orchestra.",
+    "They climbed the mountain and reached the [kitchen] before noon.",
+    "The river flows through the city into the [sandwich].",
+    "The doctor told him to take the [castle] twice a day.",
+    "The capital of France is [seven].",
+    "The teacher asked the students to open their [rivers] at page ten.",
+    "In 1945 the war came to an [apple].",
+    "The bird sat on the branch and sang a [hammer].",
+    "He was born in London in the [potato] of 1902.",
+    "The ship sailed across the [pencil] to America.",
+    "Water freezes at zero [monkeys] celsius.",
+    "The book was written by a famous English [carpet].",
+    "She wore a long black [thunder] to the party.",
+    "The king died and his eldest [spoon] took the throne.",
+    "The company sold more than two million [cloudy] last year.",
+]
+
+
+def planted(sentence: str) -> tuple[str, str]:
+    """The text without brackets, and the word in them."""
+    return sentence.replace("[", "").replace("]", ""), sentence[sentence.index("[") + 1 : sentence.index("]")]
+
+
+def test_it_comes_along_small_and_whole() -> None:
+    assert names() == ["tiny-en"] and included("tiny-fr") is None
+    size = sum(path.stat().st_size for path in MODELS.rglob("*") if path.is_file())
+    assert size < LARGEST
+    assert not [finding for finding in electra.verify(MODELS / "tiny-en") if finding.problem]
+    card = (MODELS / "tiny-en" / "discriminator" / "README.md").read_text()
+    for words in ("CC BY-SA", "Wikipedia", "detection_threshold"[:9]):
+        assert words in card
+
+
+def test_it_finds_planted_words() -> None:
+    model, found = electra.load("tiny-en"), 0
+    for sentence in PLANTED:
+        text, word = planted(sentence)
+        [detection] = model.detect([text])
+        found += word in [suspect.text.strip(".,") for suspect in detection.suspects(2)]
+    assert found >= FOUND
+
+
+def test_it_is_exported_and_continued_like_any_other(tmp_path: Path) -> None:
+    electra.load("tiny-en").export(tmp_path / "mine", dtype="float16")
+    here = load_file(MODELS / "tiny-en" / "discriminator" / "model.safetensors")
+    there = load_file(tmp_path / "mine" / "model.safetensors")
+    assert all(torch.equal(there[name], tensor) for name, tensor in here.items())
+    still = {
+        "training.learning_rate": 0.0,
+        "training.length": 32,
+        "training.threads": 1,
+        "evaluation.rows": 8,
+        "training.precision": "fp32",
+        "data.unit": "line",
+    }
+    run = electra.pretrain(
+        write_corpus(tmp_path / "corpus.txt"),
+        tmp_path / "run",
+        recipe="continue",
+        budget="1steps",
+        init="tiny-en",
+        overrides=still,
+    )
+    for network in ("discriminator", "generator"):
+        before = load_file(MODELS / "tiny-en" / network / "model.safetensors")
+        after = load_file(run.path / network / "model.safetensors")
+        for name, tensor in before.items():
+            torch.testing.assert_close(after[name], tensor.float(), rtol=0, atol=2e-3)
+
+
+def test_a_folder_here_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    electra.load("tiny-en").export(tmp_path / "tiny-en")
+    monkeypatch.chdir(tmp_path)
+    assert electra.load("tiny-en").network("discriminator").folder.resolve() == tmp_path / "tiny-en"
+
+
+def test_init_and_its_parts_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["pretrain", "--out", str(tmp_path / "run"), "--init", "tiny-en", "--init-generator", "tiny-en"]
+    assert main(asked) == 2
+    assert "--init: one model for both networks and one for each are given" in capsys.readouterr().err
