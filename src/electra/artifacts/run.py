@@ -34,6 +34,11 @@ class PairFolder(Folder):
     def network(self, name: str) -> ModelFolder:
         return ModelFolder(self.path / name)
 
+    @property
+    def language_model(self) -> ModelFolder:
+        """The full-size network as a masked language model, of objectives that train one beside it."""
+        return ModelFolder(self.path / "language_model")
+
     def finished(self) -> list[str]:
         """Which networks lie here as model folders."""
         return [name for name in NETWORKS if self.network(name).exists()]
@@ -46,7 +51,8 @@ class PairFolder(Folder):
         yield from ()  # nothing but its parts
 
     def parts(self) -> Iterator[Folder]:
-        yield from (self.network(name) for name in NETWORKS if self.network(name).path.is_dir())
+        parts = [*map(self.network, NETWORKS), self.language_model]
+        yield from (part for part in parts if part.path.is_dir())
 
     def describe(self) -> list[str]:
         return [f"{name}: {line}" for name in self.finished() for line in self.network(name).describe()]
@@ -56,7 +62,8 @@ class RunFolder(PairFolder):
     """What `electra pretrain` writes.
 
     RUN/  run.toml (resolved recipe, shapes, identity, environment)   metrics.jsonl (the ledger)   log.txt
-          checkpoints/   discriminator/  generator/ (model folders)   audit.json   examples.json
+          checkpoints/   discriminator/  generator/  language_model/ (model folders)   audit.json
+          examples.json
           report.html    figures/   store/ (when built from --corpus)   tokenizer/ (when trained from --store)
           milestones/step-N/ (networks, examples and page of before the run was extended)
           score.json (of a study's run: what its panel measured)
@@ -133,7 +140,7 @@ class RunFolder(PairFolder):
     @property
     def finish(self) -> list[Path]:
         """What the end of the training leaves: it goes where a longer run has another end."""
-        return [*(self.path / name for name in (*NETWORKS, "sampler")), self.examples, self.page]
+        return [*(self.path / name for name in NETWORKS), self.language_model.path, self.examples, self.page]
 
     def milestone(self, step: int) -> PairFolder:
         """The networks of the run as it ended after `step` updates, before it was extended."""

@@ -27,6 +27,10 @@ class Arguments:
     """P(replaced) from which a word is marked (default: the one with the best F1 on the model's held-out
     text, or 0.5).
     """
+    by: Literal["discriminator", "language-model"] = "discriminator"
+    """Who judges. The language model hides each word in turn: slower, and better at words that a generator
+    would not have written.
+    """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
     backend: Literal["torch", "onnx"] = "torch"
@@ -46,9 +50,10 @@ def run(arguments: Arguments) -> int:
     one_text = arguments.text not in ("", "-")
     texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
     model = load(arguments.model, device=arguments.device, backend=arguments.backend)
-    for note in model.network("discriminator").notes:
+    judge = model.network("discriminator") if arguments.by == "discriminator" else model.language_model
+    for note in judge.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
-    found = model.detections(texts, arguments.threshold)
+    found = model.detections(texts, arguments.threshold, by=arguments.by)
     if arguments.json:
         for detection in found:
             sys.stdout.write(json.dumps(detection.to_json(), ensure_ascii=False) + "\n")

@@ -155,7 +155,7 @@ def detect(
         for (row, start, _, keep_from, keep_to), values in zip(windows, found, strict=True):
             scores[row][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
-            yield _detection(text, piece, values, threshold)
+            yield assemble(text, piece, values, threshold)
 
 
 def refuse_energies(loaded: Loaded) -> None:
@@ -198,7 +198,8 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
     return [(start, min(start + size, length), borders[i], borders[i + 1]) for i, start in enumerate(starts)]
 
 
-def _detection(text: str, pieces: Pieces, scores: npt.NDArray[np.float64], threshold: float) -> Detection:
+def assemble(text: str, pieces: Pieces, scores: npt.NDArray[np.float64], threshold: float) -> Detection:
+    """P(replaced) of each piece, as words and tokens of the text."""
     tokens = tuple(
         Span(name, *offset, float(score))
         for name, offset, score in zip(pieces.names, pieces.offsets, scores, strict=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Device = Literal["auto", "cpu", "cuda"]
 Backend = Literal["torch", "onnx"]
+Judge = Literal["discriminator", "language-model"]
 
 
 class Model:
@@ -73,6 +74,19 @@ class Model:
         """The network that fine-tuning starts from: the discriminator's, where there is one."""
         return self.network("encoder")
 
+    @cached_property
+    def language_model(self) -> Loaded:
+        """The masked language model: the full-size one, where there is one, else the generator."""
+        from electra.artifacts.run import PairFolder
+        from electra.interop.load import load_folder
+        from electra.interop.source import locate
+        from electra.model.precision import pick_device
+
+        folder = PairFolder(locate(self.source)).language_model
+        if self.step is not None or not folder.exists():
+            return self.network("generator")
+        return load_folder(folder.path, "generator").to(pick_device(self.device))
+
     @property
     def config(self) -> EncoderConfig:
         """Shape and architecture of the encoder."""
@@ -83,18 +97,29 @@ class Model:
         """Of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
-    def detect(self, texts: str | Iterable[str], threshold: float | None = None) -> list[Detection]:
+    def detect(
+        self, texts: str | Iterable[str], threshold: float | None = None, *, by: Judge = "discriminator"
+    ) -> list[Detection]:
         """The probability that a word was replaced, for each text in its order.
 
         A Detection has `words` and `tokens` (each with its text, `start` and `end` in characters, and
         `p_replaced`), and `marked`, the words of at least `threshold` (None: the one that was best on the
         model's held-out text); `suspects()` are the likeliest. Long texts are read in windows. Raises
-        AbsentNetwork where the model has no discriminator.
-        """
-        return list(self.detections([texts] if isinstance(texts, str) else texts, threshold))
+        AbsentNetwork where the model has no such network.
 
-    def detections(self, texts: Iterable[str], threshold: float | None = None) -> Iterator[Detection]:
+        by: "language-model" hides each word in turn and asks how likely it is there: a pass a word, and
+            better at words that a generator would not have written (see `electra.interop.naming`).
+        """
+        return list(self.detections([texts] if isinstance(texts, str) else texts, threshold, by=by))
+
+    def detections(
+        self, texts: Iterable[str], threshold: float | None = None, *, by: Judge = "discriminator"
+    ) -> Iterator[Detection]:
         """As `detect`, one text after another: `texts` may be longer than memory."""
+        if by == "language-model":
+            from electra.interop.naming import detect_by_naming
+
+            return detect_by_naming(self.language_model, texts, threshold=threshold)
         from electra.interop.detection import detect
 
         return detect(self.network("discriminator"), texts, threshold=threshold)

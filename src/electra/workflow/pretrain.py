@@ -386,6 +386,10 @@ def finish(run: Training) -> None:
     for kind in kinds:
         if kind in pair.named:
             export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
+    named_by = run.objective.language_model(pair)
+    if named_by is not None and named_by is not pair.main:
+        card = replace(card_of_run(folder, "generator"), name=f"{folder.resolve().name}-language-model")
+        export_network(files.language_model.path, named_by, run.store.tokenizer, card)
     both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
     durable.commit_json(examples, rows)

@@ -1,0 +1,93 @@
+"""Detection by a masked language model: hide each word in turn, and ask how likely it is there.
+
+A discriminator judges a whole text in one pass, and learned on what a generator writes; it seldom suspects a
+rare word, since generators seldom write one. A language model needs a pass for each word, and suspects
+whatever does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, islice
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.errors import ConfigError, ModelError
+from electra.interop.configs import HALF
+from electra.interop.detection import Detection, Pieces, assemble, cut, split
+from electra.interop.load import Loaded
+from electra.model.passes import Pass, read
+
+TEXTS_AT_ONCE = 64  # every word of each is a row
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A window of a text with one word hidden."""
+
+    text: int
+    ids: npt.NDArray[np.int64]  # with [CLS] and [SEP]
+    at: npt.NDArray[np.int64]  # where in the window its pieces stand
+    pieces: npt.NDArray[np.int64]  # which pieces of the text these are
+    tokens: npt.NDArray[np.int64]  # what stood there
+
+
+def detect_by_naming(
+    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = 0.25
+) -> Iterator[Detection]:
+    """Judge texts, in their order, by a masked language model.
+
+    P(replaced) is the posterior, from even odds, that a word was drawn from the vocabulary at random and not
+    from the model: by the mean over its pieces of log p(piece | the text with the word hidden).
+    """
+    if loaded.kind != "generator":
+        raise ModelError(
+            f"a masked language model is needed, and this is a {loaded.kind}", where=loaded.folder
+        )
+    threshold = HALF if threshold is None else threshold
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
+    source = iter(texts)
+    while chunk := list(islice(source, TEXTS_AT_ONCE)):
+        pieces = [split(loaded.tokenizer, text) for text in chunk]
+        rows = [row for number, piece in enumerate(pieces) for row in _hide(loaded, number, piece, overlap)]
+        scores = [np.zeros(len(piece.ids)) for piece in pieces]
+        for row, surprise in zip(rows, _surprise(loaded, rows), strict=True):
+            scores[row.text][row.pieces] = _posterior(surprise.mean(), loaded.tokenizer.vocab_size)
+        for text, piece, values in zip(chunk, pieces, scores, strict=True):
+            yield assemble(text, piece, values, threshold)
+
+
+def _hide(loaded: Loaded, number: int, pieces: Pieces, overlap: float) -> Iterator[Hidden]:
+    specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
+    for start, stop, keep_from, keep_to in cut(len(pieces.ids), size, int(size * overlap)):
+        kept = range(keep_from, keep_to)
+        for _, members in groupby(kept, key=lambda i: i if pieces.words[i] is None else (pieces.words[i],)):
+            word = np.array(list(members))
+            ids = np.array([specials.cls, *pieces.ids[start:stop], specials.sep])
+            at = word - start + 1
+            tokens = ids[at].copy()
+            ids[at] = specials.mask
+            yield Hidden(number, ids, at, word, tokens)
+
+
+def _surprise(loaded: Loaded, rows: list[Hidden]) -> Iterator[npt.NDArray[np.float64]]:
+    """-log p of the hidden pieces, row by row."""
+
+    def network(one: Pass) -> list[npt.NDArray[np.float64]]:
+        hidden = loaded.encoder(one.input_ids, piece_ids=one.piece_ids)
+        found = []
+        for states, index in zip(hidden, one.index, strict=True):
+            row = rows[index]
+            log_p = loaded.token_logits(states[row.at]).double().log_softmax(-1).cpu().numpy()
+            found.append(-log_p[np.arange(len(row.at)), row.tokens])
+        return found
+
+    return read((row.ids for row in rows), network, loaded.device, pad=loaded.tokenizer.specials.pad)
+
+
+def _posterior(surprise: float, vocab_size: int) -> float:
+    odds = np.exp(min(surprise, 700.0)) / vocab_size
+    return float(odds / (1 + odds))
