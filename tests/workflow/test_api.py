@@ -110,12 +110,12 @@ def test_the_model(made: dict[str, Any]) -> None:
     detection, vectors = made["detection"], made["vectors"]
     assert [word.text for word in detection.words] == ["The", "cat", "eats", "the", "sea", "."]
     assert detection.text[detection.words[2].start : detection.words[2].end] == "eats"
-    assert set(detection.marked) == {word for word in detection.words if word.p_replaced >= 0.5}
+    assert set(detection.marked) == {word for word in detection.words if word.p_replaced >= detection.threshold}
     assert list(made["table"][0]) == ["Original", "Masked", "Generated", "Label", "P(replaced)"]
     assert vectors.dtype == np.float32 and vectors.shape == (2, 128)
     model = electra.load(made["run"])
     assert np.allclose(model.embed("the cat sees the house ."), vectors[:1], atol=1e-6)
-    assert not np.array_equal(model.embed("the cat sees the house .", pooling="mean"), vectors[:1])
+    assert not np.array_equal(model.embed("the cat sees the house .", pooling="cls"), vectors[:1])
     assert model.embed([]).shape == (0, 128)
     assert len(model.detect([])) == 0
     out = model.export(made["folder"] / "exported")
