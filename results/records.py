@@ -38,7 +38,11 @@ def unpack(folder: Path) -> None:
     with tarfile.open(archive(folder)) as tar:
         for entry in tar:
             file, target = tar.extractfile(entry), folder / entry.name
-            if file is None or target.parts[: len(folder.parts) + 1] != (folder / NAME).parts or ".." in target.parts:
+            if (
+                file is None
+                or target.parts[: len(folder.parts) + 1] != (folder / NAME).parts
+                or ".." in target.parts
+            ):
                 sys.exit(f"{archive(folder)}: {entry.name} is not a file under {NAME}/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.read())

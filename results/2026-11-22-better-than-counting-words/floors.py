@@ -162,9 +162,7 @@ def predicted(task: Task, model: Any, x: Any) -> np.ndarray:
 def of_texts(task: Task, train: tuple[Example, ...], scored: tuple[Example, ...]) -> dict[str, Any]:
     y = answers(task, train)
     usual = (
-        np.array([y.mean()])
-        if task.num_outputs == 1
-        else np.eye(len(task.labels))[np.bincount(y).argmax()]
+        np.array([y.mean()]) if task.num_outputs == 1 else np.eye(len(task.labels))[np.bincount(y).argmax()]
     )
     found = {"majority": np.tile(usual, (len(scored), 1))}
     vectors = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+")
@@ -211,7 +209,10 @@ def floors(suite: Suite, options: dict[str, Any], roots: list[Path], scratch: Pa
         files = {"data": data.train[0], "dev": data.dev, "test": data.test, "out": scratch}
         given = build(Settings, {**settings, **files, "task": entry.task}, where=entry.name)
         dataset = read_dataset(given, task.configured(given.__dict__))
-        train, scored = dataset.splits["train"], dataset.splits["dev" if entry.split == "eval" else entry.split]
+        train, scored = (
+            dataset.splits["train"],
+            dataset.splits["dev" if entry.split == "eval" else entry.split],
+        )
         method = of_words if dataset.task.head == "tagger" else of_texts
         scores = {
             name: {metric: score.value for metric, score in dataset.task.score(predictions, scored).items()}

@@ -19,8 +19,8 @@ DIFFER = {  # options whose meaning depends on the command, and why
     "what a command spends or repeats": "budget jobs processes recipe seed seeds steps threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
-    "a setting of two different trainings": "checkpoint_every clip keep learning_rate limit_eval max_length"
-    " pooling",
+    "a setting of two different trainings": "checkpoint_every clip init keep learning_rate limit_eval"
+    " max_length pooling",
     "how a command's answers look": "json threshold",
     "columns are those of fine-tuning, or of any table": "text_column",
     "studies, suites and analyses have several probes": "probe_option",
@@ -73,7 +73,9 @@ def by_name() -> dict[str, list[tuple[str, str, str]]]:
 def test_one_name_is_one_thing() -> None:
     found = by_name()
     kinds = {name for name, uses in found.items() if len({kind for _, kind, _ in uses}) > 1}
-    assert kinds == {"keep"}, "pretrain: how many checkpoints; finetune: which seed's model"
+    assert kinds == {"init", "keep"}, (
+        "pretrain: a model, how many checkpoints; finetune: how, and which seed's model"
+    )
     told = {name for name, uses in found.items() if len({text for _, _, text in uses}) > 1}
     explained = set(" ".join(DIFFER.values()).split())
     assert told - explained == set(), "say the same of them in every command, or say in DIFFER why not"

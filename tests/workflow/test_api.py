@@ -110,7 +110,9 @@ def test_the_model(made: dict[str, Any]) -> None:
     detection, vectors = made["detection"], made["vectors"]
     assert [word.text for word in detection.words] == ["The", "cat", "eats", "the", "sea", "."]
     assert detection.text[detection.words[2].start : detection.words[2].end] == "eats"
-    assert set(detection.marked) == {word for word in detection.words if word.p_replaced >= detection.threshold}
+    assert set(detection.marked) == {
+        word for word in detection.words if word.p_replaced >= detection.threshold
+    }
     assert list(made["table"][0]) == ["Original", "Masked", "Generated", "Label", "P(replaced)"]
     assert vectors.dtype == np.float32 and vectors.shape == (2, 128)
     model = electra.load(made["run"])
