@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import electra
+from electra.cli.main import main
 from electra.errors import ConfigError, ElectraError
 from electra.interop.naming import detect_by_naming
 
@@ -45,3 +46,9 @@ def test_what_cannot_judge_is_refused() -> None:
         list(detect_by_naming(model.network("discriminator"), [TEXT]))
     with pytest.raises(ConfigError, match="probability"):
         model.detect(TEXT, 2.0, by="language-model")
+
+
+def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["detect", "tiny-en", "--by", "language-model", "The capital of France is seven."]) == 0
+    text, _, summary = capsys.readouterr().out.splitlines()
+    assert "[seven 0." in text and summary == "1 of 7 words marked: P(replaced) >= 0.5"

@@ -68,9 +68,7 @@ def run(arguments: Arguments) -> int:
         if likeliest:
             console.print(f"  most suspicious: {likeliest}", style="dim", markup=False)
         marked, words = marked + len(detection.marked), words + len(detection.words)
-    threshold = (
-        model.network("discriminator").threshold if arguments.threshold is None else arguments.threshold
-    )
+    threshold = judge.threshold if arguments.threshold is None else arguments.threshold
     console.print(
         f"{marked} of {words} words marked: P(replaced) >= {threshold:g}", style="dim", markup=False
     )
