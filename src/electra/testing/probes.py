@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,6 @@ import torch
 
 from electra import analysis
 from electra.analysis.contract import Input, Model, Probe, ProbeDataError
-from electra.errors import DataError
 from electra.interop.load import Loaded
 from electra.testing import small
 from electra.testing.contract import Contract
@@ -103,6 +102,8 @@ class ProbeContract(Contract):
     probe: ClassVar[str | Path | Sequence[str | Path]]
     options: ClassVar[Mapping[str, Any]] = QUICK
     """Options that make it quick; those that a probe lacks are left out."""
+    without_data: ClassVar[Collection[str]] = ()
+    """Probes for which `write_data` writes nothing: their own tests must show what this one cannot."""
     knows: ClassVar[str] = WRONG
     """The token of every wrong word, which the perfect scorer knows."""
 
@@ -135,12 +136,11 @@ class ProbeContract(Contract):
                 probe.find([tmp_path])
 
     def test_it_finds_the_same_again(self, name: str, tmp_path: Path, data: Path) -> None:
-        """Of a model with random weights, where the data of this test are its data."""
+        """Of a model with random weights."""
+        if name in self.without_data:
+            pytest.skip("write_data writes nothing that it reads")
         model = small.model(tmp_path, "random", extra=WRONG)
-        try:
-            found = ask(name, model, data, self.options).to_json()
-        except DataError as problem:
-            pytest.skip(str(problem))
+        found = ask(name, model, data, self.options).to_json()
         assert found["headline"] and json.dumps(found, allow_nan=False)
         assert ask(name, model, data, self.options).to_json() == found
 
