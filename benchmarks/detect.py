@@ -63,7 +63,7 @@ def ours(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
 
 def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     from electra.interop.detection import detect
-    from electra.interop.onnx_graph import load_onnx
+    from electra.interop.onnx_session import load_onnx
 
     loaded = load_onnx(Path(model), "discriminator")
     return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]

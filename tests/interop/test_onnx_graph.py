@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 from electra.cli.main import main
 from electra.errors import AbsentNetwork, ModelError
-from electra.interop import onnx_graph
+from electra.interop import onnx_graph, onnx_session
 from electra.interop.detection import detect
 from electra.interop.embedding import embed
 from electra.interop.load import Loaded
@@ -25,16 +26,17 @@ TEXTS = ["the chef cooked the meal .", "", "a cat", "the old chef likes that new
 @pytest.fixture(scope="module", params=["electra", "modern"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Loaded, Path]:
     folder = tmp_path_factory.mktemp("onnx")
-    network = small.network(folder, architecture=request.param, layers=1)
+    network = replace(small.network(folder, architecture=request.param, layers=1), threshold=0.3)
     onnx_graph.write_onnx(network, folder / "out")
     return network, folder / "out"
 
 
 def test_it_marks_and_embeds_the_same(written: tuple[Loaded, Path]) -> None:
     network, folder = written
-    graph = onnx_graph.load_onnx(folder, "discriminator")
+    graph = onnx_session.load_onnx(folder, "discriminator")
     for ours, theirs in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
         assert [(word.text, word.start) for word in ours.words] == [(w.text, w.start) for w in theirs.words]
+        assert ours.threshold == theirs.threshold == 0.3
         p, q = ([token.p_replaced for token in one.tokens] for one in (ours, theirs))
         np.testing.assert_allclose(p, q, atol=1e-5)
     np.testing.assert_allclose(embed(graph, TEXTS), embed(network, TEXTS), atol=1e-4)
@@ -55,13 +57,13 @@ def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> Non
     from electra import durable
 
     with pytest.raises(AbsentNetwork, match="generator"):
-        onnx_graph.load_onnx(written[1], "generator")
+        onnx_session.load_onnx(written[1], "generator")
     folder = Path(shutil.copytree(written[1], tmp_path / "copy"))
     graph = folder / "model.onnx"
     content = graph.read_bytes()
     graph.write_bytes(content[:-40] + bytes(40))
     with pytest.raises(ModelError, match=r"model\.onnx is damaged"):
-        onnx_graph.load_onnx(folder, "encoder")
+        onnx_session.load_onnx(folder, "encoder")
     assert [finding.problem for finding in verify(written[1])] == ["", ""]
     assert any("is damaged" in finding.problem for finding in verify(folder))
     files = {
@@ -71,7 +73,7 @@ def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> Non
     }
     durable.commit_directory(folder, {**files, "model.onnx": content[: len(content) // 2]})
     with pytest.raises(ModelError, match="not a graph that onnxruntime can run"):
-        onnx_graph.load_onnx(folder, "encoder")
+        onnx_session.load_onnx(folder, "encoder")
 
 
 def test_a_graph_that_differs_is_not_written(
@@ -80,7 +82,7 @@ def test_a_graph_that_differs_is_not_written(
     """The graph of another network takes the place of the exporter's."""
     network, folder = written
     graph = (folder / "model.onnx").read_bytes()
-    monkeypatch.setattr(onnx_graph, "_trace", lambda made, config, path: path.write_bytes(graph))
+    monkeypatch.setattr(onnx_graph, "_trace", lambda made, loaded, path: path.write_bytes(graph))
     other = small.network(tmp_path, architecture=network.config.architecture, seed=2, layers=1)
     with pytest.raises(ModelError, match="the graph differs from the network by"):
         onnx_graph.write_onnx(other, tmp_path / "out")
@@ -94,9 +96,9 @@ def test_a_graph_that_differs_is_not_written(
 def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network, folder = written
     graph = (folder / "model.onnx").read_bytes()
-    monkeypatch.setattr(onnx_graph, "_trace", lambda made, config, path: path.write_bytes(graph))
+    monkeypatch.setattr(onnx_graph, "_trace", lambda made, loaded, path: path.write_bytes(graph))
     told = onnx_graph.write_onnx(network, tmp_path / "int8", int8=True)
     assert 0 < told.difference <= onnx_graph.INT8_TOLERANCE
-    made = onnx_graph.load_onnx(tmp_path / "int8", "discriminator")
+    made = onnx_session.load_onnx(tmp_path / "int8", "discriminator")
     assert (tmp_path / "int8" / "model.onnx").stat().st_size < len(graph)
     np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)

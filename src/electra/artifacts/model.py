@@ -18,6 +18,9 @@ FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files tha
 _LONGEST_HEADER = 100_000_000  # of the format
 PICKLE = "pytorch_model.bin"
 ONNX = "model.onnx"  # in the place of the weights
+TASK = (
+    "task.json"  # of a fine-tuned graph: its task and the settings, as the record of the fine-tuning has them
+)
 # What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
@@ -64,6 +67,11 @@ class ModelFolder(Folder):
     @property
     def holds_graph(self) -> bool:
         return self.onnx.is_file() and not self.weights.is_file()
+
+    @property
+    def task(self) -> Path:
+        """What a fine-tuned graph was trained to answer."""
+        return self.path / TASK
 
     @property
     def pooling(self) -> Path:

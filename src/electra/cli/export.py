@@ -1,4 +1,4 @@
-"""Write a network of a run as a Hugging Face folder or an ONNX graph, also as of a chosen checkpoint."""
+"""Write a network of a run as a Hugging Face folder, or any model as an ONNX graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from electra.errors import ConfigError
 @dataclass(frozen=True)
 class Arguments:
     run: Positional[str]
-    """A run folder, or any model folder or hub name."""
+    """A run folder, a fine-tuning, or any model folder or hub name."""
     out: Path
     """The folder to write. It must be new, or hold an exported model and nothing else."""
     network: Literal["discriminator", "generator"] = "discriminator"
@@ -22,7 +22,7 @@ class Arguments:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
-    """onnx: the discriminator, or a bare encoder, as a graph for onnxruntime."""
+    """onnx: the discriminator, a bare encoder or a fine-tuned model as a graph for onnxruntime."""
     int8: bool = False
     """Of ONNX: weights as 8-bit integers."""
     step: int | None = None
@@ -35,7 +35,10 @@ def run(arguments: Arguments) -> int:
     model = load(arguments.run, step=arguments.step, device="cpu")
     if arguments.format == "onnx":
         if arguments.network != "discriminator" or arguments.dtype != "float32":
-            raise ConfigError("ONNX is of discriminators, in float32 or int8", key="format")
+            raise ConfigError(
+                "an ONNX graph is of the discriminator or a fine-tuned model, in float32 or int8",
+                key="format",
+            )
         sys.stdout.write(f"{model.export_onnx(arguments.out, int8=arguments.int8)}\n{arguments.out}\n")
         return 0
     if arguments.int8:

@@ -35,6 +35,8 @@ class Arguments:
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
+    backend: Literal["torch", "onnx"] = "torch"
+    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 
 
 def run(arguments: Arguments) -> int:

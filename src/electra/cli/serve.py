@@ -13,8 +13,8 @@ ALIASES = {"--batch": "--batch-size"}  # as it was once called
 @dataclass(frozen=True)
 class Arguments:
     models: Positional[tuple[str, ...]]
-    """Run folders, model folders, fine-tunings or names on the hub. The page wants a run: it has both
-    networks.
+    """Run folders, model folders (those of ONNX graphs, too), fine-tunings or names on the hub. The page
+    wants a run: it has both networks.
     """
     host: str = "127.0.0.1"
     """The address to listen on. Other machines reach 0.0.0.0, and nobody has to log in."""

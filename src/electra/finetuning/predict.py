@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
@@ -25,9 +25,15 @@ from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
 from electra.finetuning.tuning import run_model
+from electra.interop.configs import read_config
 from electra.interop.load import NEEDS, Loaded, load, read_safetensors
+from electra.interop.run_folder import holds_networks
+from electra.interop.source import locate
 from electra.labelled.examples import Examples
 from electra.model.precision import pick_device
+
+if TYPE_CHECKING:
+    from electra.interop.onnx_graph import Written
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
 """What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
@@ -117,12 +123,40 @@ class Predictor:
             return self(file, columns, threshold=threshold)
 
 
-def open_predictor(model: str, device: str = "auto") -> Predictor:
-    """`model`: a fine-tuning, its model folder, or a fine-tuned model's folder or hub name."""
+def open_predictor(
+    model: str, device: str = "auto", backend: Literal["torch", "onnx"] = "torch"
+) -> Predictor:
+    """`model`: a fine-tuning, its model folder, or a fine-tuned model's folder or hub name.
+
+    backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU.
+    """
+    if backend == "onnx":
+        return _open_graph(locate(model))
     loaded, record = open_tuned(model)
     task, max_length = task_of(loaded, record)
     tuned = tuned_model(loaded, task, record)
     return Predictor(loaded, task, max_length, tuned.to(pick_device(device)))
+
+
+def _open_graph(folder: Path) -> Predictor:
+    from electra.finetuning.onnx_model import GraphModel, read_task
+    from electra.interop.onnx_session import OnnxEncoder, load_onnx
+
+    loaded, record = load_onnx(folder, "encoder"), read_task(folder)
+    if record is None:
+        refuse_untuned(loaded)
+    task, max_length = task_of(loaded, record)
+    assert isinstance(loaded.encoder, OnnxEncoder)
+    return Predictor(loaded, task, max_length, GraphModel(loaded.encoder, task.head != "classifier"))
+
+
+def export_tuned(model: str, out: Path, *, int8: bool = False) -> Written:
+    """Write a fine-tuned model as a folder with an ONNX graph; how it compares."""
+    from electra.finetuning.onnx_model import write_tuned
+
+    loaded, record = open_tuned(model)
+    task, _ = task_of(loaded, record)
+    return write_tuned(loaded, task, tuned_model(loaded, task, record), record, out, int8)
 
 
 def predict(  # noqa: PLR0917
@@ -149,6 +183,16 @@ def as_rows(given: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, A
     return ("words",), [{"words": list(words)} for words in given]
 
 
+def is_tuned(model: str) -> bool:
+    """Whether this is a fine-tuning, or the folder of a fine-tuned model."""
+    folder = locate(model)
+    if TuningFolder(folder).exists():
+        return True
+    if holds_networks(folder):
+        return False
+    return read_config(folder).kind in USUAL or ModelFolder(folder).head.is_file()
+
+
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     """A fine-tuned model, and the record of its fine-tuning where that is known."""
     folder = TuningFolder(Path(model))
@@ -163,11 +207,15 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
         fix = "Pass the fine-tuning's folder, or copy that file to the folder above this one"
         what = f"{head.name} is here, but not the {TuningFolder.RECORD} that says what it is"
         raise ModelError(what, where=loaded.folder, fix=fix)
+    refuse_untuned(loaded)
+    return loaded, None
+
+
+def refuse_untuned(loaded: Loaded) -> None:
     if loaded.kind not in USUAL:
         kind = NEEDS.get(loaded.kind, "an encoder without a head")
         what = f"this is {kind}, and a fine-tuned classifier, tagger or reader is needed"
         raise ModelError(what, where=loaded.folder, fix="Run electra finetune")
-    return loaded, None
 
 
 def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int]:

@@ -44,6 +44,11 @@ class TunedModel(nn.Module):
         self.encoder = encoder
         self.head = head
 
+    @property
+    def per_token(self) -> bool:
+        """Whether there are logits of each token, or of each text."""
+        return self.head.per_token
+
     def forward(self, batch: Batch) -> Tensor:
         hidden_BTD = self.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids

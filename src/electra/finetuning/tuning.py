@@ -93,7 +93,7 @@ def run_model(
         logits = model(batch)
         if batch.targets is not None:
             losses.append(task.loss(logits, batch.targets))
-        return rows.unpadded(logits) if model.head.per_token else list(logits.cpu().numpy())
+        return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
     outputs = list(read(windows.input_ids, network, device, pad=pad))
     if not all(np.isfinite(row).all() for row in outputs):

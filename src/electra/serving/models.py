@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import AbsentNetwork, DataError
 from electra.finetuning.predict import USUAL, Predictor, Text, open_predictor
@@ -16,7 +17,9 @@ from electra.interop.embedding import embed
 from electra.interop.examples import example_rows
 from electra.interop.filling import fill, to_json
 from electra.interop.load import Loaded, load
+from electra.interop.onnx_session import load_onnx
 from electra.interop.pooling import Pooling
+from electra.interop.source import locate
 from electra.model.precision import pick_device
 
 Ability = Literal["detect", "embed", "predict", "fill", "draw"]
@@ -93,7 +96,9 @@ def open_models(sources: Sequence[str], device: str = "auto") -> list[Served]:
 
 
 def _open(name: str, source: str, device: str) -> Served:
-    chosen = pick_device(device)
+    chosen, folder = pick_device(device), locate(source)
+    if ModelFolder(folder).holds_graph:
+        return _open_graph(name, folder)
     tuned = TuningFolder(Path(source).expanduser()).exists()
     encoder = None if tuned else load(source, "encoder")
     if encoder is None or encoder.kind in USUAL:
@@ -108,3 +113,13 @@ def _open(name: str, source: str, device: str) -> Served:
 
     discriminator, generator = network("discriminator"), network("generator")
     return Served(name, discriminator or encoder.to(chosen), discriminator, generator)
+
+
+def _open_graph(name: str, folder: Path) -> Served:
+    loaded = load_onnx(folder, "encoder")
+    if loaded.kind == "discriminator":
+        return Served(name, loaded, loaded)
+    if loaded.kind in USUAL or ModelFolder(folder).task.is_file():
+        predictor = open_predictor(str(folder), backend="onnx")
+        return Served(name, predictor.loaded, predictor=predictor)
+    return Served(name, loaded)

@@ -56,7 +56,7 @@ class Model:
             from electra.model.precision import pick_device
 
             if self.backend == "onnx":
-                from electra.interop.onnx_graph import load_onnx
+                from electra.interop.onnx_session import load_onnx
                 from electra.interop.source import locate
 
                 self._networks[kind] = load_onnx(locate(self.source), kind)
@@ -192,12 +192,16 @@ class Model:
         return Model(out, device=self.device)
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
-        """Write the discriminator, or a bare encoder, as a folder with an ONNX graph; how it compares.
+        """Write the discriminator, a bare encoder or a fine-tuned model as a folder with an ONNX graph; how
+        the two compare.
 
         int8: 8-bit weights. Raises ModelError, and writes nothing, where the graph computes something else.
         """
+        from electra.finetuning.predict import export_tuned, is_tuned
         from electra.interop.onnx_graph import write_onnx
 
+        if is_tuned(self.source):
+            return export_tuned(self.source, Path(out), int8=int8)
         try:
             loaded = self.network("discriminator")
         except AbsentNetwork:

@@ -33,12 +33,14 @@ def predict(
     threshold: float | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     format: Format | None = None,
+    backend: Literal["torch", "onnx"] = "torch",
 ) -> Predictions:
     """Predict each row of `file`, and write the predictions to `out`, beside the columns of the file.
 
     model: a fine-tuning, or any fine-tuned model's folder or hub name.
     file: "-" is standard input: rows of a table with its header line, JSON lines, or a text on each line.
     format: of `out` (None: by its ending).
+    backend: "onnx" runs a folder with a graph, on the CPU.
     Raises ModelError, DataError and ConfigError.
     """
     from electra.durable import commit_file
@@ -47,7 +49,7 @@ def predict(
 
     target = None if out is None else Path(out)
     kind = format_of(target, format)
-    predictor = open_predictor(os.fspath(model), device)
+    predictor = open_predictor(os.fspath(model), device, backend)
     with as_file(os.fspath(file), predictor.task, text_column, columns) as path:
         found = predictor(path, text_column, columns, threshold)
     if target is not None:

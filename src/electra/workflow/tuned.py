@@ -14,6 +14,7 @@ from electra.workflow.rows import Rows
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Text
+    from electra.interop.onnx_graph import Written
     from electra.workflow.model import Model
 
 
@@ -114,6 +115,14 @@ class FineTuned(Artifact):
             gold = [(" | ".join(example.texts), example.gold) for example in examples]
         rows = [_judged(text, right, row) for (text, right), row in zip(gold, predicted, strict=True)]
         return Rows(sorted((row for row in rows if row.get("error") != 0), key=_surest))
+
+    def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
+        """Write the kept model as a folder with an ONNX graph; how it compares. Raises ModelError, and writes
+        nothing, where the graph computes something else.
+        """
+        from electra.finetuning.predict import export_tuned
+
+        return export_tuned(str(self.path), Path(out), int8=int8)
 
     def model(self) -> Model:
         """The kept model, to embed texts with or to fine-tune further."""

@@ -1,0 +1,111 @@
+"""A fine-tuned model as an ONNX graph, and such a graph as a fine-tuned model.
+
+The graph gives the encoder's states and the head's logits. Beside it lies task.json: the task and its
+settings, which a model folder leaves to the record of the fine-tuning around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from electra import durable
+from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
+from electra.errors import ModelError
+from electra.finetuning.features import Batch
+from electra.finetuning.joint_head import JointHead
+from electra.finetuning.task import Task
+from electra.finetuning.tuned_model import TunedModel
+from electra.interop.load import Loaded
+from electra.interop.onnx_graph import Graph, Written, commit_graph
+from electra.interop.onnx_session import LOGITS, OnnxEncoder
+
+README = """# {name}
+
+A text encoder fine-tuned for {task}, as an ONNX graph. `electra predict` runs it with `--backend onnx`, and
+`electra serve` as it is. Inputs: {inputs}. Outputs: `hidden`, the states of the last layer, and `logits`.
+"""
+
+
+class TunedGraph(Graph):
+    """What is traced of a fine-tuned model."""
+
+    def __init__(self, model: TunedModel, *, types: bool) -> None:
+        super().__init__(model.encoder, model.head, types=types)
+        self.per_token = model.per_token
+
+    def judge(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        types = torch.zeros_like(attention_mask) if token_type_ids is None else token_type_ids
+        assert self.head is not None
+        batch = Batch(np.arange(0), attention_mask, types, attention_mask - 1, None)
+        return torch.as_tensor(self.head(hidden_BTD, batch))
+
+
+class GraphModel(TunedModel):
+    """A graph in the place of encoder and head."""
+
+    def __init__(self, encoder: OnnxEncoder, per_token: bool) -> None:
+        nn.Module.__init__(self)
+        self.encoder, self._per_token = encoder, per_token
+
+    @property
+    def per_token(self) -> bool:
+        return self._per_token
+
+    def forward(self, batch: Batch) -> Tensor:
+        assert isinstance(self.encoder, OnnxEncoder)
+        types = batch.token_type_ids
+        return torch.from_numpy(self.encoder.run(LOGITS, batch.input_ids, batch.piece_ids, types))
+
+
+def write_tuned(  # noqa: PLR0917
+    loaded: Loaded,
+    task: Task,
+    model: TunedModel,
+    record: Mapping[str, Any] | None,
+    out: Path,
+    int8: bool = False,
+) -> Written:
+    """Write a fine-tuned model as a folder with a graph, if the graph computes the same.
+
+    record: of its fine-tuning, where that is known.
+    Raises ModelError where it does not, and for the joint head.
+    """
+    if isinstance(model.head, JointHead):
+        what = "the joint head searches while it reads, which a graph cannot"
+        raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
+    config = ModelFolder(loaded.folder).record
+    graph = TunedGraph(model, types=loaded.config.architecture == "electra")
+    inputs = ", ".join(f"`{name}`" for name in graph.inputs)
+    files: dict[str, durable.Content] = {
+        CONFIG: durable.to_json({**config, "dtype": "float32"}),
+        CARD: README.format(name=out.resolve().name, task=task.name, inputs=inputs).encode(),
+    }
+    if record:
+        files[TASK] = durable.to_json({"task": record["task"], "settings": record["settings"]})
+    return commit_graph(loaded, graph, out, files, _probabilities(task, config), int8=int8)
+
+
+def read_task(folder: Path) -> dict[str, Any] | None:
+    """What task.json says; None where the folder has none."""
+    path = ModelFolder(folder).task
+    if not path.is_file():
+        return None
+    found = durable.read_json(path, ModelError, fix="Export it again")
+    if not isinstance(found, dict) or not {"task", "settings"} <= set(found):
+        raise ModelError("not the task of a fine-tuned model", where=path, fix="Export it again")
+    return found
+
+
+def _probabilities(task: Task, config: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:
+    """Of a class, a set of labels or a tag; numbers and places in a text have none."""
+    if task.head == "reader" or task.num_outputs < 2:
+        return None
+    several = config.get("problem_type") == "multi_label_classification"
+    return torch.sigmoid if several else partial(torch.softmax, dim=-1)

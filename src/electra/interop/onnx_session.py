@@ -1,0 +1,114 @@
+"""ONNX graphs at work: a folder with a graph in the place of weights, run by onnxruntime.
+
+Shapes: B texts, T tokens, D hidden size; B and T are free. Inputs: input_ids and attention_mask [B, T], and
+of some token_type_ids. Outputs: hidden [B, T, D] and, where there is a head, logits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from electra import durable
+from electra.artifacts.model import ONNX, ModelFolder
+from electra.data.tokenizer import Tokenizer
+from electra.errors import AbsentNetwork, ConfigError, ModelError
+from electra.interop.configs import read_config
+from electra.interop.load import NEEDS, Loaded
+from electra.interop.names import Kind
+from electra.interop.pooling import read_pooling
+from electra.model.encoder import PLAIN, Encoder, Variation
+from electra.model.sizes import EncoderConfig
+
+IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
+HIDDEN, LOGITS = "hidden", "logits"
+
+
+def load_onnx(folder: Path, network: Kind) -> Loaded:
+    """The graph of a folder, ready for use. Raises ModelError where there is none, or a damaged one."""
+    model = ModelFolder(folder)
+    if not model.onnx.is_file():
+        fix = "Make one: electra export MODEL --format onnx --out FOLDER"
+        raise ModelError(f"no {ONNX} here", where=folder, fix=fix)
+    damage = durable.verify_directory(folder)
+    if damage:
+        raise ModelError(damage, where=folder, fix="Export it again")
+    described = read_config(folder)
+    if network not in (described.kind, "encoder"):
+        what = f"this is {NEEDS.get(described.kind, 'an encoder')}, and {NEEDS[network]} is needed"
+        raise AbsentNetwork(what, where=folder)
+    encoder = OnnxEncoder(described.encoder, open_session(model.onnx))
+    tokenizer = Tokenizer.load(folder)
+    return OnnxLoaded(
+        encoder, None, described.encoder, tokenizer, described.kind, described.labels, folder,
+        pooling=read_pooling(model) or "mean", output=described.output, threshold=described.threshold,
+    )  # fmt: skip
+
+
+class OnnxEncoder(Encoder):
+    """Computes what the encoder it was made of computes; without weights of its own."""
+
+    def __init__(self, config: EncoderConfig, session: Any) -> None:
+        super().__init__()
+        self.config, self.session = config, session
+        self.inputs = [given.name for given in session.get_inputs()]
+        self.nothing = nn.Parameter(torch.empty(0))  # whose device is asked for
+
+    def token_table(self) -> Tensor:
+        raise ModelError(
+            "an ONNX graph has no table of tokens to hand out", fix="Use the model it is made of"
+        )
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        piece_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        variation: Variation = PLAIN,
+    ) -> Tensor:
+        return torch.from_numpy(self.run(HIDDEN, input_ids, piece_ids, token_type_ids))
+
+    def run(
+        self, output: str, input_ids: Tensor, piece_ids: Tensor | None, token_type_ids: Tensor | None = None
+    ) -> npt.NDArray[np.float32]:
+        given = {
+            IDS: input_ids,
+            MASK: torch.ones_like(input_ids) if piece_ids is None else piece_ids + 1,
+            TYPES: torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
+        }
+        found: npt.NDArray[np.float32]
+        [found] = self.session.run([output], {name: given[name].numpy() for name in self.inputs})
+        return found
+
+
+class OnnxLoaded(Loaded):
+    def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
+        assert isinstance(self.encoder, OnnxEncoder)
+        return torch.from_numpy(self.encoder.run(LOGITS, input_ids, piece_ids))
+
+
+def open_session(path: Path) -> Any:
+    """A session on the CPU, with as many threads as torch has. Raises ModelError for a damaged graph."""
+    runtime = installed("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4
+    try:
+        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as problem:  # the library raises a dozen kinds of its own
+        what = f"not a graph that onnxruntime can run ({str(problem).splitlines()[0]})"
+        raise ModelError(what, where=path, fix="Export it again") from None
+
+
+def installed(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ConfigError(f"{name} is not installed", fix='Install it: pip install "electra[onnx]"') from None

@@ -1,0 +1,137 @@
+"""A fine-tuned model as an ONNX graph answers what the model answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
+pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
+
+from electra import durable
+from electra.cli.main import main
+from electra.errors import ModelError
+from electra.finetuning.all_seeds import finetune
+from electra.finetuning.features import Batch
+from electra.finetuning.onnx_model import TunedGraph
+from electra.finetuning.predict import export_tuned, open_predictor
+from electra.interop.embedding import embed
+from electra.serving.models import open_models
+from electra.testing import toy_task
+from electra.workflow.model import Model
+
+Write = Callable[..., Path]
+
+
+def tuned(folder: Path, task: str, architecture: str, write: Write, **changes: object) -> Path:
+    model = toy_task.save_encoder(folder / "model", architecture)
+    data = write(folder / "data", train=32, dev=10)
+    finetune(str(model), toy_task.settings(folder / "out", data, task, epochs=1, **changes))
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A fine-tuning and the graph of its model."""
+    folder = tmp_path_factory.mktemp("written")
+    out = tuned(folder, "classification", "modern", toy_task.write_classification)
+    assert export_tuned(str(out), folder / "graph").difference < 1e-4
+    return out, folder / "graph"
+
+
+def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> None:
+    texts = ["a fine film", "my grim town", "the " * 60]
+    model, graph = open_predictor(str(written[0])), open_predictor(str(written[1]), backend="onnx")
+    ours, theirs = model.texts(texts), graph.texts(texts)
+    np.testing.assert_allclose(np.stack(ours.values), np.stack(theirs.values), atol=1e-5)
+    assert [row[:2] for row in ours.rows()] == [row[:2] for row in theirs.rows()]
+    np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
+    [served] = open_models([str(written[1])])
+    assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
+    assert served.predict(texts) == [rows[0] for rows in theirs.of_each()]
+
+
+def test_token_types_tell_the_texts_of_a_pair_apart(tmp_path: Path) -> None:
+    """Of the paper's encoder."""
+    folder = tuned(tmp_path, "regression", "electra", toy_task.write_regression)
+    export_tuned(str(folder), tmp_path / "graph")
+    model, graph = open_predictor(str(folder)), open_predictor(str(tmp_path / "graph"), backend="onnx")
+    pairs = [("a fine film", "my grim town"), ("the old music of the night", "a"), ("dull", "a red film")]
+    ours, theirs = (np.stack(one.texts(pairs).values) for one in (model, graph))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["transformers", "linear"])
+@pytest.mark.parametrize("task", ["classification", "ner"])
+def test_what_is_traced_is_the_model(task: str, head: str, tmp_path: Path) -> None:
+    """Without the exporter, which takes seconds."""
+    write = toy_task.write_tagging if task == "ner" else toy_task.write_classification
+    predictor = open_predictor(str(tuned(tmp_path, task, "electra", write, head=head)))
+    traced = TunedGraph(predictor.tuned, types=True).eval()
+    ids = torch.randint(5, 20, (3, 8))
+    pieces = torch.zeros_like(ids)
+    pieces[1, 5:] = -1
+    types = (pieces + torch.arange(8) > 2).long()
+    with torch.inference_mode():
+        hidden, logits = traced(ids, pieces + 1, types)
+        expected = predictor.tuned(Batch(np.arange(3), ids, types, pieces, None))
+    assert hidden.shape == (3, 8, 32) and traced.per_token == (task == "ner")
+    torch.testing.assert_close(logits, expected)
+
+
+def test_the_command_line(written: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, graph = written
+    table = folder.parent / "new.csv"
+    table.write_text("number,sentence\n7,a fine film\n")
+    assert main(["predict", str(graph), str(table), "--backend", "onnx", "--out", "-"]) == 0
+    assert capsys.readouterr().out.startswith("number\tsentence\tpredicted\tprobability\tp(0)\tp(1)\n7\t")
+    for wrong, said in (
+        (["predict", str(graph), str(table)], "use --backend onnx"),
+        (["predict", str(folder), str(table), "--backend", "onnx"], "no model.onnx here"),
+        (["detect", str(graph), "a fine film", "--backend", "onnx"], "a discriminator is needed"),
+        (["export", str(folder), "--out", str(folder / "model"), "--format", "onnx"], "which a graph would"),
+    ):
+        assert main(wrong) == 2
+        problem = capsys.readouterr().err
+        assert said in problem and problem.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("[]", "not the task of a fine-tuned model"), ("{", "task.json")],
+    ids=["list", "cut"],
+)
+def test_a_damaged_task_is_one_line(
+    written: tuple[Path, Path], tmp_path: Path, content: str, said: str
+) -> None:
+    graph = written[1]
+    files = {
+        str(path.relative_to(graph)): path.read_bytes()
+        for path in graph.rglob("*")
+        if path.is_file() and path.name != durable.MANIFEST
+    }
+    assert json.loads(files["task.json"])["task"] == "classification"
+    durable.commit_directory(tmp_path / "copy", {**files, "task.json": content.encode()})
+    with pytest.raises(ModelError, match=said):
+        open_predictor(str(tmp_path / "copy"), backend="onnx")
+    (tmp_path / "copy" / "task.json").write_bytes(files["task.json"])
+    with pytest.raises(ModelError, match=r"task\.json has [0-9]+ bytes instead"):
+        open_predictor(str(tmp_path / "copy"), backend="onnx")
+
+
+def test_the_joint_head_stays_with_pytorch(tmp_path: Path) -> None:
+    from electra.finetuning.joint_head import JointHead
+    from electra.finetuning.onnx_model import write_tuned
+    from electra.finetuning.tasks import load_task
+    from electra.finetuning.tuned_model import TunedModel
+
+    loaded = Model(toy_task.save_encoder(tmp_path / "model")).encoder
+    model = TunedModel(loaded.encoder, JointHead(loaded.config))
+    with pytest.raises(ModelError, match="the joint head searches while it reads"):
+        write_tuned(loaded, load_task("squad"), model, None, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
