@@ -20,6 +20,7 @@ WHEN_RESUMED = frozenset(
         "training.evaluate_every",
         "training.log_every",
         "training.on_collapse",
+        "training.on_spike",  # moves bits where there is a spike, and the ledger says so there
         "training.threads",
         "training.compile",
         "training.micro_batch",

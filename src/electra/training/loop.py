@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -78,29 +79,45 @@ def update(run: Run) -> None:
             where=run.folder,
             fix="Lower `training.learning_rate`, or use `training.precision=fp32`",
         )
-    rate = run.rate
-    run.optimizer.step(rate)
+    totals = world.sum([float(value) for value in sums.values()])
+    means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
+    loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
+    if not spikes(run, loss):
+        run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
         memory.trim(run.step)
     run.seconds += time.perf_counter() - began
     run.window.append(time.perf_counter() - began)
     if run.log_due():
-        log(run, {name: float(value) for name, value in sums.items()}, counts, rate, norm)
+        measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
+        applied = {"learning_rate": rate * run.recipe.training.learning_rate, "gradient_norm": norm}
+        log(run, measured | applied)
 
 
-def log(run: Run, sums: dict[str, float], counts: dict[str, float], rate: float, norm: float) -> None:
-    totals = run.world.sum(list(sums.values()))
-    losses = {name: total / max(1.0, counts[name]) for name, total in zip(sums, totals, strict=True)}
+def spikes(run: Run, loss: float) -> bool:
+    """Record a loss far above those before it. Whether its update is to be left out, everywhere alike."""
+    if run.step == run.objective.phase(run.step, run.total_steps)[0]:
+        run.recent.clear()  # those of another loss
+    spike, policy = run.recent.add(loss), run.recipe.training.on_spike
+    if spike is None:
+        return False
+    found = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
+    message = f"loss spike at step {run.step + 1}: {spike} (batch {found['batch_digest']})"
+    applied = ": not applied" if policy == "skip" else ""
+    run.telemetry.event(run.step + 1, "spike", message + applied, **found)
+    if policy == "stop":
+        fix = "Look at the batch, then rerun with `training.on_spike=skip`, or lower `training.learning_rate`"
+        raise RunFailed(message, where=run.folder, fix=fix)
+    return policy == "skip"
+
+
+def log(run: Run, measured: dict[str, Any]) -> None:
     row: dict[str, Any] = {
         "kind": "train",
         **run.progress(),
         "tokens_per_s": run.tokens_per_step * len(run.window) / sum(run.window),
-        "loss": sum(run.objective.weights[name] * value for name, value in losses.items()),
-        "losses": losses,
-        "counts": {name: int(count) for name, count in counts.items()},
-        "learning_rate": rate * run.recipe.training.learning_rate,
-        "gradient_norm": norm,
+        **measured,
         "batch_digest": run.batch_digest(run.step - 1),
     }
     run.window.clear()
@@ -157,6 +174,7 @@ def save(run: Run) -> None:
             "recipe": recipe_of(run),
             "identity": run.identity,
             "world_size": run.world.size,
+            "recent_losses": list(run.recent),
         }
         checkpoint.write(
             RunFolder(run.folder).checkpoints,

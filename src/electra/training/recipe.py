@@ -108,6 +108,10 @@ class TrainingSection:
     """Steps between rows of metrics.jsonl."""
     on_collapse: Literal["warn", "stop"] = "warn"
     """What to do when the discriminator stays at "all original" after half of the run."""
+    on_spike: Literal["warn", "skip", "stop"] = "warn"
+    """What to do when a loss lies far above those before it. warn: record the batch; skip: leave its update
+    out as well; stop: end the run before it.
+    """
 
 
 @dataclass(frozen=True)

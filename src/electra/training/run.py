@@ -22,6 +22,7 @@ from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.shapes import WarmStart, as_built, network_shapes, refuse_settings, shapes_taken
+from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Telemetry
 
 
@@ -49,6 +50,7 @@ class Run:
     notes: tuple[str, ...] = ()  # on the networks it began from
     evaluated: set[int] = field(default_factory=set)
     alarmed: bool = False  # the collapse alarm rings once
+    recent: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # its layers are
     window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
 

@@ -27,6 +27,7 @@ from electra.training.recipe import Recipe
 from electra.training.record import read_record, record, refuse_changes, refuse_foreign
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
+from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Progress, unseen
 
 
@@ -120,6 +121,7 @@ def resume(run: Run) -> list[str]:
         refuse_foreign(saved, saved.record, run)
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
         run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
+        run.recent = RecentLosses(state.get("recent_losses", ()))
         before = state.get("world_size", run.world.size)
         if before != run.world.size:
             warnings.append(f"resumed on {run.world.size} processes, begun on {before}: not bit-exact")

@@ -54,8 +54,8 @@ class Telemetry:
             log_line(RunFolder(self.folder).log, line)
             self.tell(line)
 
-    def event(self, step: int, event: str, message: str) -> None:
-        self.row({"kind": "event", "step": step, "event": event, "message": message})
+    def event(self, step: int, event: str, message: str, **more: Any) -> None:
+        self.row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)
 
     def training(self, row: dict[str, Any]) -> None:
