@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from electra.cli.arguments import Positional
+
+if TYPE_CHECKING:
+    from electra.artifacts import Finding
 
 
 @dataclass(frozen=True)
 class Arguments:
     folder: Positional[Path]
     """The folder to check. Exit code 1 when something in it is damaged."""
+    replay: int | None = None
+    """Also train so many updates of a run again, from a checkpoint it has kept, and compare batches, losses
+    and weights with what was recorded. Exit code 2 when something differs.
+    """
+    store: str | None = None
+    """For --replay: the store the run was trained on (default: where it lay, or RUN/store)."""
 
 
 def run(arguments: Arguments) -> int:
     from electra.workflow.open import verify
+    from electra.workflow.run import Run
 
-    damaged = 0
-    for finding in verify(arguments.folder):
-        damaged += bool(finding.problem)
+    damaged = tell(verify(arguments.folder), "DAMAGED")
+    if arguments.replay is None:
+        return 1 if damaged else 0
+    differs = tell(Run(arguments.folder).replay(arguments.replay, arguments.store), "DIFFERS")
+    return 2 if differs else 1 if damaged else 0
+
+
+def tell(findings: Iterable[Finding], wrong: str) -> int:
+    """A line for each thing; how many have a problem."""
+    problems = 0
+    for finding in findings:
+        problems += bool(finding.problem)
         sys.stdout.write(
-            f"{'DAMAGED' if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n"
+            f"{wrong if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n"
         )
-    return 1 if damaged else 0
+    return problems

@@ -15,14 +15,14 @@ from typing import Any
 from electra import durable
 from electra.artifacts.run import RunFolder
 from electra.errors import ConfigError
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.run import Run
 from electra.training.schedule import plateau_end
 
 
 def longer(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
     """The recipe of a recorded run with another budget; raises ConfigError where it cannot grow."""
-    recorded = make_recipe({name: record[name] for name in Recipe.__dataclass_fields__ if name in record})
+    recorded = recorded_recipe(record)
     training = recorded.training
     if training.schedule != "wsd":
         raise ConfigError(

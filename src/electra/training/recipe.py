@@ -210,6 +210,11 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     return recipe
 
 
+def recorded_recipe(record: Mapping[str, Any]) -> Recipe:
+    """The recipe in a run's record."""
+    return make_recipe({name: record[name] for name in Recipe.__dataclass_fields__ if name in record})
+
+
 def with_budget(sections: Mapping[str, Any], budget: str | None, steps: bool) -> dict[str, Any]:
     """The sections with the user's budget in place of the recipe's; so does a number of `steps`."""
     if budget is None and not steps:

@@ -15,6 +15,7 @@ from electra.training.recipe import Recipe
 from electra.workflow.artifact import Source
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.pretrain import Inputs, carry_out
+from electra.workflow.replay import store_of
 from electra.workflow.run import Run
 
 
@@ -41,14 +42,9 @@ def carry_on(run: str, budget: str, store: str | None, processes: int, display: 
     record = folder.record
     recipe = longer(folder, record, budget)
     identity, environment = record["identity"], record["environment"]
-    kept = str(folder.store.path) if folder.store.exists() else environment.get("store")
-    if store is None and kept is None:
-        raise ConfigError(
-            "the run does not say where its store lies", where=folder.path, key="store", fix="Give `store`"
-        )
     inputs = Inputs(
         out=run,
-        store=store or kept,
+        store=store_of(folder, store),
         init_discriminator=identity.get("initial_discriminator"),
         init_generator=identity.get("initial_generator"),
         processes=processes,

@@ -15,6 +15,7 @@ from electra.workflow.rows import Rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from electra.artifacts import Finding
     from electra.workflow.model import Model
     from electra.workflow.store import Store
 
@@ -111,6 +112,22 @@ class Run(Artifact):
         from electra.workflow.model import Model
 
         return Model(self, step=step)
+
+    def batch(self, step: int, store: Source | None = None) -> list[str]:
+        """What the update that finished `step` was trained on: the text of each row, as it is decoded."""
+        from electra.workflow.replay import texts_of_batch
+
+        return texts_of_batch(self.folder, step, store)
+
+    def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
+        """Do so many logged updates once more, from a kept checkpoint, and compare: each thing and its
+        `problem`, "" where there is none. Nothing is written.
+
+        store: what the run was trained on (None: where it lay, or RUN/store).
+        """
+        from electra.workflow.replay import replay
+
+        return replay(self.folder, steps, store)
 
     def report(self, out: Source | None = None, compare: Sequence[Source] = ()) -> Path:
         """Write the page (RUN/report.html, or `out`), other runs drawn over this one; its path."""

@@ -1,0 +1,173 @@
+"""Logged updates that are done once more give what was recorded, or what was changed since is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file, save
+
+import electra
+from electra import durable
+from electra.artifacts.run import RunFolder
+from electra.cli.main import main
+from electra.config import merge
+from electra.data.store import TokenStore
+from electra.errors import CheckpointError, ConfigError, StoreError
+from electra.signals import StopRequest
+from electra.testing import toy
+from electra.testing.driven import command, complete, ranks
+from electra.training import loop, spikes
+from electra.training.distributed import World
+from electra.training.replay import replay
+from electra.training.shapes import WarmStart
+from electra.training.start import start
+
+SPIKY = str(Path(__file__).with_name("spiky.py"))
+
+
+def train(folder: Path, warm: WarmStart | None = None, **sections: Any) -> RunFolder:
+    settings = merge({"training": {"steps": 12, "checkpoint_every": 3, "evaluate_every": 12}}, sections)
+    with start(toy.recipe(**settings), folder, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
+        assert loop.train(run, stop)
+    return RunFolder(folder)
+
+
+def problems(run: RunFolder, steps: int = 3, store: TokenStore | None = None) -> dict[str, str]:
+    return {f.path.name: f.problem for f in replay(run, store or toy.store(), steps) if f.problem}
+
+
+def edit(run: RunFolder, step: int, change: Callable[[dict[str, Any]], None]) -> None:
+    rows = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    [row] = [row for row in rows if row["kind"] == "train" and row["step"] == step]
+    change(row)
+    run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def test_an_honest_run_is_what_it_says_and_is_left_alone(tmp_path: Path) -> None:
+    run = train(tmp_path)
+    before = contents(tmp_path)
+    found = replay(run, toy.store(), 3)
+    assert [finding.problem for finding in found] == [""] * 4
+    assert [(finding.path.name, finding.what) for finding in found] == [
+        ("step-00000009", "replayed to step 12"),
+        ("metrics.jsonl", "the batches of 3 logged steps"),
+        ("metrics.jsonl", "the losses of 3 logged steps, bit by bit"),
+        ("step-00000012", "weights and moments, bit by bit"),
+    ]
+    [*_, last] = replay(run, toy.store(), 1)
+    assert last.what == "no checkpoint among these steps, so weights are not compared"
+    assert contents(tmp_path) == before
+
+
+def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
+    run = train(tmp_path)
+    kept = run.metrics.read_bytes()
+    edit(run, 11, lambda row: row.update(batch_digest="0123456789abcdef"))
+    assert problems(run)["metrics.jsonl"].startswith("step 11: batch_digest 0123456789abcdef in the ledger, ")
+    run.metrics.write_bytes(kept)
+    edit(run, 12, lambda row: row["losses"].update(rtd=row["losses"]["rtd"] * (1 + 1e-12)))
+    told = problems(run)["metrics.jsonl"]
+    assert told.startswith("step 12: losses {") and "; it was trained with torch" in told
+    run.metrics.write_bytes(kept)
+
+    store = toy.store()
+    rows = toy.batches().batch(10, 8).input_ids  # of the update that finished step 11
+    piece = max((row[1 : row.tolist().index(toy.SPECIALS.sep)] for row in rows), key=len)
+    tokens = store.train.tokens.copy()
+    [place] = [i for i in range(len(tokens)) if tokens[i : i + len(piece)].tolist() == piece.tolist()]
+    tokens[place] ^= 1
+    other = replace(store, train=replace(store.train, tokens=tokens))
+    assert set(problems(run, store=other)) == {"metrics.jsonl", "step-00000012"}
+
+    saved = run.saved()[0]
+    weights = load_file(saved.weights)
+    name = max(weights)
+    weights[name] = weights[name].clone()
+    weights[name].view(-1)[0] += 1e-6
+    files = {path.name: path.read_bytes() for path in (saved.state, saved.optimizer)}
+    durable.commit_directory(saved.path, {**files, saved.weights.name: save(weights)})
+    assert problems(run)["step-00000012"].startswith(f"{name} differs, as do 0 more of ")
+
+
+def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
+    run = train(tmp_path / "run", training={"keep": 1})
+    told = r"the ledger ends at step 12, and the checkpoints that verify are of steps 12\. Keep more .*keep"
+    with pytest.raises(CheckpointError, match=told):
+        replay(run, toy.store(), 3)
+    more = train(tmp_path / "more")
+    with pytest.raises(CheckpointError, match=r"are of steps 9, 12\. Replay 3 at most"):
+        replay(more, toy.store(), 4)
+    with pytest.raises(ConfigError, match="must be at least 1, not 0"):
+        replay(more, toy.store(), 0)
+
+
+def test_a_run_that_began_from_networks_is_replayed_without_them(tmp_path: Path) -> None:
+    first = train(tmp_path / "first")
+    with start(toy.recipe(), tmp_path / "shape", toy.store(), World()) as shape:
+        config = replace(shape.pair.main.encoder.config, num_layers=3)
+    warm = WarmStart({"discriminator": "there", "generator": ""}, None, config, lambda pair: ())
+    assert not problems(first)
+    assert not problems(train(tmp_path / "second", warm))
+
+
+def test_updates_that_were_skipped_are_skipped_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spikes, "FEWEST", 8)
+    settings = {"training": {"steps": 16, "on_spike": "skip"}, "objective": {"name": SPIKY}}
+    made = merge(toy.recipe().to_sections(), {**settings, "objective": {"name": SPIKY}})
+    made["training"] |= {"checkpoint_every": 4, "evaluate_every": 16}
+    with start(toy.make_recipe(made), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
+        assert loop.train(run, stop)
+    folder = RunFolder(tmp_path)
+    record = folder.record
+    record["objective"]["name"] = SPIKY  # a file's own place is not recorded
+    durable.commit_file(folder.path / folder.RECORD, electra.config.write_toml(record).encode())
+    assert [row["step"] for row in folder.ledger().rows if row.get("skipped")] == [13]
+    assert not problems(folder, 4)
+
+
+def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for process in ranks(command(toy_store, out), 2, tmp_path):
+        process.finish()
+    found = electra.Run(out).replay(4)
+    assert not [finding for finding in found if finding.problem]
+    assert found[2].what == "the losses of 4 logged steps, up to rounding"
+    assert "2 processes" in found[3].what
+    edit(RunFolder(out), 23, lambda row: row.update(loss=row["loss"] * 1.01))
+    assert problems(RunFolder(out), 4, TokenStore.open(toy_store))
+
+
+def test_the_command(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    complete(command(toy_store, out))
+    assert main(["verify", str(out), "--replay", "4"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == f"ok      {out}/checkpoints/step-00000024  weights and moments, bit by bit"
+    edit(RunFolder(out), 22, lambda row: row.update(loss=1.0))
+    assert main(["verify", str(out), "--replay", "4"]) == 2
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told if "metrics.jsonl" in line] == ["DAMAGED", "ok", "ok", "DIFFERS"]
+    assert main(["verify", str(out), "--replay", "4", "--store", str(out)]) == 2
+    assert "not a token store" in capsys.readouterr().err
+
+
+def test_the_texts_of_a_batch(toy_store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    complete(command(toy_store, out, **{"training.steps": "2"}))
+    run = electra.Run(out)
+    texts = run.batch(2)
+    assert len(texts) == 8 and all(texts) and texts != run.batch(1) and ". " in " ".join(texts)
+    with pytest.raises(ConfigError, match="the run has no step 3"):
+        run.batch(3)
+    with pytest.raises(StoreError, match="no such token store"):
+        run.batch(1, store=tmp_path / "none")
