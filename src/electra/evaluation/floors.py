@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from electra.arrays import Floats
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.settings import Settings
 from electra.finetuning.text_label_set import MultiLabelClassification
@@ -114,7 +115,7 @@ def overlap_of(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix
     def weight(word: str) -> float:
         return rare.get(word, unseen)
 
-    def raw(examples: Sequence[Example]) -> npt.NDArray[np.float64]:
+    def raw(examples: Sequence[Example]) -> Floats:
         return np.array([overlap(example.texts[0], example.texts[1], weight) for example in examples])
 
     known = raw(train)
@@ -192,7 +193,7 @@ def _logistic(
         model = GridSearchCV(model, {"C": STRENGTHS, "class_weight": WEIGHTS}, cv=folds, scoring=scoring)
     model.fit(features, classes)
 
-    def probabilities(other: Matrix) -> npt.NDArray[np.float64]:
+    def probabilities(other: Matrix) -> Floats:
         found = np.zeros((other.shape[0], count))
         found[:, model.classes_] = model.predict_proba(other)
         return found
@@ -223,7 +224,7 @@ def _tags(task: Any, train: Sequence[Example], known_words: bool) -> Predict:
             if known_words:
                 counts.setdefault(word, Counter())[tag] += 1
 
-    def shares(found: Counter[int]) -> npt.NDArray[np.float64]:
+    def shares(found: Counter[int]) -> Floats:
         made = np.zeros(task.num_outputs)
         made[list(found)] = np.array(list(found.values())) / found.total()
         return made

@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from electra.arrays import Vectors
 from electra.interop.detection import TEXTS_AT_ONCE, cut, split
 from electra.interop.load import Loaded
 from electra.interop.pooling import Pooling
 from electra.model.passes import Pass, read
-
-Vectors = npt.NDArray[np.float32]
 
 
 def embed(

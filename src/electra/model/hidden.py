@@ -13,17 +13,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from electra.arrays import Bools, Ints, Vectors
 from electra.model.attention import attention_mask, rotate
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder
 from electra.model.passes import passes
 
-Ints = npt.NDArray[np.int64]
-Vectors = npt.NDArray[np.float32]
 Progress = Callable[[float], None]  # the share that is done
 
 NO_WORD = -1
@@ -95,7 +93,7 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
 
 def word_vectors(
     encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Progress = nothing
-) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+) -> tuple[Vectors, Bools]:
     """The vectors of all words of all rows, which have `counts` words: (states [depths, words, D], present
     [words]).
 

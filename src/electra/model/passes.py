@@ -21,9 +21,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from electra.arrays import Ints
 from electra.model.precision import autocast
 
-Ints = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
 POOL = 1024  # rows sorted by length together

@@ -17,7 +17,7 @@ from electra.labelled.tables import TABLES, cell_text, open_table
 from electra.workflow.lines import lines_of
 
 if TYPE_CHECKING:
-    from electra.interop.embedding import Vectors
+    from electra.arrays import Vectors
 
 Rows = list[Mapping[str, Any]]
 """One record a text: the columns of the user's table, or `text` alone."""

@@ -11,10 +11,8 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from electra.arrays import Floats, Ints
 
 RIDGE = (
     1e4  # inverse strength of the penalty: only there so that a group without events has finite coefficients

@@ -15,15 +15,14 @@ import numpy.typing as npt
 
 from electra import seeds
 from electra.analysis.contract import Estimate
+from electra.arrays import Bools, Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Measure = Callable[[Floats], Mapping[str, float]]
 
 LEVEL = 0.95
 
 
-def draws(num_groups: int, resamples: int, seed: int = 0) -> npt.NDArray[np.int64]:
+def draws(num_groups: int, resamples: int, seed: int = 0) -> Ints:
     """[resamples, groups] how often each group is drawn."""
     counts = np.empty((resamples, num_groups), np.int64)
     for number, key in enumerate(seeds.keys(seed, "bootstrap", 0, np.arange(resamples))):
@@ -59,12 +58,12 @@ def interval(value: float, resampled: Floats) -> Estimate:
     return Estimate(float(value), float(low), float(high))
 
 
-def halves(groups: npt.ArrayLike, seed: int = 0) -> npt.NDArray[np.bool_]:
+def halves(groups: npt.ArrayLike, seed: int = 0) -> Bools:
     """True for the items of one half of the groups: to fit or choose on; the other half judges."""
     groups = np.asarray(groups, np.int64)
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     places = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))
-    chosen: npt.NDArray[np.bool_] = np.asarray(places < num_groups / 2)[groups]
+    chosen: Bools = np.asarray(places < num_groups / 2)[groups]
     return chosen
 
 

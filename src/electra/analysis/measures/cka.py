@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from electra.arrays import Floats
 
 
 class Features:
@@ -24,10 +24,10 @@ class Features:
 
     def __init__(self, values: npt.NDArray[np.floating]) -> None:
         centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
-        self.x: Array = (
+        self.x: Floats = (
             centred / max(float(np.linalg.norm(centred)), np.finfo(float).tiny) * math.sqrt(len(centred))
         )  # CKA knows no scale
-        self.norms: Array = (self.x**2).sum(1)  # the kernel's diagonal
+        self.norms: Floats = (self.x**2).sum(1)  # the kernel's diagonal
         self._own: dict[bool, float] = {}
 
     def hsic(self, other: Features) -> float:
@@ -62,6 +62,6 @@ def cka(x: Features, y: Features, *, debiased: bool = True) -> float:
     return (x.hsic_unbiased(y) if debiased else x.hsic(y)) / math.sqrt(within) if within > 0 else math.nan
 
 
-def cka_matrix(xs: Sequence[Features], ys: Sequence[Features], *, debiased: bool = True) -> Array:
+def cka_matrix(xs: Sequence[Features], ys: Sequence[Features], *, debiased: bool = True) -> Floats:
     """[len(xs), len(ys)]"""
     return np.array([[cka(x, y, debiased=debiased) for y in ys] for x in xs])

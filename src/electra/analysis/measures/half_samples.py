@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.analysis.contract import Estimate
+from electra.arrays import Ints
 from electra.seeds import keys, uniforms
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ENDS = (2.5, 97.5)
 

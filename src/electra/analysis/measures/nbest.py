@@ -17,10 +17,7 @@ import numpy.typing as npt
 
 from electra.analysis.measures.bootstrap import halves
 from electra.analysis.measures.word_errors import word_errors
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from electra.arrays import Bools, Floats, Ints
 
 # The grid, in units of the acoustic scores' spread within a list: a score's weight, none first, and a word's
 # bonus.
@@ -37,7 +34,7 @@ class Lists:
     reference_words: Ints  # [U]
     present: Bools  # [U, N]; False where a list is shorter
 
-    def chosen_errors(self, totals: Array) -> Array:
+    def chosen_errors(self, totals: Floats) -> Floats:
         """The errors [U] of the hypothesis with the highest total; the mean of equals, lest a score that says
         nothing choose the first.
         """
@@ -45,10 +42,10 @@ class Lists:
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
 
-    def oracle_errors(self) -> Array:
+    def oracle_errors(self) -> Floats:
         return np.asarray(np.where(self.present, self.errors, np.inf).min(1))
 
-    def average_errors(self) -> Array:
+    def average_errors(self) -> Floats:
         """What a hypothesis drawn at random is expected to have: chance."""
         return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
 
@@ -72,7 +69,7 @@ class Weights:
     word: float  # of one word
 
 
-def own_mix(scores: dict[str, Array], total: str = "score") -> dict[str, float]:
+def own_mix(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
     """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares, which
     lists fit exactly.
     """
@@ -81,7 +78,7 @@ def own_mix(scores: dict[str, Array], total: str = "score") -> dict[str, float]:
     return dict(zip(names, map(float, found), strict=True))
 
 
-def spread(values: Array, present: Bools) -> float:
+def spread(values: Floats, present: Bools) -> float:
     """The standard deviation within lists, which is all that choosing within a list can see."""
     counts = present.sum(1, keepdims=True)
     kept = np.where(present, values, 0.0)
@@ -90,7 +87,7 @@ def spread(values: Array, present: Bools) -> float:
     return float(np.sqrt((centred**2).sum() / freedom)) if freedom else 0.0
 
 
-def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools) -> Weights:
+def tune(lists: Lists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
     """The weights with the fewest word errors on the utterances of `half`; of equals the smallest, so that
     useless scores get none.
     """
@@ -109,8 +106,8 @@ def tune(lists: Lists, acoustic: Array, score: Array | None, half: Bools) -> Wei
 
 
 def judge_both_ways(
-    lists: Lists, acoustic: Array, score: Array | None
-) -> tuple[Array, tuple[Weights, Weights]]:
+    lists: Lists, acoustic: Floats, score: Floats | None
+) -> tuple[Floats, tuple[Weights, Weights]]:
     """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two
     pairs of weights.
     """
@@ -124,12 +121,12 @@ def judge_both_ways(
     return errors, (found[0], found[1])
 
 
-def _totals(acoustic: Array, score: Array | None, lists: Lists, weights: Weights) -> Array:
+def _totals(acoustic: Floats, score: Floats | None, lists: Lists, weights: Weights) -> Floats:
     total = acoustic + weights.word * lists.words
     return total if score is None or weights.score == 0 else total + weights.score * score
 
 
-def pad(rows: Sequence[npt.ArrayLike]) -> Array:
+def pad(rows: Sequence[npt.ArrayLike]) -> Floats:
     """Rows of different lengths as [U, N], filled up with zeros."""
     arrays = [np.asarray(row, np.float64) for row in rows]
     out = np.zeros((len(arrays), max(map(len, arrays))))

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis.contract import Estimate
+from electra.arrays import Floats
 
 TIE = 1e-5  # differences below this are ties
 Z95 = 1.959963984540054  # of a two-sided 95 % interval
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

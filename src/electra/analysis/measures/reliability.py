@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from electra.arrays import Floats, Ints
+
 Map = Callable[[Floats], Floats]
 """Log-odds to probabilities."""
 
@@ -43,7 +43,7 @@ class Bins:
             return cls(np.linspace(0, 1, count + 1)[1:-1])
         return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
 
-    def of(self, p: Floats) -> npt.NDArray[np.int64]:
+    def of(self, p: Floats) -> Ints:
         return np.searchsorted(self.edges, p, side="right").astype(np.int64)
 
     def sums(self, p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:

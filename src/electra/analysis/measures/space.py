@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from electra.arrays import Ints
 
 
 def mean_cosine(vectors: npt.NDArray[np.floating], groups: Ints) -> float:

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from electra.arrays import Ints
 
 
-def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -> npt.NDArray[np.int64]:
+def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -> Ints:
     """The edit distance (Levenshtein 1966) of each hypothesis [N] to the reference, in words; all hypotheses
     at once.
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis import contract
 from electra.analysis.contract import (
@@ -29,9 +28,8 @@ from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.measures.ranking import Ranking
 from electra.analysis.scoring.across_models import scores_of
 from electra.analysis.texts.sampling import sample
+from electra.arrays import Floats, Ints
 from electra.labelled.sentence_pairs import read_cola
-
-Floats = npt.NDArray[np.float64]
 
 LENGTH = "length alone (shorter is better)"
 MEASURES = ("AUC", "Matthews", "point-biserial", "Spearman", "partial", "with length")
@@ -133,9 +131,7 @@ class Probe(contract.Probe):
         ]
         return findings
 
-    def _measure(
-        self, values: Floats, length: Floats, labels: npt.NDArray[np.int64], judged: int
-    ) -> dict[str, Estimate]:
+    def _measure(self, values: Floats, length: Floats, labels: Ints, judged: int) -> dict[str, Estimate]:
         threshold = best_threshold(values[judged:], labels[judged:])
         score, size, gold = values[:judged], length[:judged], labels[:judged]
         ranking, called = Ranking(score, gold), score >= threshold
@@ -158,7 +154,7 @@ class Probe(contract.Probe):
         return estimates(measure, np.arange(judged), resamples=self.config.resamples)
 
 
-def best_threshold(scores: Floats, labels: npt.NDArray[np.int64]) -> float:
+def best_threshold(scores: Floats, labels: Ints) -> float:
     """The score from which to call sentences acceptable: the highest Matthews correlation on
     these sentences.
     """

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis.contract import Findings, Progress
 from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import UNTRAINED, Named, rows_of_words, within
+from electra.arrays import Floats, Ints
 from electra.labelled.tagged_sentences import Sentence
 from electra.model import hidden
-
-Floats = npt.NDArray[np.float64]
 
 MEASURES = {  # measure -> its title, unit and meaning
     "entropy": (
@@ -93,7 +91,7 @@ class Probe(TreebankProbe):
 
 @dataclass(frozen=True)
 class Looked:
-    tokens: npt.NDArray[np.int64]  # [sentences] ordinary tokens of each
+    tokens: Ints  # [sentences] ordinary tokens of each
     sums: dict[
         str, Floats
     ]  # measure -> [sentences, layers, heads] summed over the sentence's ordinary tokens

@@ -32,10 +32,10 @@ from electra.analysis.contract import (
 from electra.analysis.measures import adjusted, bootstrap
 from electra.analysis.measures.ranking import Ranking
 from electra.analysis.scoring import token_rows
-from electra.analysis.scoring.token_rows import Bools, Floats, Ints
 from electra.analysis.scoring.words import owners
 from electra.analysis.texts import corruption
 from electra.analysis.texts.sampling import sample
+from electra.arrays import Bools, Floats, Ints
 from electra.interop.detection import split
 from electra.labelled.tagged_sentences import Sentence, universal_dependencies
 

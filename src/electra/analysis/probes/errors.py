@@ -32,11 +32,11 @@ from electra.analysis.contract import (
 from electra.analysis.measures import bootstrap
 from electra.analysis.measures.ranking import Ranking
 from electra.analysis.scoring.tagger import detector_values, folder_of
-from electra.analysis.scoring.token_rows import Bools, Floats, Ints
 from electra.analysis.scoring.words import Combine, owners, suspicion, word_values
 from electra.analysis.texts import learners
 from electra.analysis.texts.sampling import sample
 from electra.analysis.texts.word_kinds import kind_of
+from electra.arrays import Bools, Floats, Ints
 from electra.artifacts.model import WEIGHTS
 from electra.labelled.tagged_sentences import Sentence
 

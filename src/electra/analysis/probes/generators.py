@@ -38,10 +38,10 @@ from electra.analysis.measures import bootstrap
 from electra.analysis.measures.ranking import Ranking
 from electra.analysis.measures.reliability import log_loss, sigmoid
 from electra.analysis.scoring import token_rows
-from electra.analysis.scoring.token_rows import Bools, Floats, Ints
 from electra.analysis.scoring.words import Combine, suspicion, word_values
 from electra.analysis.texts import corruption, held_out, learners
 from electra.analysis.texts.sampling import sample
+from electra.arrays import Bools, Floats, Ints
 from electra.errors import ConfigError
 from electra.interop.detection import refuse_energies
 from electra.labelled.sentence_pairs import read_minimal_pairs

@@ -11,8 +11,8 @@ from electra.analysis.measures.space import effective_rank, mean_cosine
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import Named, Words, common_words
+from electra.arrays import Ints, Vectors
 from electra.labelled.tagged_sentences import Sentence
-from electra.model.hidden import Ints, Vectors
 
 Config = TreebankConfig
 

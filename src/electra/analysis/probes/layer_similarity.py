@@ -17,8 +17,8 @@ from electra.analysis.measures.half_samples import half_samples
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import Named, Words, common_words
+from electra.arrays import Ints
 from electra.labelled.tagged_sentences import Sentence
-from electra.model.hidden import Ints
 
 Config = TreebankConfig
 Kinds = Mapping[str, Sequence[tuple[int, int]]]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from electra.analysis import contract
@@ -22,9 +21,8 @@ from electra.analysis.measures import linear
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoders import Named, Words, common_words, encoders_of
 from electra.analysis.texts.sampling import sample
+from electra.arrays import Floats
 from electra.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
-
-Floats = npt.NDArray[np.float64]
 
 PENALTY = 5.0  # on squared weights, beside the sum of the cross-entropies
 USUAL = "each word's usual answer"

@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis.contract import Findings, ProbeDataError, Progress
 from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoder_probe import PairsConfig, PairsProbe
 from electra.analysis.representations.encoders import Named, within
+from electra.arrays import Bools, Floats
 from electra.labelled.sentence_pairs import ScoredPair
 from electra.model import hidden
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis import contract
 from electra.analysis.contract import Cell, Data, Figure, Findings, Input, Model, Progress, Table
 from electra.analysis.measures.preference import Accuracy, average, judge
 from electra.analysis.scoring.across_models import scores_of
 from electra.analysis.scoring.scorers import SCORERS, find_scorer
+from electra.arrays import Bools, Floats, Ints
 from electra.errors import ConfigError
 from electra.labelled.sentence_pairs import MinimalPairs, read_minimal_pairs
 
 SHORTER = "shorter"  # the yardstick that only counts tokens
 LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence against the bad one, in tokens
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ class Column:
     title: str
     good: Floats
     bad: Floats
-    length: npt.NDArray[np.int64]  # -1, 0, 1: the good sentence has fewer, as many, more tokens
+    length: Ints  # -1, 0, 1: the good sentence has fewer, as many, more tokens
 
-    def accuracy(self, pairs: slice | npt.NDArray[np.bool_]) -> Accuracy:
+    def accuracy(self, pairs: slice | Bools) -> Accuracy:
         return judge(self.good[pairs], self.bad[pairs])
 
 

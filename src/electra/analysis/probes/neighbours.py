@@ -20,10 +20,9 @@ from electra.analysis.contract import Findings, ProbeDataError, Progress, Table
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
 from electra.analysis.representations.encoders import UNTRAINED, Named, Words, common_words, within
+from electra.arrays import Floats, Ints
 from electra.labelled.tagged_sentences import Sentence
-from electra.model.hidden import Ints
 
-Floats = npt.NDArray[np.float64]
 Vectors = npt.NDArray[Any]
 
 CHANCE = "chance"

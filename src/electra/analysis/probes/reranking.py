@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis import contract
 from electra.analysis.contract import (
@@ -31,9 +30,8 @@ from electra.analysis.measures import nbest
 from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.scoring.across_models import scores_of
 from electra.analysis.texts.sampling import sample
+from electra.arrays import Floats
 from electra.labelled.hypotheses import read_utterances
-
-Floats = npt.NDArray[np.float64]
 
 WER, GAIN, ALONE = "word error rate, %", "gain over the recogniser", "the score alone"
 TUNED = tuple(f"{what}, {half} half" for half in ("first", "second") for what in ("weight", "bonus"))

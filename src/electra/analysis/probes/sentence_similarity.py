@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis.contract import Estimate, Findings, Progress, Table
 from electra.analysis.measures.bootstrap import estimates
@@ -15,11 +14,11 @@ from electra.analysis.measures.correlation import pearson, ranks
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoder_probe import PairsConfig, PairsProbe
 from electra.analysis.representations.encoders import Named, rows_of_texts, within
+from electra.arrays import Floats, Vectors
 from electra.labelled.sentence_pairs import ScoredPair
 from electra.model import hidden
 
 Config = PairsConfig
-Floats = npt.NDArray[np.float64]
 
 OVERLAP = "word overlap"
 
@@ -92,14 +91,14 @@ class Probe(PairsProbe):
         return found, ahead, next(flat)
 
 
-def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> hidden.Vectors:
+def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> Vectors:
     """[depths, texts, D]: the mean over a text's tokens, [CLS] and [SEP] left out."""
     loaded = encoder.loaded
     rows = rows_of_texts(loaded.tokenizer, texts, loaded.config.max_positions)
     return hidden.word_vectors(loaded.encoder, rows, [1] * len(rows), progress)[0]
 
 
-def cosines(vectors: hidden.Vectors) -> Floats:
+def cosines(vectors: Vectors) -> Floats:
     """Of the first half's vectors [2N, D] with those of the second; 0 where one is zero."""
     first, second = np.split(vectors.astype(np.float64), 2)
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from electra.analysis.contract import Findings, Table
+from electra.arrays import Floats
 from electra.model import hidden
 from electra.model.encoder import Encoder
 from electra.model.passes import passes
 
-Floats = npt.NDArray[np.float64]
 HEAD = "layer.head"
 
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from electra.analysis.contract import Estimate, Figure, Findings, Table
 from electra.analysis.measures.bootstrap import estimates
+from electra.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 Points = Mapping[str, Sequence[Floats]]
 """name -> one number for each item, at each depth."""
 Found = dict[str, list[Estimate]]

@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from electra.analysis.contract import Model, ProbeDataError, Progress
 from electra.analysis.contract.origin import Origin
+from electra.arrays import Ints, Vectors
 from electra.errors import ModelError
 from electra.labelled.tagged_sentences import Sentence
 from electra.model import hidden
-from electra.model.hidden import Ints, Row, Vectors
+from electra.model.hidden import Row
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer

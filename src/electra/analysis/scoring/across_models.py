@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis.contract import Model, Network, Progress
 from electra.analysis.scoring.scorers import find_scorer, scorers_for, sentence_scores
+from electra.arrays import Floats
 from electra.errors import ConfigError
 
 NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
@@ -16,7 +16,7 @@ NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 
 def scores_of(
     models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
-) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
+) -> dict[tuple[str, str], Floats]:
     """(model, scorer) -> a score for each text. No `scorers`: all that the models have networks for. Equal
     texts are read once.
     """
@@ -24,7 +24,7 @@ def scores_of(
     place = {text: number for number, text in enumerate(distinct)}
     order = np.array([place[text] for text in texts], np.int64)
     jobs = [(model, network, names) for model in models for network, names in _wanted(model, scorers).items()]
-    found: dict[tuple[str, str], npt.NDArray[np.float64]] = {}
+    found: dict[tuple[str, str], Floats] = {}
     for number, (model, network, names) in enumerate(jobs):
         told = _teller(progress, f"{model.name}, {network}", number, len(jobs))
         for name, values in sentence_scores(model.network(network), distinct, names, told).items():

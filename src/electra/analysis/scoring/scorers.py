@@ -32,9 +32,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from electra.analysis.scoring.token_rows import in_parts
+from electra.arrays import Floats, Ints
 from electra.errors import ConfigError, ModelError, nearest
 from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import cut, split
@@ -50,8 +50,6 @@ Network = Literal["discriminator", "generator"]
 Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
 Reduction = Literal["sum", "mean", "min"]
 Progress = Callable[[int, int], None]  # (rows done, rows in all)
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 NETWORKS: dict[Reading, Network] = {
     "original": "discriminator",

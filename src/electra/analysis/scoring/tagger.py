@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electra.analysis.scoring import token_rows
-from electra.analysis.scoring.token_rows import Floats
 from electra.analysis.scoring.words import combine, owners
+from electra.arrays import Floats, Ints
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ModelError
 from electra.interop.detection import split
@@ -48,7 +48,7 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     ]
 
 
-def _log_odds(loaded: Loaded, rows: Sequence[token_rows.Ints], correct: int) -> list[Floats]:
+def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats]:
     import torch
 
     from electra.model.passes import Pass, read

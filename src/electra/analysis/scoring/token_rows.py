@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from electra import seeds
+from electra.arrays import Bools, Floats, Ints
 from electra.interop.detection import refuse_energies
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from electra.interop.load import Loaded
     from electra.model.passes import Pass
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 LOGITS_AT_ONCE = 1 << 23  # token logits held at a time: positions times vocabulary
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from electra.analysis.scoring.scorers import Reading, token_scores
-from electra.analysis.scoring.token_rows import Floats, Ints
+from electra.arrays import Floats, Ints
 from electra.interop.detection import split
 
 if TYPE_CHECKING:

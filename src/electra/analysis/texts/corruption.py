@@ -16,7 +16,7 @@ import numpy as np
 
 from electra import seeds
 from electra.analysis.scoring import token_rows
-from electra.analysis.scoring.token_rows import Bools, Floats, Ints
+from electra.arrays import Bools, Floats, Ints
 from electra.objectives.parts.masking import choose
 
 if TYPE_CHECKING:

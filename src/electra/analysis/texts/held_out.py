@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from electra.analysis.contract import Input, ProbeDataError
-from electra.analysis.scoring.token_rows import Ints
+from electra.arrays import Ints
 from electra.artifacts.store import StoreFolder
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.store import TokenStore

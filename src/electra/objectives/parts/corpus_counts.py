@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from electra.arrays import Bools, Ints
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
 
@@ -20,7 +20,7 @@ class CorpusCounts:
     store: TokenStore
 
     @cached_property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Ints:
         """How often each token occurs [V]."""
         tokens, size = self.store.train.tokens, self.store.vocab_size
         total = np.zeros(size, dtype=np.int64)
@@ -29,7 +29,7 @@ class CorpusCounts:
         return total
 
     @cached_property
-    def continues(self) -> npt.NDArray[np.bool_]:
+    def continues(self) -> Bools:
         """True at the tokens that go on with a word [V]; refuses a tokenizer that does not say which do."""
         tokenizer = self.store.tokenizer
         marked = [

@@ -16,11 +16,9 @@ import numpy.typing as npt
 import torch
 
 from electra import seeds
+from electra.arrays import Bools, Floats, Ints
 from electra.data.batches import Batch
 from electra.objectives.parts.interface import Corrupted, Objective
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
 # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
@@ -128,10 +126,10 @@ def scheduled(start: float, final: float | None, progress: float) -> float:
     return start if final is None else start + (final - start) * min(max(progress, 0.0), 1.0)
 
 
-def budget(special: Bools, fraction: float) -> npt.NDArray[np.int64]:
+def budget(special: Bools, fraction: float) -> Ints:
     """Masked positions per row [B]: round(fraction x candidates), at least one if there is a candidate."""
-    num_candidates: npt.NDArray[np.int64] = (~special).sum(axis=1)
-    wanted: npt.NDArray[np.int64] = np.rint(num_candidates * fraction).astype(np.int64)
+    num_candidates: Ints = (~special).sum(axis=1)
+    wanted: Ints = np.rint(num_candidates * fraction).astype(np.int64)
     return wanted.clip(1, None).clip(None, num_candidates)
 
 
@@ -211,7 +209,7 @@ def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: floa
     return chosen
 
 
-def _fill(drawn: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], room: int) -> list[int]:
+def _fill(drawn: Ints, sizes: Ints, room: int) -> list[int]:
     taken: list[int] = []
     for item in drawn:
         if sizes[item] <= room:

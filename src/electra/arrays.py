@@ -1,0 +1,13 @@
+"""Names for numpy's arrays by what they hold; their shapes stand in the docstrings."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Vectors: TypeAlias = npt.NDArray[np.float32]
