@@ -30,9 +30,9 @@ from typing import Any, Literal
 
 from electra import durable
 from electra.errors import ElectraError, Interrupted, RunFailed
+from electra.progress import Say
 from electra.signals import Stop, StopRequest, how_it_ended
 
-Say = Callable[[str], None]
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 POLL_SECONDS = 0.2
 

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from electra.ablation.overview import Overview
 from electra.ablation.plan import Job
-from electra.ablation.runner import Progress
+from electra.ablation.runner import Standing
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> list[Progress]:
+def jobs(tmp_path: Path) -> list[Standing]:
     made = [
-        Progress(Job(arm, share, seed), tmp_path, 100)
+        Standing(Job(arm, share, seed), tmp_path, 100)
         for seed in (1, 2)
         for arm in ("mlm", "rtd")
         for share in (0.5, 1.0)
@@ -28,7 +28,7 @@ def jobs(tmp_path: Path) -> list[Progress]:
     return made
 
 
-def test_the_table_has_a_row_an_arm_and_a_cell_a_seed(jobs: list[Progress], tmp_path: Path) -> None:
+def test_the_table_has_a_row_an_arm_and_a_cell_a_seed(jobs: list[Standing], tmp_path: Path) -> None:
     shown = io.StringIO()
     Console(file=shown, width=100, force_terminal=False).print(
         Overview("A study", jobs, lambda line: None, Console(file=io.StringIO())).table()
@@ -45,7 +45,7 @@ def test_the_table_has_a_row_an_arm_and_a_cell_a_seed(jobs: list[Progress], tmp_
 
 
 def test_plain_lines_where_there_is_no_terminal(
-    jobs: list[Progress], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: list[Standing], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown, said = io.StringIO(), list[str]()
     monkeypatch.setattr("electra.ablation.overview.QUIET_SECONDS", -1.0)
@@ -59,7 +59,7 @@ def test_plain_lines_where_there_is_no_terminal(
     assert "rtd, seed 1 failed: no luck  (2 of 8 runs)" in said and not shown.getvalue()
 
 
-def test_a_live_display_is_left_tidy(jobs: list[Progress], tmp_path: Path) -> None:
+def test_a_live_display_is_left_tidy(jobs: list[Standing], tmp_path: Path) -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=100)
     with Overview("A study", jobs, console.print, console) as overview:

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from electra.ablation.runner import Progress
-from electra.artifacts.session import Say
+from electra.ablation.runner import Standing
+from electra.progress import Say
 
 QUIET_SECONDS = 30.0  # between two plain lines about what is under way
 FINISHED = ("done", "failed", "stopped")
@@ -24,7 +24,7 @@ class Overview:
     def __init__(
         self,
         title: str,
-        jobs: Sequence[Progress],
+        jobs: Sequence[Standing],
         say: Say,
         console: Console,
         progress: Callable[[str, float], None] = lambda what, share: None,
@@ -59,7 +59,7 @@ class Overview:
             self.last_line = time.monotonic()
             self.say(f"{running}{self._rest()}")
 
-    def ended(self, progress: Progress) -> None:
+    def ended(self, progress: Standing) -> None:
         finished = sum(one.state in FINISHED for one in self.jobs)
         problem = f": {progress.problem}" if progress.problem else ""
         self.say(f"{progress.job} {progress.state}{problem}  ({finished} of {len(self.jobs)} runs)")
@@ -94,14 +94,14 @@ class Overview:
         return f"; about {hours}h{minutes:02d}m left" if hours else f"; about {minutes}m{seconds:02d}s left"
 
 
-def _stage(progress: Progress) -> str:
+def _stage(progress: Standing) -> str:
     if progress.step >= progress.steps:
         return "scoring"
     rate = progress.row.get("tokens_per_s")
     return f"step {progress.step}/{progress.steps}" + (f", {rate:,.0f} tokens/s" if rate else "")
 
 
-def _cell(progress: Progress) -> Text:
+def _cell(progress: Standing) -> Text:
     style = {"done": "green", "failed": "red", "running": "bold", "stopped": "yellow"}.get(
         progress.state, "dim"
     )

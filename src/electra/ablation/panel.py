@@ -27,13 +27,13 @@ from electra.finetuning.settings import Settings
 from electra.labelled import tagged_sentences
 from electra.labelled.splits import find_split, limit_by_hash
 from electra.model.encoder import Encoder
+from electra.progress import Say
 
 VERSION = 1  # of every task here: raise it when a change alters a score
 DEFAULT = ("pos", "chunking")
 LINE_SECONDS = 20.0  # between two lines of a fine-tuning that is under way
 
 Stop = Callable[[], bool]
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

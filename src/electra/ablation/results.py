@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.ablation.runner import Progress
+from electra.ablation.runner import Standing
 from electra.ablation.statistics import compare, crossing, holm, reliability, summarise
 from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder
@@ -37,7 +37,7 @@ ASKED = {
 Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
-def gather(plan: Mapping[str, Any], jobs: Sequence[Progress]) -> dict[str, Any]:
+def gather(plan: Mapping[str, Any], jobs: Sequence[Standing]) -> dict[str, Any]:
     """The contents of results.json, from every job that is done."""
     study, fixed, chosen = plan["study"], plan["fixed"], plan["panel"]
     panel_metrics = [PANEL, *chosen["tasks"]] if chosen["tasks"] else []
@@ -114,7 +114,7 @@ def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapp
     return "auc" if everywhere("auc") and all(one == asked[0] for one in asked) else None
 
 
-def _scores(done: Sequence[Progress], tasks: Mapping[str, Any]) -> Scores:
+def _scores(done: Sequence[Standing], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
     for progress in done:
         seed = progress.job.seed
@@ -134,7 +134,7 @@ def _scores(done: Sequence[Progress], tasks: Mapping[str, Any]) -> Scores:
     return scores
 
 
-def _costs(done: Sequence[Progress], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
+def _costs(done: Sequence[Standing], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
     steps = arm["steps"][index]
     rows = [row for row in (_evaluations(progress)[-1:] for progress in done) if row]
     alarms = sum(
@@ -209,7 +209,7 @@ def reached(budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str) ->
     return found
 
 
-def _curves(jobs: Sequence[Progress]) -> dict[str, Any]:
+def _curves(jobs: Sequence[Standing]) -> dict[str, Any]:
     """Held-out metrics of one arm along its FLOPs: the mean over seeds at each evaluation, and
     its interval.
     """
@@ -230,7 +230,7 @@ def _curves(jobs: Sequence[Progress]) -> dict[str, Any]:
     return curves
 
 
-def _evaluations(progress: Progress) -> list[dict[str, Any]]:
+def _evaluations(progress: Standing) -> list[dict[str, Any]]:
     return RunFolder(progress.folder).ledger().of("eval")
 
 

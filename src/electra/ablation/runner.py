@@ -18,7 +18,7 @@ from electra.errors import RunFolderError
 
 
 @dataclass
-class Progress:
+class Standing:
     """Where one job stands, as its run folder tells."""
 
     job: Job
@@ -42,10 +42,10 @@ class Crew:
     threads: int  # of each
 
 
-def stand(out: Path, job: Job, plan: Mapping[str, Any]) -> Progress:
+def stand(out: Path, job: Job, plan: Mapping[str, Any]) -> Standing:
     """A job as an earlier start of the study left it."""
     folder, fixed = job.folder(out), plan["fixed"]
-    progress = Progress(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
+    progress = Standing(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
     progress.row = newest_row(RunFolder(folder).metrics, "train") or {}
     if scored(folder, plan["panel"]["identity"]):
         progress.state = "done"
@@ -54,11 +54,11 @@ def stand(out: Path, job: Job, plan: Mapping[str, Any]) -> Progress:
 
 def carry_out(
     crew: Crew,
-    standing: Sequence[Progress],
+    standing: Sequence[Standing],
     *,
     stopping: Callable[[], bool],
     look: Callable[[], None],
-    finished: Callable[[Progress], None],
+    finished: Callable[[Standing], None],
 ) -> None:
     """Work through the jobs in their order. `look` is called several times a second, `finished` after each
     job that has ended. A job that fails does not keep the others from running.
@@ -85,7 +85,7 @@ def carry_out(
         finished(one)
 
 
-def said_by(progress: Progress) -> Path:
+def said_by(progress: Standing) -> Path:
     """What the worker printed: beside its run folder, which a run wants for itself."""
     return progress.folder.with_name(f"{progress.folder.name}.out")
 

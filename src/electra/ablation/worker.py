@@ -19,7 +19,7 @@ from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.errors import Interrupted, RunFolderError
-from electra.jobs import Say
+from electra.progress import Say
 from electra.signals import Stop
 from electra.training.distributed import World
 from electra.training.loop import train

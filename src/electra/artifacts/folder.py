@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 
 from electra import config, durable
 from electra.artifacts import digests
-from electra.artifacts.session import LOG, Say, Session, open_session, quiet, with_article
+from electra.artifacts.session import LOG, Session, open_session, with_article
 from electra.errors import ElectraError, RunFolderError
+from electra.progress import Say, quiet
 
 FIGURES = "figures"
 REPORT = "report.html"

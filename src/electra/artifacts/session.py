@@ -21,15 +21,11 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from electra import durable
 from electra.errors import Interrupted, RunFolderError
+from electra.progress import Say, quiet
 from electra.signals import StopRequest
 
-Say = Callable[[str], None]
 Differences = Sequence[tuple[str, Any, Any]]  # as `electra.config.differences` gives them
 LOG = "log.txt"
-
-
-def quiet(line: str) -> None:
-    """Says nothing: the default of library functions."""
 
 
 class Owned(Protocol):

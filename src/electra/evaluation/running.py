@@ -39,7 +39,8 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import load
-from electra.jobs import Job, Say, in_turn, side_by_side
+from electra.jobs import Job, in_turn, side_by_side
+from electra.progress import Say
 from electra.signals import Stop
 
 OWN = {

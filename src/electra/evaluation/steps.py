@@ -21,8 +21,8 @@ from electra.evaluation.suite import ProbeEntry, TaskEntry
 from electra.evaluation.table import Entrant
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.settings import Settings
-from electra.jobs import Say
 from electra.model.precision import pick_device
+from electra.progress import Say
 from electra.signals import Stop
 
 

@@ -17,7 +17,6 @@ import torch
 from safetensors.torch import save
 
 from electra import durable, seeds
-from electra.artifacts.session import Say, quiet
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
 from electra.extensions import TASKS, is_path
@@ -44,6 +43,7 @@ from electra.interop.load import Loaded, load
 from electra.labelled.tables import read_tsv
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
+from electra.progress import Say, quiet
 
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 

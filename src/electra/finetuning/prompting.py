@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from electra import durable, seeds
-from electra.artifacts.session import Say, quiet
 from electra.artifacts.tuning import PromptingFolder
 from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import run_seed
@@ -35,6 +34,7 @@ from electra.interop.load import Loaded, load
 from electra.labelled.examples import Example, Examples
 from electra.labelled.splits import find_split, limit_by_hash
 from electra.model.precision import pick_device, pick_precision
+from electra.progress import Say, quiet
 from electra.seeds import key, permute
 
 VERSION = 2  # of the numbers after few-shot training; 2: trained as fine-tuning trains

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.artifacts.session import Say, quiet
 from electra.errors import RunFailed
 from electra.finetuning.features import Windows, batch_of
 from electra.finetuning.metrics import Score
@@ -22,6 +21,7 @@ from electra.finetuning.tuned_model import TunedModel
 from electra.interop.load import Loaded
 from electra.labelled.examples import Examples
 from electra.model.passes import Pass, read
+from electra.progress import Say, quiet
 
 
 @dataclass(frozen=True)

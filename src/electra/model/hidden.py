@@ -8,7 +8,7 @@ layer had. Shapes: B batch, T tokens, D hidden, H heads, K head size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -21,8 +21,7 @@ from electra.model.attention import attention_mask, rotate
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder
 from electra.model.passes import passes
-
-Progress = Callable[[float], None]  # the share that is done
+from electra.progress import Share, unshared
 
 NO_WORD = -1
 
@@ -42,10 +41,6 @@ class Row:
     @property
     def num_tokens(self) -> int:
         return len(self.ids) - 2
-
-
-def nothing(share: float) -> None:
-    """No progress output."""
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
@@ -92,7 +87,7 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
 
 
 def word_vectors(
-    encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Progress = nothing
+    encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Share = unshared
 ) -> tuple[Vectors, Bools]:
     """The vectors of all words of all rows, which have `counts` words: (states [depths, words, D], present
     [words]).

@@ -14,10 +14,10 @@ import torch
 from electra import durable
 from electra.artifacts import checkpoints, digests
 from electra.artifacts.run import RunFolder
-from electra.artifacts.session import Say, quiet
 from electra.data.store import TokenStore
 from electra.durable import mebibytes
 from electra.errors import ConfigError
+from electra.progress import Progress, Say, quiet, unseen
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.counts import refuse_start, start_from_counts
 from electra.training.distributed import World
@@ -28,7 +28,6 @@ from electra.training.record import read_record, record, refuse_changes, refuse_
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
 from electra.training.spikes import RecentLosses
-from electra.training.telemetry import Progress, unseen
 
 
 @contextmanager

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
-from electra.artifacts.session import Say, log_line, quiet
+from electra.artifacts.session import log_line
+from electra.progress import Progress, Say, quiet, unseen
 
-Progress = Callable[[str, float | None], None]  # what is being done, and the share of it that is done
 QUIET_SECONDS = 5.0  # between two lines of log.txt on the progress
-
-
-def unseen(what: str, share: float | None) -> None:
-    """Shows no progress: the default of library functions."""
 
 
 class Telemetry:

@@ -21,7 +21,7 @@ from electra.workflow.rows import Rows
 from electra.workflow.run import Run
 
 if TYPE_CHECKING:
-    from electra.ablation.runner import Progress as Standing
+    from electra.ablation.runner import Standing
     from electra.ablation.study import Study as Plan
     from electra.artifacts.session import Session
     from electra.data.store import TokenStore

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.errors import ConfigError
+from electra.progress import Progress
 from electra.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-Progress = Callable[[str, float | None], None]
 SECONDS = 5.0  # between two plain lines of progress where there is no live display
 
 

@@ -34,6 +34,7 @@ from electra.labelled.tagged_sentences import read_columns, universal_dependenci
 from electra.model import hidden
 from electra.model.passes import passes
 from electra.model.sizes import Architecture
+from electra.progress import unshared
 from electra.testing import small
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")
@@ -416,7 +417,7 @@ def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
 def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path: Path) -> None:
     loaded = small.model(tmp_path).encoder
     rows = rows_of_texts(loaded.tokenizer, ["the cat", "the unhappy cat ate that meal"], 16)
-    for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, hidden.nothing):
+    for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, unshared):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
     findings = Findings()
@@ -455,7 +456,7 @@ def test_equal_tokens_of_two_sentences_and_who_looks_at_them(
         return [torch.cat([0.5 * there, torch.full_like(there, 1 / 8)], 1)] * loaded.config.num_layers
 
     monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
-    looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], hidden.nothing)
+    looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], unshared)
     assert looked.tokens.tolist() == [2] and looked.chance.tolist() == [2 / 8]
     assert looked.given[0, 0].tolist() == [
         1.0,

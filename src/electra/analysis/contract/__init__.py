@@ -3,7 +3,8 @@
 from electra.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json
 from electra.analysis.contract.inputs import Data, Input, ProbeDataError
 from electra.analysis.contract.models import Model, Network, named_models, require_same_vocabulary
-from electra.analysis.contract.probe import Probe, Progress
+from electra.analysis.contract.probe import Probe
+from electra.progress import Progress
 
 __all__ = [
     "Cell",

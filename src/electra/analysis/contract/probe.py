@@ -15,7 +15,7 @@ which of them make a table, a figure or the headline.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,9 +23,7 @@ from typing import Any, ClassVar
 from electra.analysis.contract.findings import Findings
 from electra.analysis.contract.inputs import Data, Input, ProbeDataError
 from electra.analysis.contract.models import Model, Network
-
-Progress = Callable[[str, float], None]
-"""Told what is being done and which share of it is done, from 0 to 1."""
+from electra.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from electra.analysis.contract.findings import Estimate, Figure, Findings, Table
 from electra.analysis.contract.inputs import Data
 from electra.analysis.contract.models import Model
 from electra.analysis.contract.origin import apart
-from electra.analysis.contract.probe import Probe, Progress
+from electra.analysis.contract.probe import Probe
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
 from electra.config import differences
 from electra.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.extensions import PROBES
 from electra.interop.source import locate
+from electra.progress import Progress, part
 
 FORMAT = 2  # of the JSON files; 1 held tables and figures ready-made
 
@@ -161,7 +162,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findin
         except CheckpointError as problem:
             findings.notes.append(f"Step {step} is left out: {problem}")
             continue
-        at_each[step] = probe.run([at_step], data, _part(progress, number, len(steps), f"step {step}"))
+        at_each[step] = probe.run([at_step], data, _at_step(progress, number, len(steps), step))
     if not at_each:
         fix = "Keep some while training: `training.keep=10`"
         raise RunFolderError("there is no checkpoint to follow", where=run, fix=fix)
@@ -180,9 +181,10 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findin
     return findings
 
 
-def _part(progress: Progress, number: int, of: int, name: str) -> Progress:
-    """Progress within the `number`-th of several equal parts."""
-    return lambda _, share: progress(name, (number + share) / of)
+def _at_step(progress: Progress, number: int, count: int, step: int) -> Progress:
+    """The probe's own progress at one of several checkpoints, told under the checkpoint's name."""
+    told = part(progress, f"step {step}", number, count)
+    return lambda _, share: told(share or 0.0)
 
 
 def _over_steps(measure: str) -> Figure:

@@ -12,10 +12,10 @@ import numpy as np
 from electra.analysis.contract import Findings, Progress
 from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
-from electra.analysis.representations.encoders import UNTRAINED, Named, rows_of_words, within
+from electra.analysis.representations.encoders import UNTRAINED, Named, rows_of_words
 from electra.arrays import Floats, Ints
 from electra.labelled.tagged_sentences import Sentence
-from electra.model import hidden
+from electra.progress import Share, part
 
 MEASURES = {  # measure -> its title, unit and meaning
     "entropy": (
@@ -49,7 +49,7 @@ class Probe(TreebankProbe):
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         looked = {
-            encoder.name: look(encoder, sentences, within(progress, encoder.name, number, len(encoders)))
+            encoder.name: look(encoder, sentences, part(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
         findings, first, groups = Findings(), encoders[0].name, np.arange(len(sentences))
@@ -97,7 +97,7 @@ class Looked:
     ]  # measure -> [sentences, layers, heads] summed over the sentence's ordinary tokens
 
 
-def look(encoder: Named, sentences: Sequence[Sentence], progress: hidden.Progress) -> Looked:
+def look(encoder: Named, sentences: Sequence[Sentence], progress: Share) -> Looked:
     loaded = encoder.loaded
     words = [sentence.words for sentence in sentences]
     rows = rows_of_words(loaded.tokenizer, words, loaded.config.max_positions)

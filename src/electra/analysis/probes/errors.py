@@ -39,6 +39,7 @@ from electra.analysis.texts.word_kinds import kind_of
 from electra.arrays import Bools, Floats, Ints
 from electra.artifacts.model import WEIGHTS
 from electra.labelled.tagged_sentences import Sentence
+from electra.progress import part
 
 UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
 CURVE_POINTS = 60
@@ -158,10 +159,7 @@ class Probe(contract.Probe):
             progress("judging words", (2 * number + 1) / steps)
             generator = model.optional("generator") if config.surprisal else None
             if generator is not None:
-
-                def tell(done: int, total: int, number: int = number) -> None:
-                    progress("the generator's surprisal", (2 * number + 1 + done / max(1, total)) / steps)
-
+                tell = part(progress, "the generator's surprisal", 2 * number + 1, steps)
                 values = word_values(generator, given, "masked", suspicion, how=config.combine, progress=tell)
                 found[f"surprisal, generator of {model.name}"] = flat(values)
         if config.detector:

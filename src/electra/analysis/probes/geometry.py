@@ -13,6 +13,7 @@ from electra.analysis.representations.encoder_probe import TreebankConfig, Treeb
 from electra.analysis.representations.encoders import Named, Words, common_words
 from electra.arrays import Ints, Vectors
 from electra.labelled.tagged_sentences import Sentence
+from electra.progress import within
 
 Config = TreebankConfig
 
@@ -25,7 +26,7 @@ class Probe(TreebankProbe):
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         words, findings = (
-            common_words(encoders, sentences, lambda what, share: progress(what, 0.5 * share)),
+            common_words(encoders, sentences, within(progress, 0, 0.5)),
             Findings(),
         )
         progress("anisotropy", 0.5)

@@ -19,6 +19,7 @@ from electra.analysis.representations.encoder_probe import TreebankConfig, Treeb
 from electra.analysis.representations.encoders import Named, Words, common_words
 from electra.arrays import Ints
 from electra.labelled.tagged_sentences import Sentence
+from electra.progress import within
 
 Config = TreebankConfig
 Kinds = Mapping[str, Sequence[tuple[int, int]]]
@@ -38,7 +39,7 @@ class Probe(TreebankProbe):
     version = 1
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
-        words = common_words(encoders, sentences, lambda what, share: progress(what, 0.3 * share))
+        words = common_words(encoders, sentences, within(progress, 0, 0.3))
         findings, names, kinds = Findings(), [encoder.name for encoder in encoders], yardstick(encoders)
         labels = {other: _label(encoders[0], encoders[other]) for other in range(1, len(names))}
         if labels:

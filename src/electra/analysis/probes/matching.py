@@ -17,10 +17,11 @@ import numpy as np
 from electra.analysis.contract import Findings, ProbeDataError, Progress
 from electra.analysis.representations import attention_heads, by_depth
 from electra.analysis.representations.encoder_probe import PairsConfig, PairsProbe
-from electra.analysis.representations.encoders import Named, within
+from electra.analysis.representations.encoders import Named
 from electra.arrays import Bools, Floats
 from electra.labelled.sentence_pairs import ScoredPair
 from electra.model import hidden
+from electra.progress import Share, part
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
@@ -42,7 +43,7 @@ class Probe(PairsProbe):
     def look(self, encoders: Sequence[Named], pairs: Sequence[ScoredPair], progress: Progress) -> Findings:
         texts = [pair[:2] for pair in pairs]
         looked = {
-            encoder.name: look(encoder, texts, within(progress, encoder.name, number, len(encoders)))
+            encoder.name: look(encoder, texts, part(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
         findings, first = Findings(), encoders[0].name
@@ -83,7 +84,7 @@ class Looked:
     chance: Floats  # [pairs] what attention that is the same everywhere would give
 
 
-def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: hidden.Progress) -> Looked:
+def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: Share) -> Looked:
     loaded = encoder.loaded
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
     same = [equal_tokens(row) for row in rows]

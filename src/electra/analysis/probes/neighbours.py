@@ -19,9 +19,10 @@ import numpy.typing as npt
 from electra.analysis.contract import Findings, ProbeDataError, Progress, Table
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
-from electra.analysis.representations.encoders import UNTRAINED, Named, Words, common_words, within
+from electra.analysis.representations.encoders import UNTRAINED, Named, Words, common_words
 from electra.arrays import Floats, Ints
 from electra.labelled.tagged_sentences import Sentence
+from electra.progress import part, within
 
 Vectors = npt.NDArray[Any]
 
@@ -54,7 +55,7 @@ class Probe(TreebankProbe):
     config: Config
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
-        words = common_words(encoders, sentences, lambda what, share: progress(what, 0.5 * share))
+        words = common_words(encoders, sentences, within(progress, 0, 0.5))
         forms = np.array([str(form).lower() for form in words.of(sentence.words for sentence in sentences)])
         tags = words.of(sentence.columns[0] for sentence in sentences)
         groups = ambiguous_forms(forms, tags)
@@ -67,7 +68,7 @@ class Probe(TreebankProbe):
         same_form: dict[str, list[Floats]] = {}
         last: dict[str, Vectors] = {}  # the vectors of the last depth
         for number, encoder in enumerate(encoders):
-            told = within(progress, f"neighbours by {encoder.name}", number, len(encoders))
+            told = part(progress, f"neighbours by {encoder.name}", number, len(encoders))
             readings, alike = (
                 same_reading.setdefault(encoder.name, []),
                 same_form.setdefault(encoder.name, []),

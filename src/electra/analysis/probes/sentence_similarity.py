@@ -13,10 +13,11 @@ from electra.analysis.measures.bootstrap import estimates
 from electra.analysis.measures.correlation import pearson, ranks
 from electra.analysis.representations import by_depth
 from electra.analysis.representations.encoder_probe import PairsConfig, PairsProbe
-from electra.analysis.representations.encoders import Named, rows_of_texts, within
+from electra.analysis.representations.encoders import Named, rows_of_texts
 from electra.arrays import Floats, Vectors
 from electra.labelled.sentence_pairs import ScoredPair
 from electra.model import hidden
+from electra.progress import Share, part
 
 Config = PairsConfig
 
@@ -35,7 +36,7 @@ class Probe(PairsProbe):
         raw: dict[str, list[Floats]] = {}
         centred: dict[str, list[Floats]] = {}
         for number, encoder in enumerate(encoders):
-            vectors = mean_vectors(encoder, texts, within(progress, encoder.name, number, len(encoders)))
+            vectors = mean_vectors(encoder, texts, part(progress, encoder.name, number, len(encoders)))
             raw[encoder.name] = [cosines(depth) for depth in vectors]
             centred[encoder.name] = [cosines(depth - depth.mean(0)) for depth in vectors]
         overlap = np.array([word_overlap(a, b) for a, b, _ in pairs])
@@ -91,7 +92,7 @@ class Probe(PairsProbe):
         return found, ahead, next(flat)
 
 
-def mean_vectors(encoder: Named, texts: Sequence[str], progress: hidden.Progress) -> Vectors:
+def mean_vectors(encoder: Named, texts: Sequence[str], progress: Share) -> Vectors:
     """[depths, texts, D]: the mean over a text's tokens, [CLS] and [SEP] left out."""
     loaded = encoder.loaded
     rows = rows_of_texts(loaded.tokenizer, texts, loaded.config.max_positions)

@@ -15,12 +15,13 @@ from electra.arrays import Floats
 from electra.model import hidden
 from electra.model.encoder import Encoder
 from electra.model.passes import passes
+from electra.progress import Share
 
 HEAD = "layer.head"
 
 
 def weights(
-    encoder: Encoder, rows: Sequence[hidden.Row], progress: hidden.Progress
+    encoder: Encoder, rows: Sequence[hidden.Row], progress: Share
 ) -> Iterator[tuple[int, int, Floats]]:
     """(row, layer, its attention weights [H, T, T]) of all rows and layers; T is the row's own length,
     without what filled its batch up.

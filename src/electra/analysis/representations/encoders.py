@@ -4,7 +4,7 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from electra.errors import ModelError
 from electra.labelled.tagged_sentences import Sentence
 from electra.model import hidden
 from electra.model.hidden import Row
+from electra.progress import part
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
@@ -105,7 +106,7 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
         rows = rows_of_words(
             loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
         )
-        told = within(progress, f"reading by {encoder.name}", number, len(encoders))
+        told = part(progress, f"reading by {encoder.name}", number, len(encoders))
         states, has = hidden.word_vectors(loaded.encoder, rows, counts, told)
         vectors.append(states)
         present &= has
@@ -118,8 +119,3 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
     return Words(
         [states[:, kept] for states in vectors], kept, np.repeat(np.arange(len(counts)), counts)[kept]
     )
-
-
-def within(progress: Progress, what: str, number: int, count: int) -> Callable[[float], None]:
-    """Progress of part `number` of `count` equal parts."""
-    return lambda share: progress(what, (number + share) / count)

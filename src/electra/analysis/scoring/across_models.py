@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from electra.analysis.contract import Model, Network, Progress
 from electra.analysis.scoring.scorers import find_scorer, scorers_for, sentence_scores
 from electra.arrays import Floats
 from electra.errors import ConfigError
+from electra.progress import part
 
 NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 
@@ -26,7 +27,7 @@ def scores_of(
     jobs = [(model, network, names) for model in models for network, names in _wanted(model, scorers).items()]
     found: dict[tuple[str, str], Floats] = {}
     for number, (model, network, names) in enumerate(jobs):
-        told = _teller(progress, f"{model.name}, {network}", number, len(jobs))
+        told = part(progress, f"{model.name}, {network}", number, len(jobs))
         for name, values in sentence_scores(model.network(network), distinct, names, told).items():
             found[model.name, name] = values[order]
     return found
@@ -53,8 +54,3 @@ def _wanted(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
             fix=f"Choose among {', '.join(name for names in usable.values() for name in names)}",
         )
     return {network: names for network, names in wanted.items() if names}
-
-
-def _teller(progress: Progress, what: str, number: int, count: int) -> Callable[[int, int], None]:
-    """Progress of job `number` of `count`, told as how many rows of how many are done."""
-    return lambda done, total: progress(what, (number + done / max(1, total)) / count)

@@ -26,7 +26,7 @@ electra.interop.detection. What a text scores does not depend on its company, bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -38,6 +38,7 @@ from electra.arrays import Floats, Ints
 from electra.errors import ConfigError, ModelError, nearest
 from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import cut, split
+from electra.progress import Share
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 Network = Literal["discriminator", "generator"]
 Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
 Reduction = Literal["sum", "mean", "min"]
-Progress = Callable[[int, int], None]  # (rows done, rows in all)
 
 NETWORKS: dict[Reading, Network] = {
     "original": "discriminator",
@@ -126,7 +126,7 @@ def find_scorer(name: str) -> Scorer:
 
 
 def sentence_scores(
-    loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Progress | None = None
+    loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Share | None = None
 ) -> dict[str, Floats]:
     """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens
     scores 0.
@@ -155,7 +155,7 @@ def token_scores(
     loaded: Loaded,
     texts: Sequence[str],
     reading: Reading,
-    progress: Progress | None = None,
+    progress: Share | None = None,
     known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
 ) -> list[Floats]:
     """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it,
@@ -188,7 +188,7 @@ def token_scores(
     for done, ((window, kept), value) in enumerate(zip(items, found, strict=True), 1):
         values[window.text][kept] = value
         if progress is not None and (done % POOL == 0 or done == len(items)):
-            progress(done, len(items))
+            progress(done / len(items))
     return values
 
 

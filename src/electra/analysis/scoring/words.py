@@ -10,6 +10,7 @@ import numpy as np
 from electra.analysis.scoring.scorers import Reading, token_scores
 from electra.arrays import Floats, Ints
 from electra.interop.detection import split
+from electra.progress import Share
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
@@ -47,7 +48,7 @@ def word_values(
     transform: Callable[[Floats], Floats],
     *,
     how: Combine = "max",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Share | None = None,
 ) -> list[Floats]:
     """For each sentence given as words, one value a word: what the network says of its tokens, transformed,
     combined.
