@@ -69,6 +69,7 @@ def test_rows_hold_every_token_once_in_pieces_of_one_document(sizes: list[int], 
             assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1, (
                 "a piece holds text of one document"
             )
+    assert batches.padding() == (rows.piece_ids == -1).mean()
     assert rows.packed == (bool((rows.piece_ids != 0).any()))
     if all(size == 0 for size in sizes[1:]):
         assert padded_rows <= 1, "one long document is padded in its last row only"

@@ -13,12 +13,13 @@ from electra.data import seen
 from electra.data.seen import Seen
 
 
-@pytest.mark.parametrize("in_memory", [1 << 25, 100])
-def test_it_is_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int) -> None:
+@pytest.mark.parametrize("memory", [1 << 20, 800])
+def test_it_is_a_set_whatever_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
     monkeypatch.setattr(seen, "RECENT", 16)
-    monkeypatch.setattr(seen, "IN_MEMORY", in_memory)
     draw = random.Random(0)
-    found, expected = Seen(tmp_path), set[int]()
+    found, expected = Seen(tmp_path, memory), set[int]()
     for _ in range(5000):
         digest = draw.choice([draw.randrange(3000), draw.randrange(2**64), 0, 2**64 - 1])
         assert found.add(digest) == (digest not in expected)

@@ -29,6 +29,8 @@ from electra.data.store import TokenDocuments
 from electra.errors import ConfigError, StoreError
 
 Int64 = npt.NDArray[np.int64]
+_BLOCK = 1 << 17  # documents looked at in one go
+_MARK = 256  # one document in so many has its place in memory; a power of two
 SHORTEST = 5  # with 3 slots between [CLS] and [SEP], every block holds at least one token
 
 
@@ -67,15 +69,9 @@ class Batches:
             raise ConfigError(
                 f"sequence length {length}", fix=f"The shortest that packs documents is {SHORTEST}"
             )
-        ends = np.asarray(documents.ends).astype(np.int64)
-        sizes = np.diff(ends, prepend=0)
-        if not sizes.any():
-            raise StoreError("no tokens to make batches of")
-        self._sizes: Int64 = sizes[sizes > 0]  # a store of another maker may hold empty documents
-        # of each document, in the virtual stream
-        self._starts: Int64 = ends[sizes > 0] - self._sizes + 2 * np.arange(len(self._sizes))
+        self._stream = _Stream(documents)
         self._tokens = np.asarray(documents.tokens)
-        self._slots = int(self._starts[-1] + self._sizes[-1])
+        self._slots = self._stream.slots
         self.length, self.seed, self.specials = length, seed, specials
         self.num_blocks = -(-self._slots // (length - 2))
 
@@ -107,7 +103,7 @@ class Batches:
         inner = end_document - begin_document  # documents that begin inside each row
         row = np.repeat(np.arange(len(numbers)), inner)
         nth = np.arange(len(row)) - np.repeat(np.cumsum(inner) - inner, inner)
-        opens[row, self._starts[begin_document[row] + 1 + nth] - begin[row]] = True
+        opens[row, self._stream.start(begin_document[row] + 1 + nth) - begin[row]] = True
 
         piece = np.cumsum(opens, axis=1, dtype=np.int64) - 1
         position = column - np.maximum.accumulate(np.where(opens, column, 0), axis=1)
@@ -127,23 +123,58 @@ class Batches:
         return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
 
     def padding(self) -> float:
-        """The share of [PAD] in the rows of an epoch."""
-        padded, width = 0, self.length - 2
-        for first in range(0, self.num_blocks, 1 << 20):
-            slots = np.arange(first, min(first + (1 << 20), self.num_blocks)) * width
-            begin, _ = self._first_token(slots)
-            end, _ = self._last_token(np.minimum(slots + width, self._slots) - 1)
-            padded += int((width - (end - begin + 1)).sum())
+        """The share of [PAD] in the rows of an epoch: where two separators touch a block's edge, both are
+        dropped.
+        """
+        width = self.length - 2
+        padded = self.num_blocks * width - self._slots
+        for first in range(0, self._stream.documents - 1, _BLOCK):
+            stops = self._stream.stop(np.arange(first, min(first + _BLOCK, self._stream.documents - 1)))
+            padded += 2 * int(np.isin(stops % width, (0, width - 2, width - 1)).sum())
         return padded / (self.num_blocks * self.length)
 
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """The first slot from each of `slots` on that holds a token, and the document it belongs to."""
-        document = np.searchsorted(self._starts, slots, side="right") - 1
-        # on a separator: the next document's start
-        document += slots >= self._starts[document] + self._sizes[document]
-        return np.maximum(slots, self._starts[document]), document
+        document = self._stream.document(slots)
+        document += slots >= self._stream.stop(document)  # on a separator: the next document's start
+        return np.maximum(slots, self._stream.start(document)), document
 
     def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """The last slot up to each of `slots` that holds a token, and the document it belongs to."""
-        document = np.searchsorted(self._starts, slots, side="right") - 1
-        return np.minimum(slots, self._starts[document] + self._sizes[document] - 1), document
+        document = self._stream.document(slots)
+        return np.minimum(slots, self._stream.stop(document) - 1), document
+
+
+class _Stream:
+    """Where each document lies in the virtual stream. In memory is the place of every 256th; the others are
+    read where the ends of the documents are mapped.
+    """
+
+    def __init__(self, documents: TokenDocuments) -> None:
+        ends = np.asarray(documents.ends)
+        blocks = [ends[max(first - 1, 0) : first + _BLOCK] for first in range(0, len(ends), _BLOCK)]
+        if not len(ends) or ends[0] == 0 or any((block[1:] == block[:-1]).any() for block in blocks):
+            ends = ends[np.diff(ends, prepend=np.uint64(0)) > 0]  # another maker's store: empty documents
+        if not len(ends):
+            raise StoreError("no tokens to make batches of")
+        self._ends, self.documents = ends, len(ends)
+        self._marks = self.start(np.arange(0, len(ends), _MARK))
+        self.slots = int(self.stop(np.array([len(ends) - 1]))[0])
+
+    def start(self, document: Int64) -> Int64:
+        before = self._ends[np.maximum(document - 1, 0)].astype(np.int64)
+        return np.where(document > 0, before, 0) + 2 * document
+
+    def stop(self, document: Int64) -> Int64:
+        """The slot behind each document, a separator's."""
+        return self._ends[document].astype(np.int64) + 2 * document
+
+    def document(self, slots: Int64) -> Int64:
+        """The last document that starts at or before each slot."""
+        found = (np.searchsorted(self._marks, slots, side="right") - 1) * _MARK
+        step = _MARK // 2
+        while step:
+            further = np.minimum(found + step, self.documents - 1)
+            found = np.where(self.start(further) <= slots, further, found)
+            step //= 2
+        return found

@@ -1,4 +1,4 @@
-"""Which documents have been seen, in 8 bytes each: sorted runs of 64-bit digests, the large ones on disk.
+"""Which documents have been seen, in 8 bytes each: a set of 64-bit digests.
 
 Two different documents among n share a digest with a probability of n^2 / 2^65: of 570 million, one is taken
 for another's copy with 0.9 %.
@@ -6,25 +6,23 @@ for another's copy with 0.9 %.
 
 from __future__ import annotations
 
-import tempfile
 from bisect import bisect_left
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+
+from electra.data.runs import MEMORY, Runs
 
 RECENT = 1 << 17  # digests that wait for a run, in a set
-IN_MEMORY = 1 << 25  # digests of a run that stays in memory: 256 MiB; longer ones are files, mapped
 
 
 class Seen:
-    """A set of digests that only grows. Runs are merged when they are of one size, so there are few."""
+    """A set of digests that only grows."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        """folder: for the files of long runs (None: the system's temporary folder)."""
-        self._folder = folder
+    def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
+        """folder, memory: see `Runs`."""
         self._recent: set[int] = set()
-        self._runs: list[memoryview] = []  # of uint64, the longest first
+        self._runs = Runs(folder, memory)
 
     def __len__(self) -> int:
         return len(self._recent) + sum(map(len, self._runs))
@@ -39,34 +37,8 @@ class Seen:
                 return False
         self._recent.add(digest)
         if len(self._recent) >= RECENT:
-            self._settle()
+            run = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
+            run.sort()
+            self._recent = set()
+            self._runs.add(run)
         return True
-
-    def _settle(self) -> None:
-        """The recent ones become a run, joined with those that are no longer than it."""
-        run = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
-        run.sort()
-        self._recent = set()
-        while self._runs and len(self._runs[-1]) <= len(run):
-            run = self._joined(np.asarray(self._runs.pop()), run)
-        self._runs.append(run.data)
-
-    def _joined(self, one: npt.NDArray[np.uint64], other: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-        """Two sorted runs as one: in memory, or in a file that goes with the last use of it."""
-        size = len(one) + len(other)
-        joined: npt.NDArray[np.uint64]
-        if size <= IN_MEMORY:
-            joined = np.empty(size, dtype=np.uint64)
-        else:
-            with tempfile.TemporaryFile(dir=self._folder) as file:
-                joined = np.memmap(file, dtype=np.uint64, mode="w+", shape=(size,))
-        # block by block, so that neither the places nor a copy of all lie in memory
-        start = placed = 0
-        for first in range(0, len(one), RECENT):
-            block = one[first : first + RECENT]
-            end = len(other) if first + RECENT >= len(one) else int(np.searchsorted(other, block[-1]))
-            piece = np.concatenate([block, other[start:end]])
-            piece.sort(kind="stable")
-            joined[placed : placed + len(piece)] = piece
-            placed, start = placed + len(piece), end
-        return joined

@@ -31,6 +31,7 @@ from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.ids import id_dtype
 from electra.data.packing import RECORD, Progress, Writer
+from electra.data.seen import Seen
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, CorpusError, StoreError
@@ -112,7 +113,7 @@ def merge(
                 setattr(
                     audit,
                     f"documents_{split}",
-                    _join([folder for folder, _ in shards], Writer(work, split), audit, progress),
+                    _join([folder for folder, _ in shards], Writer(work, split), work, audit, progress),
                 )
         if not audit.documents_train + audit.documents_heldout:
             raise CorpusError("no text in any of the shards", where=shards[0][0].parent)
@@ -120,9 +121,9 @@ def merge(
     return TokenStore.open(out)
 
 
-def _join(folders: list[Path], writer: Writer, audit: Audit, progress: Progress) -> int:
+def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progress: Progress) -> int:
     """Append one split of every shard without repeated documents. Returns the number of documents."""
-    seen: set[bytes] = set()
+    seen = Seen(work)
     dtype = id_dtype(audit.vocab_size)
     try:
         for folder in folders:
@@ -138,9 +139,7 @@ def _join(folders: list[Path], writer: Writer, audit: Audit, progress: Progress)
                 sizes = np.concatenate([[int(ends[first]) - start], ends[part][1:] - ends[part][:-1]]).astype(
                     np.int64
                 )
-                digests = [digest.tobytes() for digest in records["digest"][part]]
-                new = np.array([digest not in seen for digest in digests])
-                seen.update(digests)
+                new = np.array([seen.add(digest) for digest in records["digest"][part][:, 1].tolist()])
                 writer.append(tokens[start:stop][np.repeat(new, sizes)], sizes[new], records[part][new])
                 audit.documents_duplicate += int((~new).sum())
                 audit.tokens_lost += int(sizes[new].sum())  # until they are found in the files

@@ -58,6 +58,11 @@ class TokenDocuments:
         start = int(self.ends[index - 1]) if index else 0
         return self.tokens[start : int(self.ends[index])]
 
+    def out_of_order(self) -> bool:
+        """Whether any document ends before the one before it."""
+        blocks = (self.ends[start : start + _BLOCK] for start in range(0, len(self.ends), _BLOCK - 1))
+        return any((block[1:] < block[:-1]).any() for block in blocks)
+
 
 @dataclass(frozen=True)
 class TokenStore:
@@ -167,7 +172,7 @@ class TokenStore:
             )
             raise StoreError(what, where=self.path / StoreFolder.RECORD, fix=REBUILD)
         for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
-            if (documents.ends[1:] < documents.ends[:-1]).any():
+            if documents.out_of_order():
                 where = StoreFolder(self.path).index(split)
                 raise StoreError("document ends that go backwards", where=where, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
@@ -268,7 +273,7 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
         )
     dtype = id_dtype(tokenizer.vocab_size)
     documents = map_documents(path, dtype)
-    if (documents.ends[1:] < documents.ends[:-1]).any():
+    if documents.out_of_order():
         raise StoreError("document ends that go backwards", where=f"{path}.index")
     if (largest := largest_id(documents)) >= tokenizer.vocab_size:
         fix = (
