@@ -1,42 +1,58 @@
 """Memory over size: of prepare over the text, of pretrain over the steps, each with its slope.
 
-    python benchmarks/scale.py [--megabytes 10 30 100] [--steps 2000]
+    python benchmarks/scale.py [--megabytes 30 60 120] [--near-duplicates 0.8] [--steps 2000] [--figures HERE]
 
 The text is generated: sentences of about 60 characters, one a document, none twice. Each measurement is a
-process of its own. Ends with one line of JSON.
+process of its own that samples its memory: `own` cannot be taken back, `mapped` is pages of files, which the
+system takes back when it needs them. Ends with one line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 WORDS = 5000
+CORPUS = 570_000_000  # sentences that the slope is extrapolated to
 PREPARE = """
-import json, resource, sys, time
+import json, sys, threading, time
+from pathlib import Path
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.tokenizer import TokenizerConfig
-from electra.data.store import TokenStore
-began = time.monotonic()
-store = build_store([sys.argv[1]], TokenizerConfig(vocab_size=2000, sample_mb=5), sys.argv[2],
-    config=CorpusConfig(unit="line"), workers=1)
-peak = [resource.getrusage(who).ru_maxrss << 10 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-documents = store.train.num_documents + store.heldout.num_documents
-row = {"peak": peak[0], "workers": peak[1], "documents": documents, "seconds": time.monotonic() - began}
-print(json.dumps(row))
+peak, over = {"RssAnon": 0, "RssFile": 0}, threading.Event()
+def watch():
+    while not over.wait(0.02):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name in peak:
+                peak[name] = max(peak[name], int(value.split()[0]) << 10)
+watching = threading.Thread(target=watch)
+watching.start()
+text, out, memory, near = sys.argv[1:]
+began = time.process_time()
+try:
+    config = CorpusConfig(unit="line", near_duplicates=float(near) if near != "None" else None)
+    tokenizer = TokenizerConfig(vocab_size=2000, sample_mb=5)
+    store = build_store([text], tokenizer, out, config=config, workers=1, memory=int(memory))
+finally:
+    over.set()
+watching.join()
+row = {"documents": store.train.num_documents + store.heldout.num_documents, "own": peak["RssAnon"]}
+print(json.dumps(row | {"mapped": peak["RssFile"], "cpu_seconds": time.process_time() - began}))
 """
 PRETRAIN = """
 import json, sys
 from pathlib import Path
-from electra.data.store import TokenStore
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
@@ -69,9 +85,10 @@ def write_text(path: Path, megabytes: float) -> None:
                 written += file.write(f"{' '.join(row)} {number}\n")
 
 
-def measure(program: str, *words: object) -> object:
+def measure(program: str, *words: object) -> Any:
     command = [sys.executable, "-c", program, *map(str, words)]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    alone = os.environ | {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=alone).stdout
     return json.loads(said.splitlines()[-1])
 
 
@@ -79,40 +96,84 @@ def slope(x: list[float], y: list[float]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+def prepare(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """The peak of each size, and what a document adds from the first size to the last."""
+    rows = []
+    for size in asked.megabytes:
+        write_text(folder / "text.txt", size)
+        words = (folder / "text.txt", folder / "store", asked.memory * 1_000_000, asked.near_duplicates)
+        rows.append({"megabytes": size, **measure(PREPARE, *words)})
+        subprocess.run(["rm", "-rf", *map(str, words[:2])], check=True)
+        print(
+            "prepare {megabytes:7.0f} MB {documents:>12,} documents {0:6.0f} MiB own {1:6.0f} MiB mapped"
+            " {cpu_seconds:6.0f} s".format(rows[-1]["own"] / 2**20, rows[-1]["mapped"] / 2**20, **rows[-1]),
+            flush=True,
+        )
+    documents = [row["documents"] for row in rows]
+    each = {name: slope(documents, [row[name] for row in rows]) for name in ("own", "mapped")}
+    last = rows[-1]["own"] + each["own"] * (CORPUS - documents[-1])
+    print(f"prepare: {each['own']:.1f} bytes of its own a document, {each['mapped']:.1f} mapped")
+    print(f"prepare: {last / 1e9:.1f} GB of its own for {CORPUS / 1e6:.0f} million documents at this slope")
+    return {"prepare": rows, "bytes_per_document": each, "extrapolated": last}
+
+
+def pretrain(folder: Path, steps: int) -> dict[str, Any]:
+    """Memory and open files over the steps; the first quarter is left out of the slope."""
+    found = measure(PRETRAIN, folder / "run", steps)
+    late = [row for row in found if row[0] >= steps // 4]
+    per_step = slope([row[0] for row in late], [row[1] for row in late])
+    files = sorted({row[2] for row in late})
+    print(
+        f"pretrain: {late[0][1] / 2**20:.0f} MiB at step {late[0][0]}, {late[-1][1] / 2**20:.0f} at the end"
+    )
+    print(f"pretrain: {per_step:.0f} bytes a step over {steps} steps, open files {files}")
+    return {"pretrain": found, "bytes_per_step": per_step, "open_files": files}
+
+
+def draw(record: dict[str, Any], folder: Path) -> None:
+    """scale-prepare.svg and scale-pretrain.svg."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    documents = [row["documents"] / 1e6 for row in record["prepare"]]
+    steps = [row[0] for row in record["pretrain"]]
+    lines = {
+        "prepare": (
+            "million documents",
+            documents,
+            {n: [r[n] for r in record["prepare"]] for n in ("own", "mapped")},
+        ),
+        "pretrain": ("step", steps, {"resident": [row[1] for row in record["pretrain"]]}),
+    }
+    for name, (title, x, series) in lines.items():
+        figure, axes = pyplot.subplots(figsize=(6, 3), layout="constrained")
+        for label, y in series.items():
+            axes.plot(x, [value / 2**20 for value in y], marker="o", label=label)
+        axes.set(xlabel=title, ylabel="MiB", ylim=(0, None), xlim=(0, None), title=f"Memory of {name}")
+        axes.legend()
+        figure.savefig(folder / f"scale-{name}.svg", metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--megabytes", type=float, nargs="+", default=[10, 30, 100])
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--megabytes", type=float, nargs="+", default=[30, 60, 120])
+    parser.add_argument("--memory", type=int, default=1000, help="megabytes for finding duplicates")
+    parser.add_argument("--near-duplicates", type=float)
+    parser.add_argument("--steps", type=int, default=2000, help="0: prepare alone")
+    parser.add_argument("--figures", type=Path, help="folder for two figures; needs matplotlib")
     asked = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        rows = []
-        for size in asked.megabytes:
-            write_text(folder / "text.txt", size)
-            row = measure(PREPARE, folder / "text.txt", folder / f"store-{size}")
-            assert isinstance(row, dict)
-            rows.append({"megabytes": size, **row})
-            print(
-                f"prepare {size:7.0f} MB  {row['documents']:>10,} documents  {row['peak'] / 2**20:7.0f} MiB"
-                f"  {row['seconds']:6.0f} s"
-            )
-        per_document = slope([row["documents"] for row in rows], [row["peak"] for row in rows])
-        print(f"prepare: {per_document:.1f} bytes a document")
-        found = measure(PRETRAIN, folder / "run", asked.steps)
-        assert isinstance(found, list)
-        late = [row for row in found if row[0] >= asked.steps // 4]
-        per_step = slope([row[0] for row in late], [row[1] for row in late])
-        files = {row[2] for row in late}
-        print(f"pretrain: {per_step:.0f} bytes a step over {asked.steps} steps, open files {sorted(files)}")
-    record = {
-        "prepare": rows,
-        "bytes_per_document": per_document,
-        "pretrain": found,
-        "bytes_per_step": per_step,
-    }
+        record = prepare(Path(name), asked)
+        if asked.steps:
+            record |= pretrain(Path(name), asked.steps)
+            if asked.figures:
+                draw(record, asked.figures)
     print(json.dumps(record | {"seconds": time.monotonic() - began}))
 
 

@@ -21,7 +21,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 
 
-def _mix(x: UInt64) -> UInt64:
+def mix(x: UInt64) -> UInt64:
     """SplitMix64's finalizer: a bijection on 64-bit words that spreads every input bit over the output."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -35,7 +35,7 @@ def keys(seed: int, stream: str, step: int, indices: npt.ArrayLike) -> UInt64:
     with np.errstate(over="ignore"):
         key = np.asarray(indices, dtype=np.uint64)
         for word in (step, name, seed):
-            key = _mix((key + _GOLDEN) ^ _mix(np.asarray(word & _MASK, dtype=np.uint64) + _GOLDEN))
+            key = mix((key + _GOLDEN) ^ mix(np.asarray(word & _MASK, dtype=np.uint64) + _GOLDEN))
     return key
 
 
@@ -48,7 +48,7 @@ def uniforms(row_keys: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
     """Uniform numbers in [0, 1), shape (*row_keys.shape, count), 53 bits each."""
     with np.errstate(over="ignore"):
         offsets = np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
-        bits = _mix(np.asarray(row_keys, dtype=np.uint64)[..., None] + offsets)
+        bits = mix(np.asarray(row_keys, dtype=np.uint64)[..., None] + offsets)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -70,7 +70,7 @@ def permute(indices: npt.ArrayLike, size: int, permutation_key: int) -> UInt64:
         left, right = x >> shift, x & low
         for round_key in round_keys:
             with np.errstate(over="ignore"):
-                left, right = right, left ^ (_mix(right + round_key) & low)
+                left, right = right, left ^ (mix(right + round_key) & low)
         return (left << shift) | right
 
     values = np.atleast_1d(np.asarray(indices, dtype=np.uint64))

@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from electra import durable
-from electra.data import packing, parallel
+from electra.data import kept, packing, parallel
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
@@ -147,7 +147,7 @@ def test_wide_ids_in_wide_files(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "_CHUNK", 1000)
+    monkeypatch.setattr(kept, "_CHUNK", 1000)
 
 
 def test_without_a_document_chosen_by_its_hash_the_smallest_hash_is_held_out(
@@ -197,11 +197,11 @@ def test_a_killed_worker_is_an_error_in_one_line(
 PROGRAM = """
 import sys
 from pathlib import Path
-from electra.data import packing
+from electra.data import kept, packing
 from electra.data.corpus import CorpusConfig
 from electra.data.tokenizer import TokenizerConfig
 if __name__ == "__main__":
-    packing._CHUNK = 2000
+    kept._CHUNK = 2000
     corpus, out, workers = sys.argv[1:]
     tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)
     store = packing.build_store([corpus], tokenizer, out, config=config, workers=int(workers))
@@ -350,7 +350,7 @@ def test_what_an_interrupted_build_left_is_cleared(tmp_path: Path, tokenizer: To
 def test_a_full_disk(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
     program = PROGRAM.replace(
-        "packing._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+        "kept._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
     )
     for limit in (300, 60_000):
         limited = program.replace(

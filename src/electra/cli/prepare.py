@@ -25,6 +25,8 @@ class Arguments:
     """Folder for the store. Reused if it already exists."""
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""
+    memory: int = 1000
+    """Megabytes for finding duplicates; what is more lies on disk. The store is the same for any."""
     shard: str | None = None
     """Prepare one of several parts, such as 3/8 (counted from 0), on a machine of its own. Needs
     --tokenizer.source; --merge joins the parts.
@@ -63,6 +65,7 @@ def run(arguments: Arguments) -> int:
             tokenizer=tokenizer.source,
             data=data,
             workers=arguments.workers,
+            memory=arguments.memory,
             progress=display,
         )
         display.say(f"{'written' if new else 'already complete'}: shard {arguments.shard} in {out}")
@@ -71,7 +74,15 @@ def run(arguments: Arguments) -> int:
     store = (
         workflow.merge_shards(corpus, out, progress=display)
         if arguments.merge
-        else workflow.build(corpus, out, tokenizer, data, workers=arguments.workers, display=display)
+        else workflow.build(
+            corpus,
+            out,
+            tokenizer,
+            data,
+            workers=arguments.workers,
+            memory=arguments.memory,
+            display=display,
+        )
     )
     display.say(f"{'already complete' if existed else 'written'}: {out} (data {store.tokens.digest[:16]})")
     display.say(f"next: electra pretrain --store {out} --out runs/NAME")

@@ -9,11 +9,15 @@ from typing import Any
 
 @dataclass
 class Audit:
-    """Counts over a whole corpus. Documents read = kept + empty + duplicate; kept = training + held out."""
+    """Counts over a whole corpus.
+
+    Documents read = kept + empty + duplicate + near-duplicate; kept = training + held out.
+    """
 
     documents_read: int = 0
     documents_empty: int = 0  # dropped: no text, or nothing that makes a token
     documents_duplicate: int = 0  # dropped: the same text as an earlier document
+    documents_near_duplicate: int = 0  # dropped: nearly the same text, where that is asked
     documents_train: int = 0
     documents_heldout: int = 0
     heldout_by: str = (
@@ -31,6 +35,7 @@ class Audit:
     nuls_dropped: int = 0
     # share of [PAD] in an epoch of training rows of a length
     padding: dict[str, float] = field(default_factory=dict)
+    near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, the least similar first
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -51,18 +56,22 @@ class Audit:
             "unknown_rate": self.unknown_rate,
             "tokens_per_word": self.tokens_per_word,
         }
-        return asdict(self) | derived
+        plain = asdict(self)
+        if not self.near_duplicates:
+            del plain["near_duplicates"]
+        return plain | derived
 
 
 def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """An audit, as it stands in audit.json, as the lines of a table."""
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
+    near = f", {count['documents_near_duplicate']} nearly so" if audit.get("documents_near_duplicate") else ""
     return [
         (
             "documents",
             (
                 f"{count['documents_read']} read, {count['documents_empty']} empty,"
-                f" {count['documents_duplicate']} duplicate"
+                f" {count['documents_duplicate']} duplicate{near}"
             ),
         ),
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra.data import readers
+from electra.data.near import bands
 from electra.data.readers import Text, Unit
 from electra.data.sources import find_sources
 from electra.errors import ConfigError
@@ -25,8 +26,12 @@ class CorpusConfig:
     """The format of every source, for files whose suffix does not tell; stdin is txt unless told."""
     heldout: float = 0.005
     """The share of documents held out for evaluation, chosen by a hash of their text; at least one."""
+    near_duplicates: float | None = None
+    """Documents at least so similar to an earlier one are dropped, from 0.5 to 1 (None: only equal ones)."""
 
     def __post_init__(self) -> None:
+        if self.near_duplicates is not None:
+            bands(self.near_duplicates)
         if not 0 < self.heldout < 1:
             raise ConfigError(f"a held-out share of {self.heldout}", fix="It must lie between 0 and 1")
 

@@ -9,7 +9,6 @@ the next one begins by emptying it.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import shutil
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +31,9 @@ from electra.data.audit import Audit
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.ids import id_dtype
+from electra.data.kept import Kept, chunks, kept
 from electra.data.parallel import encode_in_order
-from electra.data.seen import Seen
+from electra.data.runs import MEMORY
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.errors import CorpusError, StoreError
@@ -41,20 +41,8 @@ from electra.errors import CorpusError, StoreError
 Progress = Callable[
     [str, int], None
 ]  # what is being done, and the characters done so far; may raise to end the build
-_CHUNK = 1 << 20  # characters that a worker gets at a time
-_CHUNK_DOCUMENTS = 1 << 12
 # of each document of a split, in SPLIT.docs
 RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
-
-
-class Kept(NamedTuple):
-    """A document that is neither empty nor a repetition."""
-
-    text: str
-    # 16 bytes; the first half decides whether it is held out, the second whether it is in the vocabulary's
-    # sample
-    digest: bytes
-    held: bool
 
 
 def build_store(
@@ -64,9 +52,13 @@ def build_store(
     *,
     config: CorpusConfig | None = None,
     workers: int | None = None,
+    memory: int = MEMORY,
     progress: Progress = lambda stage, characters: None,
 ) -> TokenStore:
-    """The token store of a corpus at `out`; reused if it already exists with the same text and settings."""
+    """The token store of a corpus at `out`; reused if it already exists with the same text and settings.
+
+    memory: bytes for what is remembered of the documents to find duplicates; what is more lies on disk.
+    """
     out, config = Path(out), config or CorpusConfig()
     finished = _finished(arguments, tokenizer, out, config)
     if finished is not None:
@@ -80,6 +72,7 @@ def build_store(
                 out,
                 work=work,
                 workers=workers or machine.cores(),
+                memory=memory,
                 progress=progress,
             )
     return finished or TokenStore.open(out)
@@ -92,14 +85,14 @@ def _build(
     *,
     work: Path,
     workers: int,
+    memory: int,
     progress: Progress,
 ) -> None:
-    config = documents.config
-    settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
+    settings = {"corpus": asdict(documents.config), "tokenizer": describe(tokenizer)}
     audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
         sample = _sample(
-            kept(documents, config, audit, partial(progress, "reading"), work),
+            kept(documents, audit, partial(progress, "reading"), work, memory),
             1_000_000 * tokenizer.sample_mb,
         )
         if not sample:
@@ -110,7 +103,7 @@ def _build(
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     with durable.explain_disk_errors(out):
         write_documents(
-            kept(documents, config, audit, partial(progress, "encoding"), work),
+            kept(documents, audit, partial(progress, "encoding"), work, memory),
             tokenizer,
             workers,
             work,
@@ -223,33 +216,6 @@ def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
     return {"digest": tokenizer.digest} if isinstance(tokenizer, Tokenizer) else asdict(tokenizer)
 
 
-def kept(
-    documents: Documents, config: CorpusConfig, audit: Audit, progress: Callable[[int], None], work: Path
-) -> Iterator[Kept]:
-    """The documents to encode; the audit counts those, and those that are left out. `work` is a folder for
-    what must be remembered of them.
-    """
-    seen = Seen(work)
-    threshold = int(config.heldout * 2**64)
-    characters = 0
-    for document in documents:
-        audit.documents_read += 1
-        audit.bytes_replaced += document.replaced
-        audit.nuls_dropped += document.nuls
-        characters += len(document.text)
-        text = document.text.strip()
-        digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        if not text:
-            audit.documents_empty += 1
-        elif not seen.add(int.from_bytes(digest[8:], "little")):
-            audit.documents_duplicate += 1
-        else:
-            yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold)
-        if audit.documents_read % 256 == 0:
-            progress(characters)
-    progress(characters)
-
-
 def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
     """At most so many characters of what is not held out, thinned out evenly by the documents' hashes.
 
@@ -271,19 +237,6 @@ def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
             chosen = [entry for entry in chosen if entry[0] < threshold] or [min(chosen)]
             size = sum(len(text) for _, text in chosen)
     return [text for _, text in chosen] or held
-
-
-def _chunks(documents: Iterable[Kept]) -> Iterator[list[Kept]]:
-    chunk: list[Kept] = []
-    size = 0
-    for document in documents:
-        chunk.append(document)
-        size += len(document.text)
-        if size >= _CHUNK or len(chunk) >= _CHUNK_DOCUMENTS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 class Writer:
@@ -317,7 +270,7 @@ def write_documents(
     waiting: deque[list[Kept]] = deque()
 
     def texts() -> Iterator[list[str]]:
-        for chunk in _chunks(documents):
+        for chunk in chunks(documents):
             waiting.append(chunk)
             yield [document.text for document in chunk]
 

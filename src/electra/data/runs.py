@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Run = npt.NDArray[np.uint64]
-MEMORY = 1 << 30  # bytes
+MEMORY = 1_000_000_000  # bytes
 _BLOCK = 1 << 17  # numbers merged at a time
 
 

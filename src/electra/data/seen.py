@@ -37,8 +37,6 @@ class Seen:
                 return False
         self._recent.add(digest)
         if len(self._recent) >= RECENT:
-            run = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
-            run.sort()
+            self._runs.add(np.sort(np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))))
             self._recent = set()
-            self._runs.add(run)
         return True

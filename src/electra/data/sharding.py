@@ -30,7 +30,9 @@ from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.ids import id_dtype
+from electra.data.kept import kept
 from electra.data.packing import RECORD, Progress, Writer
+from electra.data.runs import MEMORY
 from electra.data.seen import Seen
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
@@ -55,10 +57,14 @@ def build_shard(
     *,
     config: CorpusConfig | None = None,
     workers: int | None = None,
+    memory: int = MEMORY,
     progress: Progress = lambda stage, characters: None,
 ) -> bool:
     """Encode one shard into the folder `out`. False if it was there already."""
     config = config or CorpusConfig()
+    if config.near_duplicates is not None:
+        fix = "Prepare the corpus in one command, or without `near_duplicates`"
+        raise ConfigError("shards do not know each other's documents", key="near_duplicates", fix=fix)
     settings = {"corpus": asdict(config), "tokenizer": packing.describe(tokenizer), "shard": list(shard)}
     if out.exists() and any(out.iterdir()):
         recorded = _open(out)["settings"]
@@ -71,9 +77,14 @@ def build_shard(
     with packing.workplace(out) as work:
         documents = Documents(arguments, config, work / "copies", shard)
         audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
-        kept = packing.kept(documents, config, audit, partial(progress, "encoding"), work)
         with durable.explain_disk_errors(out):
-            packing.write_documents(kept, tokenizer, workers or machine.cores(), work, audit)
+            packing.write_documents(
+                kept(documents, audit, partial(progress, "encoding"), work, memory),
+                tokenizer,
+                workers or machine.cores(),
+                work,
+                audit,
+            )
         files: dict[str, durable.Content] = {
             f"tokenizer/{name}": content for name, content in tokenizer.files().items()
         }

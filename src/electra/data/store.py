@@ -35,7 +35,7 @@ from electra.errors import StoreError
 
 FORMAT = 1  # of store.json; change it when a store written earlier could no longer be read as it should be
 REBUILD = "Delete it and run electra prepare again"
-_BLOCK = 1 << 24  # ids looked at in one go when a whole file is checked
+_BLOCK = 1 << 20  # ids looked at in one go when a whole file is read
 AT_ONCE = 1 << 30  # bytes whose content is checked before training begins: about a second
 
 

@@ -106,9 +106,16 @@ METRICS: dict[str, Metric] = {
 }
 
 AUDIT: dict[str, tuple[str, str]] = {
-    "documents_read": ("Documents read", "Read = empty + duplicate + to train on + held out."),
+    "documents_read": (
+        "Documents read",
+        "Read = empty + duplicate + near-duplicate + to train on + held out.",
+    ),
     "documents_empty": ("Empty, dropped", "No text, or nothing that makes a token."),
     "documents_duplicate": ("Duplicate, dropped", "The same text as an earlier document."),
+    "documents_near_duplicate": (
+        "Near-duplicate, dropped",
+        "Nearly the same text as an earlier document, where `near_duplicates` asks for it.",
+    ),
     "documents_train": ("Documents to train on", ""),
     "documents_heldout": ("Documents held out", "Never trained on: the metrics above are measured on them."),
     "heldout_by": (
@@ -131,6 +138,7 @@ AUDIT: dict[str, tuple[str, str]] = {
     "vocab_size": ("Vocabulary", ""),
     "bytes_replaced": ("Bytes replaced", "Not UTF-8; each run of them is now one U+FFFD."),
     "nuls_dropped": ("NULs dropped", ""),
+    "near_duplicates": ("Near-duplicates: the least similar that were dropped", ""),
     "padding": ("Padding", "Share of an epoch's positions that hold no token, in rows of this length."),
 }
 

@@ -148,6 +148,10 @@ class DataSection:
     """Format of the sources (auto: what their file extension says; stdin is txt)."""
     heldout: float = 0.005
     """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
+    near_duplicates: float | None = None
+    """Drop documents at least so similar to an earlier one: 0.8 of their runs of 8 bytes in common (default:
+    only equal ones).
+    """
 
 
 @dataclass(frozen=True)

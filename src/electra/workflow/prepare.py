@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -36,7 +37,9 @@ def prepare(
     text_field: str = "text",
     format: Literal["auto", "txt", "jsonl", "parquet"] = "auto",
     heldout: float = 0.005,
+    near_duplicates: float | None = None,
     workers: int | None = None,
+    memory: int = 1000,
     progress: Told = None,
 ) -> Store:
     """Turn text into a token store at `out`, or open the one that was made there of this text.
@@ -51,7 +54,9 @@ def prepare(
     text_field: the field of .jsonl, or column of .parquet and of hub data sets, that holds the text.
     format: of the sources ("auto": what their file extension says).
     heldout: share of the documents held out for evaluation, chosen by a hash of their text; at least one.
+    near_duplicates: drop documents this similar to an earlier one, such as 0.8 (None: only equal ones).
     workers: processes that encode (None: all cores). The store is the same for any number.
+    memory: megabytes for finding duplicates; what is more lies on disk. The store is the same for any.
     progress: see `electra.workflow.display.Told`.
 
     Raises CorpusError for text that cannot be read, TokenizerError, ConfigError, and StoreError where `out`
@@ -64,9 +69,13 @@ def prepare(
         strip_accents=strip_accents,
         sample_mb=sample_mb,
     )
-    data = DataSection(unit=unit, text_field=text_field, format=format, heldout=heldout)
+    data = DataSection(
+        unit=unit, text_field=text_field, format=format, heldout=heldout, near_duplicates=near_duplicates
+    )
     with display_for(progress) as display:
-        return build(sources(source), Path(out), chosen, data, workers=workers, display=display)
+        return build(
+            sources(source), Path(out), chosen, data, workers=workers, memory=memory, display=display
+        )
 
 
 def build(
@@ -76,6 +85,7 @@ def build(
     data: DataSection,
     *,
     workers: int | None,
+    memory: int = 1000,
     display: Display,
 ) -> Store:
     """The store of a corpus; `display` is told how it is made and, at the end, its audit."""
@@ -85,6 +95,7 @@ def build(
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
+    _check_memory(memory)
     chosen = (
         existing_tokenizer(tokenizer.source)
         if tokenizer.source is not None
@@ -97,18 +108,29 @@ def build(
     )
     with unwinding(out):
         build_store(
-            corpus, chosen, out, config=corpus_config(data), workers=workers, progress=counting(display)
+            corpus,
+            chosen,
+            out,
+            config=corpus_config(data),
+            workers=workers,
+            memory=memory * 1_000_000,
+            progress=counting(display),
         )
     store = Store(out)
     tell_audit(store, display)
     return store
 
 
+def _check_memory(megabytes: int) -> None:
+    if megabytes < 1:
+        raise ConfigError(f"must be at least 1 (megabyte), not {megabytes}", key="memory")
+
+
 def corpus_config(data: DataSection) -> CorpusConfig:
     """How text is read, from the section [data] of a recipe."""
     from electra.data.corpus import CorpusConfig
 
-    return CorpusConfig(unit=data.unit, text_field=data.text_field, format=data.format, heldout=data.heldout)
+    return CorpusConfig(**asdict(data))
 
 
 def prepare_shard(
@@ -119,11 +141,13 @@ def prepare_shard(
     tokenizer: Source,
     data: DataSection,
     workers: int | None = None,
+    memory: int = 1000,
     progress: Told = None,
 ) -> bool:
     """Encode one of several parts of a corpus, such as "3/8" (counted from 0). False: it was there before."""
     from electra.data.sharding import build_shard, parse_shard
 
+    _check_memory(memory)
     made, number = existing_tokenizer(tokenizer), parse_shard(shard)
     with display_for(progress) as display, unwinding(out):
         return build_shard(
@@ -133,6 +157,7 @@ def prepare_shard(
             number,
             config=corpus_config(data),
             workers=workers,
+            memory=memory * 1_000_000,
             progress=counting(display),
         )
 

@@ -1,0 +1,164 @@
+"""Near-duplicates: found at the similarity asked for, whatever memory and calls, shown in the audit."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from corpora import all_ids, contents, write
+
+from electra.data import kept, near
+from electra.data.corpus import CorpusConfig
+from electra.data.near import MINIMA, MISSED, Earlier, NearDuplicates, bands, signatures
+from electra.data.packing import build_store
+from electra.data.sharding import build_shard
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ConfigError
+
+WORDS = [hashlib.blake2b(bytes([i, i // 7]), digest_size=3).hexdigest() for i in range(250)]
+
+
+def sentence(draw: random.Random, words: int = 30) -> str:
+    return " ".join(draw.choices(WORDS, k=words))
+
+
+def altered(text: str, draw: random.Random, words: int = 1) -> str:
+    """Other words in some places."""
+    parts = text.split()
+    for place in draw.sample(range(len(parts)), words):
+        parts[place] = draw.choice(WORDS)
+    return " ".join(parts)
+
+
+def windows(text: str) -> set[bytes]:
+    content = f" {text} ".encode()
+    return {content[i : i + 8] for i in range(len(content) - 7)}
+
+
+def corpus(count: int = 200, seed: int = 0) -> list[str]:
+    """Every other text is an earlier one with up to four words changed."""
+    draw = random.Random(seed)
+    made: list[str] = []
+    for number in range(count):
+        old = number % 2 and made
+        made.append(altered(draw.choice(made), draw, draw.randint(0, 4)) if old else sentence(draw))
+    return made
+
+
+def find(
+    texts: list[str],
+    threshold: float,
+    together: int = 10**6,
+    folder: Path | None = None,
+    memory: int = 1 << 30,
+) -> tuple[list[Earlier | None], list[dict[str, Any]]]:
+    """What is found of texts dealt to calls, and the examples."""
+    with closing(NearDuplicates(threshold, folder, memory)) as seen:
+        parts = [seen.find(texts[start : start + together]) for start in range(0, len(texts), together)]
+        return [one for part in parts for one in part], seen.examples()
+
+
+def test_the_similarity_is_the_share_of_common_windows() -> None:
+    draw = random.Random(1)
+    errors = []
+    for words in (1, 2, 4, 8) * 25:
+        one = sentence(draw)
+        other = altered(one, draw, words)
+        a, b = windows(one), windows(other)
+        estimate = (np.equal(*signatures([one, other]))).mean()
+        errors.append(estimate - len(a & b) / len(a | b))
+    assert abs(np.mean(errors)) < 0.01 and np.std(errors) < 0.04  # sqrt(0.25 / 128) is 0.044
+
+
+def test_capitals_and_spaces_do_not_count() -> None:
+    one, other = signatures(["The  chef\ncooked.", "the chef cooked."])
+    assert (one == other).all()
+
+
+def test_the_bands_miss_few_pairs_at_the_threshold() -> None:
+    for threshold in (0.5, 0.6, 0.7, 0.8, 0.9, 0.99):
+        count, rows = bands(threshold)
+        assert count * rows <= MINIMA and (1 - threshold**rows) ** count <= MISSED
+    assert bands(0.8) == (21, 6)
+
+
+def test_what_is_found_is_similar_and_what_is_similar_is_found() -> None:
+    texts = corpus()
+    found, _ = find(texts, 0.8)
+    before: list[set[bytes]] = []
+    for text, earlier in zip(texts, found, strict=True):
+        mine = windows(text)
+        true = [len(mine & old) / len(mine | old) for old in before]
+        if earlier is None:
+            assert max(true, default=0) < 0.9
+            before.append(mine)
+        else:
+            assert abs(true[earlier.number] - earlier.similarity) < 0.13 and true[earlier.number] > 0.7
+    assert 50 < len(before) < 180
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1000])
+@pytest.mark.parametrize("together", [3, 50])
+def test_neither_memory_nor_calls_change_what_is_found(tmp_path: Path, memory: int, together: int) -> None:
+    texts = corpus()
+    found, examples = find(texts, 0.7)
+    assert find(texts, 0.7, together, tmp_path, memory) == (found, examples)
+    assert any(found) and len(examples) == near.SHOWN and not list(tmp_path.iterdir())
+
+
+def test_many_that_agree_are_compared_with_the_earliest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same whether those are in runs or in the call."""
+    texts = corpus()
+    found, _ = find(texts, 0.9)
+    monkeypatch.setattr(near, "COMPARED", 1)
+    fewer, _ = find(texts, 0.9)
+    assert fewer != found and find(texts, 0.9, 10)[0] == fewer
+
+
+def test_the_signatures_are_the_ones_that_they_were() -> None:
+    """Another version of the library may give others: then the same command drops other documents."""
+    made = signatures(["", "the chef cooked the meal", "\u540d\u524d\u306f", "x" * 100])
+    assert hashlib.sha256(made.astype("<u4").tobytes()).hexdigest()[:16] == "ca8d028c0063689c"
+
+
+def test_a_store_without_near_duplicates(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = corpus()
+    path = write(tmp_path, [*texts, "", texts[0]])
+    config = CorpusConfig(heldout=0.05, near_duplicates=0.8)
+    one = build_store([path], tokenizer, tmp_path / "one", config=config, workers=1)
+    audit = one.audit
+    dropped = audit["documents_near_duplicate"]
+    assert 10 < dropped < 100 and audit["documents_duplicate"] >= 1 and audit["documents_empty"] == 1
+    assert dropped + sum(audit[f"documents_{n}"] for n in ("empty", "duplicate", "train", "heldout")) == 202
+    unique = list(dict.fromkeys(texts))
+    keep = [text for text, earlier in zip(unique, find(unique, 0.8)[0], strict=True) if not earlier]
+    assert sorted(all_ids(one.train) + all_ids(one.heldout)) == sorted(
+        tokenizer.encode(text).ids[1:-1] for text in keep
+    )
+    shown = audit["near_duplicates"]
+    assert [example["similarity"] for example in shown] == sorted(example["similarity"] for example in shown)
+    assert shown[0]["similarity"] >= 0.8 and shown[0]["document"] in texts and shown[0]["earlier"] in keep
+
+    monkeypatch.setattr(kept, "_CHUNK_DOCUMENTS", 16)
+    other = build_store([path], tokenizer, tmp_path / "two", config=config, workers=2, memory=1000)
+    assert contents(other.path) == contents(one.path)
+
+
+def test_what_cannot_be_asked(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for threshold in (0.0, 0.4, 1.0, 80.0):
+        with pytest.raises(ConfigError, match=r"at least 0\.5 and below 1"):
+            CorpusConfig(near_duplicates=threshold)
+    path, config = write(tmp_path, corpus(4)), CorpusConfig(near_duplicates=0.8)
+    with pytest.raises(ConfigError, match="shards do not know each other"):
+        build_shard([path], tokenizer, tmp_path / "shard", (0, 1), config=config)
+    monkeypatch.setitem(sys.modules, "rensa", None)
+    with pytest.raises(ConfigError, match=r"electra\[dedup\]"):
+        build_store([path], tokenizer, tmp_path / "store", config=config, workers=1)
