@@ -51,9 +51,12 @@ class TuningFolder(Folder):
     OUT/  finetune.json      settings, what identifies the run, what it ran on
           log.txt            data/ (rows given from Python)
           seeds/seed-0/      results.json, predictions, model.safetensors: whole or absent
-          checkpoints/seed-0/   of a seed in work
+          checkpoints/seed-0/   of a seed in work (search-...: of a training of the search)
           model/             the chosen seed's model
           ensemble/          predictions averaged over the seeds, with --ensemble
+          search.json        the trainings of a search, and what it chose
+          floors.json        the scores of what needs no network
+          untrained/seeds/   the same with fresh weights, with --random-twin
           dev.jsonl          dev by the chosen seed: texts, gold answers, predicted ones, probabilities
           all_results.json   the numbers, written last
     """
@@ -72,6 +75,34 @@ class TuningFolder(Folder):
 
     def checkpoints(self, seed: int) -> Path:
         return self.path / "checkpoints" / f"seed-{seed}"
+
+    def seed_in_work(self) -> bool:
+        return any((self.path / "checkpoints").glob("seed-*"))
+
+    @property
+    def search(self) -> Path:
+        return self.path / "search.json"
+
+    def read_search(self) -> dict[str, Any]:
+        """What a search has found so far; {} before its first training has ended."""
+        return _read_if_there(self.search)
+
+    def trial(self, name: str) -> Path:
+        """The checkpoints of a training of the search."""
+        return self.path / "checkpoints" / f"search-{name}"
+
+    @property
+    def floors(self) -> Path:
+        return self.path / "floors.json"
+
+    def read_floors(self) -> dict[str, dict[str, Any]]:
+        """Floor -> its scores; {} where they were not measured."""
+        return _read_if_there(self.floors)
+
+    @property
+    def untrained(self) -> TuningFolder:
+        """The twin that begins with fresh weights: its seeds."""
+        return TuningFolder(self.path / "untrained")
 
     @property
     def model(self) -> ModelFolder:
@@ -107,7 +138,7 @@ class TuningFolder(Folder):
         return results
 
     def digested(self) -> list[Path]:
-        return [self.path / self.RECORD, self.results]
+        return [self.path / self.RECORD, self.search, self.floors, self.results]
 
     def check(self) -> Iterator[Finding]:
         yield from super().check()
@@ -118,7 +149,7 @@ class TuningFolder(Folder):
             yield Finding(self.path, "fine-tuning without a model: not finished")
 
     def parts(self) -> Iterator[Folder]:
-        yield from (seed for _, seed in self.seeds())
+        yield from (seed for _, seed in (*self.seeds(), *self.untrained.seeds()))
         yield from (part for part in (self.ensemble, self.model) if part.path.is_dir())
 
     def describe(self) -> list[str]:
@@ -130,6 +161,11 @@ class TuningFolder(Folder):
         metric = results.get("primary_metric")
         score = results.get(f"eval_{metric}")
         return [*lines, f"dev {metric} {score:.4f}" if isinstance(score, float) else "without a dev score"]
+
+
+def _read_if_there(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = durable.read_json(path, RunFolderError) if path.is_file() else {}
+    return found
 
 
 class PromptingFolder(TuningFolder):

@@ -23,7 +23,6 @@ from electra.analysis.contract import ProbeDataError, named_models
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.config import build
 from electra.errors import ConfigError, DataError, DiskError
-from electra.evaluation import floors
 from electra.evaluation.data import find_data
 from electra.evaluation.steps import Asked, ReadyTask, Step, Todo
 from electra.evaluation.suite import Suite
@@ -35,6 +34,7 @@ from electra.evaluation.table import (
     make_record,
 )
 from electra.extensions import PROBES, TASKS, is_path
+from electra.finetuning import floors
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.interop.huggingface import digest, weights_of
@@ -54,6 +54,8 @@ OWN = {
     "seed",
     "init",
     "device",
+    "floors",
+    "random_twin",
 }  # settings of a fine-tuning that are made here
 
 

@@ -15,10 +15,10 @@ from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.config import build
 from electra.errors import RunFolderError
-from electra.evaluation import floors
 from electra.evaluation.data import Found, join_train
 from electra.evaluation.suite import ProbeEntry, TaskEntry
 from electra.evaluation.table import Entrant
+from electra.finetuning import floors
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.model.precision import pick_device
@@ -93,6 +93,7 @@ class Step:
             "out": self.out.task(self.entrant.folder, job.entry.name).path,
             "seeds": self.seeds,
             "device": self.device,
+            "floors": False,  # they are columns of their own
             "init": "pretrained" if self.entrant.init == "floor" else self.entrant.init,
         }
         settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")

@@ -20,24 +20,28 @@ from electra import durable, seeds
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
 from electra.extensions import TASKS, is_path
+from electra.finetuning import floors
 from electra.finetuning.counted import counted
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
 from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, on_host, train_seed
-from electra.finetuning.over_seeds import FinishedSeed, choose, headline, scores_over_seeds
+from electra.finetuning.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
 from electra.finetuning.read_again import places
 from electra.finetuning.records import Record, as_records, join, write
 from electra.finetuning.saved_model import load_seed, save_model
+from electra.finetuning.search import parted, search
 from electra.finetuning.settings import (
+    SEARCHED,
     ResolvedSettings,
     Settings,
     default_layer_decay,
     default_learning_rate,
+    searched,
 )
 from electra.finetuning.task import Task
 from electra.finetuning.tuned_model import choose_pooling
-from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate
+from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import Loaded, load
 from electra.labelled.tables import read_tsv
@@ -60,6 +64,8 @@ def finetune(
         torch.set_num_threads(settings.threads)
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), "encoder")
+    if settings.search:
+        parted(dataset)  # raises where there is too little
     tuning, notes = prepare(resolve(settings, dataset.task, loaded.config), dataset, loaded)
     folder = TuningFolder(settings.out)
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
@@ -67,10 +73,16 @@ def finetune(
         for note in (announcement(model, tuning), *answers_told(dataset), *notes):
             session.say(note)
         try:
+            others = {"floors": floors.beside(tuning, dataset, folder)}
+            if settings.search:
+                others["search"] = search(settings, tuning, dataset, folder, prepared_as(tuning))
+                tuning = tuning.with_settings(**others["search"]["chosen"])
             finished = [run_seed(tuning, folder, seed) for seed in seeds_of(settings, folder)]
+            others["untrained"] = run_twin(tuning, folder, [one.seed for one in finished])
         except Stopped:
             session.interrupt()
         results = summarise(model, tuning, dataset, finished, notes)
+        results |= {name: found for name, found in others.items() if found}
         if settings.ensemble or folder.ensemble.path.exists():  # an earlier one is of fewer seeds
             results |= ensemble(tuning, folder, finished)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
@@ -80,6 +92,8 @@ def finetune(
         folder.record_digests()
         for name in tuning.task.metrics:
             session.say(headline(results, name))
+        for line in compared(results):
+            session.say(line)
         return results
 
 
@@ -95,6 +109,9 @@ def resolve(settings: Settings, task: Task, config: EncoderConfig) -> ResolvedSe
     if settings.max_length is not None and settings.max_length > positions:
         what = f"{settings.max_length} tokens are more than the model's positions"
         raise ConfigError(what, key="max_length", fix=f"Use at most {positions}")
+    if settings.search and not searched(settings):
+        fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHED[:-1])} or `{SEARCHED[-1]}`"
+        raise ConfigError("nothing is left to search for", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
     values |= {
         "epochs": settings.epochs or task.epochs,
@@ -119,18 +136,22 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
         splits[split] = ReadSplit(windows, examples)
     train = splits.pop("train").windows
     device = pick_device(settings.device)
-    per_epoch = -(-len(train) // settings.batch_size)
     tuning = Tuning(
         settings=settings,
         task=task,
         start=loaded,
         train=train,
         splits=splits,
-        total_steps=max(1, round(settings.epochs * per_epoch)),
+        total_steps=steps_of(settings, train),
         device=device,
         precision=pick_precision(settings.precision, device),
     )
     return tuning, notes
+
+
+def prepared_as(tuning: Tuning) -> Callable[[Dataset], Tuning]:
+    """What prepares other examples in the same way."""
+    return lambda dataset: prepare(tuning.settings, dataset, tuning.start)[0]
 
 
 def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
@@ -177,6 +198,8 @@ def announcement(model: str, tuning: Tuning) -> str:
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in tuning.splits.items())
     steps = f"{tuning.total_steps} steps of {settings.batch_size}"
     rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
+    if settings.search:
+        steps, rates = f"batches of {settings.batch_size}", f"settings searched for, {settings.search}"
     machine = f"{tuning.device}, {tuning.precision}, {counted(threads, 'thread')}"
     inputs = f"{len(tuning.train)} training inputs"
     return f"{tuning.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
@@ -186,6 +209,19 @@ def seeds_of(settings: Settings, folder: TuningFolder) -> list[int]:
     """Those wanted, and those that an earlier command has finished here: none is left out of the summary."""
     wanted = range(settings.seed, settings.seed + settings.seeds)
     return sorted({*wanted, *(number for number, _ in folder.seeds())})
+
+
+def run_twin(tuning: Tuning, folder: TuningFolder, numbers: Sequence[int]) -> dict[str, Any]:
+    """The scores of the same seeds from fresh weights; {} where they were never asked for."""
+    twin = folder.untrained
+    if not tuning.settings.random_twin and not twin.seeds():
+        return {}
+
+    def say(line: str) -> None:
+        tuning.say(f"untrained, {line}")
+
+    fresh = replace(tuning.with_settings(init="random", random_twin=False), say=say)
+    return scores_over_seeds([run_seed(fresh, twin, seed) for seed in numbers], tuning.task.metrics)
 
 
 def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:

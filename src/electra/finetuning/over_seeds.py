@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,3 +55,17 @@ def headline(results: dict[str, Any], metric: str) -> str:
         return f"dev {metric}: {number:.4f}"
     spread = f"sd {results[f'{name}_sd']:.4f}, median {results[f'{name}_median']:.4f}"
     return f"dev {metric}: {number:.4f}, the mean of {count} seeds; {spread}"
+
+
+def compared(results: Mapping[str, Any]) -> Iterator[str]:
+    """What the floors and the untrained twin score on dev, and whether one of them is ahead."""
+    key = f"eval_{results['primary_metric']}"
+    others = {**results.get("floors", {}), "fresh weights": results.get("untrained", {})}
+    known = {name: found[key] for name, found in others.items() if found.get(key) is not None}
+    if not known:
+        return
+    listed = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
+    yield f"to compare: {listed}"
+    own, ahead = results[key], max(known, key=lambda name: known[name])
+    if own is None or own <= known[ahead]:
+        yield f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"

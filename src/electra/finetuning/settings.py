@@ -10,12 +10,14 @@ the embeddings layers + 1. Torch-free, so that `--help` is quick.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from electra.errors import ConfigError
+from electra.training import budget
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -54,6 +56,14 @@ class Settings:
     """How many times to fine-tune, with other random draws. Use five for small data."""
     seed: int = 0
     """The first seed."""
+    search: str | None = None
+    """Choose the learning rate, epochs and layer decay left open here on a part of the training data, within
+    this time (10m, 2h) or number of trainings (12), before fine-tuning with the best.
+    """
+    floors: bool = True
+    """Also score what needs no network: the most frequent answer, and counting words."""
+    random_twin: bool = False
+    """Also fine-tune the same architecture with fresh weights, with the same seeds and settings."""
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
     head: Literal["transformers", "linear", "joint"] = "transformers"
@@ -140,6 +150,11 @@ class Settings:
         check_shares(self, ("warmup", "dropout"))
         if not 0 <= self.weight_decay < float("inf"):
             raise ConfigError(f"must be 0 or more, not {self.weight_decay}", key="weight_decay")
+        if self.search is not None:
+            search_budget(self.search)
+        if self.random_twin and self.init == "random":
+            what, fix = "the model itself starts from fresh weights", "Leave out `random_twin` or `init`"
+            raise ConfigError(what, key="random_twin", fix=fix)
         if len(self.text_column) > 2:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", key="text_column")
 
@@ -147,6 +162,8 @@ class Settings:
         """What must agree to resume: all that can change a number, unless it is recorded elsewhere."""
         kept = asdict(self)
         absent = {name for name in SINCE if not kept[name]}
+        if self.search:  # what was found is in the folder: more time may follow
+            kept["search"] = True
         return {name: kept[name] for name in kept if name not in HARMLESS | RECORDED_APART | absent}
 
 
@@ -165,10 +182,32 @@ class ResolvedSettings(Settings):
 # differ when a run is resumed (the contents of the files are not: the record has their digests).
 HARMLESS = {
     *("data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every"),
-    *("evaluate_every_epoch", "ensemble", "device", "threads"),
+    *("evaluate_every_epoch", "ensemble", "device", "threads", "floors", "random_twin"),
 }
-SINCE = {"encoding", "skip_unlabelled"}  # not in older records, and in none where they are left out
+SINCE = {"encoding", "skip_unlabelled", "search"}  # not in older records, and in none where they are left out
 RECORDED_APART = {"task", "precision"}
+
+
+SEARCHED = ("learning_rate", "epochs", "layer_decay")
+
+
+def searched(settings: Settings) -> tuple[str, ...]:
+    """The settings that a search chooses: those that are left open."""
+    return tuple(name for name in SEARCHED if getattr(settings, name) is None)
+
+
+def search_budget(text: str) -> tuple[float, str]:
+    """(amount, unit) of `search`, unit one of seconds and trainings."""
+    if re.fullmatch(r"[0-9]+", text) and int(text) > 1:
+        return float(text), "trainings"
+    try:
+        amount, unit = budget.parse(text)
+    except ConfigError:
+        unit = ""
+    if unit != "seconds":
+        fix = "Use a time such as 10m or 2h, or a number of trainings, 2 or more"
+        raise ConfigError(f"invalid budget {text!r}", key="search", fix=fix)
+    return amount, unit
 
 
 def default_learning_rate(hidden_size: int) -> float:

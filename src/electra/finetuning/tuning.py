@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,10 @@ class ReadSplit:
     examples: Examples
 
 
+def steps_of(settings: ResolvedSettings, train: Windows) -> int:
+    return max(1, round(settings.epochs * math.ceil(train.num_groups / settings.batch_size)))
+
+
 @dataclass(frozen=True)
 class Tuning:
     settings: ResolvedSettings
@@ -52,6 +56,11 @@ class Tuning:
     @property
     def steps_per_epoch(self) -> int:
         return math.ceil(self.train.num_groups / self.settings.batch_size)
+
+    def with_settings(self, **changes: Any) -> Self:
+        """The same data, trained on otherwise."""
+        settings = replace(self.settings, **changes)
+        return replace(self, settings=settings, total_steps=steps_of(settings, self.train))
 
 
 @dataclass(frozen=True)

@@ -59,11 +59,14 @@ def hash_of(texts: Sequence[str]) -> float:
 
 
 def split_by_hash(
-    examples: Sequence[Example], side: Callable[[Example], Sequence[str]], where: Path
+    examples: Sequence[Example],
+    side: Callable[[Example], Sequence[str]],
+    where: Path | str,
+    share: float = DEV_SHARE,
 ) -> tuple[Examples, Examples]:
     """(train, dev): the examples whose `side` has the smallest hashes are dev; equal ones stay together."""
     hashes = [hash_of(side(example)) for example in examples]
-    cut = sorted(hashes)[math.ceil(len(hashes) * DEV_SHARE) - 1]
+    cut = sorted(hashes)[math.ceil(len(hashes) * share) - 1]
     dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
     train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
     if not train:

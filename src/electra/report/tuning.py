@@ -24,11 +24,13 @@ def write_page(path: Path) -> Path:
     results = folder.read_results() if folder.results.is_file() else None
     seeds = {number: read_seed(seed.results) for number, seed in folder.seeds()}
     drawn: dict[str, str] = {}
+    searched = folder.read_search()
     sections = [
         Section("Scores", scores(results) if results else unfinished(seeds)),
         *(dev_set.sections(folder.read_dev(), results.get("labels", {})) if results else ()),
         Section("Training", curves(seeds, drawn), "The mean loss of the steps since the point before."),
-        Section("Settings", [settings(record)]),
+        *([Section("Search", search(searched), lead_of(searched))] if searched else []),
+        Section("Settings", [settings(record, results or {})]),
     ]
     title = f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}"
     opening = [headline(results)] if results else []
@@ -60,27 +62,37 @@ def headline(results: Mapping[str, Any]) -> Block:
     sd = results.get(f"eval_{name}_sd")
     spread = f"mean of {count} seeds, sd {sd:.3f}" if sd is not None else "one seed"
     items: list[tuple[object, ...]] = [(f"dev {name}", Number(results.get(f"eval_{name}"), "score"), spread)]
+    if others := best_beside(results):
+        items.append((*others, "to compare"))
     for key, label in (("train_samples", "trained on"), ("eval_samples", "scored on")):
         items.append((label, Number(results.get(key)), "examples"))
     return Facts([*items, ("time", Number(results.get("seconds"), "seconds"))], large=True)
 
 
 def scores(results: Mapping[str, Any]) -> list[Block]:
+    others = beside(results)
     rows: list[tuple[object, ...]] = []
     for key, values in results.items():
         if key.endswith(OVER_SEEDS):
             plain = key.removesuffix(OVER_SEEDS)
             split, _, metric = plain.partition("_")
             low, high = interval(values)
+            if low is not None and high is not None and metric != "loss":
+                low, high = max(low, -1.0), min(high, 1.0)  # which no score leaves
             middle = Interval(results.get(plain), "score", low, high)
             numbers = [middle, *(Number(results.get(f"{plain}{end}"), "score") for end in ("_sd", "_median"))]
             by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
-            rows.append((SPLIT_NAMES.get(split, split), metric.replace("_", " "), *numbers, by_seed))
+            compared = (Number(found.get(plain), "score") for found in others.values())
+            name = (SPLIT_NAMES.get(split, split), metric.replace("_", " "))
+            rows.append((*name, *numbers, *compared, by_seed))
     note = (
         "In brackets: the 95 % interval of the mean over seeds." if len(results.get("seeds", ())) > 1 else ""
     )
-    blocks: list[Block] = [Table(("split", "metric", "mean", "sd", "median", "each seed"), rows)]
+    columns = ("split", "metric", "mean", "sd", "median", *others, "each seed")
+    blocks: list[Block] = [Table(columns, rows)]
     blocks += [Text(note, "quiet")] if note else []
+    if others:
+        blocks.append(Text(verdict(results)))
     together = [
         (key.removeprefix("ensemble_").replace("eval_", "dev ").replace("_", " "), Number(value, "score"))
         for key, value in results.items()
@@ -88,6 +100,51 @@ def scores(results: Mapping[str, Any]) -> list[Block]:
     ]
     blocks += [Table(("all seeds together", ""), together)] if together else []
     return [*blocks, *(Text(str(note), "quiet") for note in results.get("notes", ()))]
+
+
+def beside(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """What the model is compared with, each with its scores: floors, and the twin with fresh weights."""
+    twin = {"fresh weights": results["untrained"]} if results.get("untrained") else {}
+    return {**results.get("floors", {}), **twin}
+
+
+def verdict(results: Mapping[str, Any]) -> str:
+    """Whether the model beats what it is compared with on dev."""
+    own, best = results.get(f"eval_{results.get('primary_metric')}"), best_beside(results)
+    if best is None or own is None:
+        return "Nothing can be compared: a score is not defined."
+    name, score = best[0], best[1].value
+    if own > score:
+        return f"On dev the model is {own - score:.3f} ahead of the best of these, {name}."
+    return f"On dev {name} does as well or better: the model has not shown that it is worth its cost."
+
+
+def best_beside(results: Mapping[str, Any]) -> tuple[str, Number] | None:
+    """The best of what the model is compared with, and its score on dev."""
+    key = f"eval_{results.get('primary_metric')}"
+    known = {n: found[key] for n, found in beside(results).items() if found.get(key) is not None}
+    return max(
+        ((n, Number(v, "score")) for n, v in known.items()), key=lambda one: one[1].value or 0.0, default=None
+    )
+
+
+def lead_of(found: Mapping[str, Any]) -> str:
+    """On what a search was made."""
+    sizes = f"{found['trained_on']:,} of the training examples, scored on the {found['scored_on']:,} others"
+    return f"Budget: {found['budget']}. Trained on {sizes}. Dev and test were not looked at."
+
+
+def search(found: Mapping[str, Any]) -> list[Block]:
+    """The trainings of a search, in their order."""
+    names, chosen, rows = found["settings"], found.get("chosen"), []
+    for number, one in enumerate(found["trainings"], 1):
+        values = [f"{one['values'][name]:g}" for name in names]
+        score: object = one.get("failed") or Number(one["score"], "score")
+        mark = "chosen" if one["values"] == chosen else ""
+        rows.append((str(number), *values, score, Number(one["seconds"], "seconds"), mark))
+    columns = ("", *(name.replace("_", " ") for name in names), found["metric"].replace("_", " "), "time", "")
+    unfinished = [] if chosen else [Text("Not finished: rerun the command to resume.", "quiet")]
+    return [Table(columns, rows), *unfinished]
 
 
 def interval(values: Sequence[float | None]) -> tuple[float | None, float | None]:
@@ -135,10 +192,11 @@ def curves(seeds: Mapping[int, Mapping[str, Any]], drawn: dict[str, str]) -> lis
     return [*panels] or [Text("No seed has finished yet.", "quiet")]
 
 
-def settings(record: Mapping[str, Any]) -> Block:
+def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Block:
     rows: list[Sequence[object]] = []
+    chosen = results.get("search", {}).get("chosen", {})
     for part in ("settings", "environment"):
-        for name, value in record.get(part, {}).items():
+        for name, value in {**record.get(part, {}), **(chosen if part == "settings" else {})}.items():
             if value is not None and value != []:
                 rows.append((name.replace("_", " "), str(value)))
     labels = record.get("identity", {}).get("labels", ())

@@ -70,7 +70,9 @@ def carry_out(model: Source, settings: Settings, display: Display) -> FineTuned:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """A setting's value: a path as text, one of several as a list of one."""
+    """A setting's value: one of several as a list of one, a number of trainings as on the command line."""
+    if name == "search" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     several = name in ("also", "text_column", "columns")
     return [value] if several and isinstance(value, str | os.PathLike) else value
 

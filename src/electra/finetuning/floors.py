@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -22,10 +23,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.arrays import Floats
-from electra.finetuning.dataset import choose_task, read_dataset
+from electra import durable
+from electra.arrays import Floats, Ints
+from electra.artifacts.tuning import TuningFolder
+from electra.extensions import TASKS
+from electra.finetuning.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.metrics import Score
 from electra.finetuning.settings import Settings
 from electra.finetuning.text_label_set import MultiLabelClassification
+from electra.finetuning.tuning import Tuning
 from electra.labelled.examples import Example
 
 Matrix = Any  # a numpy array or a scipy sparse matrix
@@ -36,6 +42,7 @@ WORD = re.compile(r"\w+|[^\w\s]")
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
 WEIGHTS = (None, "balanced")  # of the classes
 FOLDS = 5
+TUNED_ON = 3000  # examples of which the strength is chosen; the fit itself has all
 LONGEST = 200  # words of each text in the longest common subsequence
 
 
@@ -43,25 +50,45 @@ def measure(floor: str, settings: Settings) -> dict[str, Any]:
     """A floor's scores on the data of a fine-tuning, under the keys of the numbers of a fine-tuning."""
     began = time.monotonic()
     dataset = read_dataset(settings, choose_task(settings))
-    task, splits = (
-        dataset.task,
-        {
-            ("eval" if name == "dev" else name): examples
-            for name, examples in dataset.splits.items()
-            if name != "train"
-        },
-    )
-    predict = fit(floor, task, dataset.splits["train"])
-    assert predict is not None, "spans have no floor"
+    task = dataset.task
     results: dict[str, Any] = {"task": task.name, "task_version": task.version, "floor": floor, "seeds": [0]}
-    for split, examples in splits.items():
-        results[f"{split}_samples"] = len(examples)
-        if all(example.gold is not None for example in examples):
-            for name, score in task.score(predict(examples), examples).items():
-                results |= {f"{split}_{name}": score.value, f"{split}_{name}_by_seed": [score.value]}
-                results |= {f"{split}_{name}_reason": score.reason} if score.value is None else {}
-    results |= {"train_samples": len(dataset.splits["train"]), "seconds": round(time.monotonic() - began, 3)}
-    return {**results, "notes": list(dataset.notes)}
+    results |= {
+        f"{'eval' if split == 'dev' else split}_samples": len(examples)
+        for split, examples in dataset.splits.items()
+    }
+    for key, score in scores(floor, dataset).items():
+        results |= {key: score.value, f"{key}_by_seed": [score.value]}
+        results |= {f"{key}_reason": score.reason} if score.value is None else {}
+    return {**results, "seconds": round(time.monotonic() - began, 3), "notes": list(dataset.notes)}
+
+
+def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, dict[str, float | None]]:
+    """The floors of a fine-tuning, measured once: floor -> eval_accuracy and so on. {} for spans, and for a
+    task of the user's own, whose predictions may be of any kind.
+    """
+    if folder.floors.is_file() or not tuning.settings.floors:
+        return folder.read_floors()
+    if tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
+        return {}
+    with warnings.catch_warnings():  # of scikit-learn, about fits and folds
+        warnings.simplefilter("ignore")
+        found = {
+            floor: {name: score.value for name, score in scores(floor, dataset).items()} for floor in NAMES
+        }
+    durable.commit_json(folder.floors, found)
+    return found
+
+
+def scores(floor: str, dataset: Dataset) -> dict[str, Score]:
+    """SPLIT_METRIC -> score, of the splits with answers; dev is called eval."""
+    predict = fit(floor, dataset.task, dataset.splits["train"])
+    assert predict is not None, "spans have no floor"
+    return {
+        f"{'eval' if split == 'dev' else split}_{name}": score
+        for split, examples in dataset.splits.items()
+        if split != "train" and all(example.gold is not None for example in examples)
+        for name, score in dataset.task.score(predict(examples), examples).items()
+    }
 
 
 def fit(floor: str, task: Any, train: Sequence[Example]) -> Predict | None:
@@ -81,7 +108,7 @@ def fit(floor: str, task: Any, train: Sequence[Example]) -> Predict | None:
             return lambda examples: [several.mean(0)] * len(examples)
         return _on_features(train, lambda features: _logistic_each(features, several))
     classes = np.array([task.gold_class(example) for example in train])
-    if floor == MAJORITY:
+    if floor == MAJORITY or not any(words(text) for example in train for text in example.texts):
         shares = np.bincount(classes, minlength=task.num_outputs) / len(classes)
         return lambda examples: [shares] * len(examples)
     return _on_features(
@@ -171,9 +198,12 @@ def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:
 
 
 def _ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
-    from sklearn.linear_model import RidgeCV
+    from sklearn.linear_model import Ridge, RidgeCV
 
-    model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(features, numbers)
+    some = _some(len(numbers))
+    model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(features[some], numbers[some])
+    if len(some) < len(numbers):
+        model = Ridge(alpha=model.alpha_).fit(features, numbers)
     return lambda other: model.predict(other)[:, None]
 
 
@@ -184,13 +214,17 @@ def _logistic(
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
 
-    folds = min(FOLDS, int(np.bincount(classes)[np.unique(classes)].min()))
+    some = _some(len(classes))
+    present = np.bincount(classes[some])
+    folds = min(FOLDS, int(present[present > 0].min()))
     model: Any = LogisticRegression(C=1.0, max_iter=1000)
-    if folds > 1:
+    if folds > 1 and np.count_nonzero(present) > 1:
         scoring = {"matthews_correlation": "matthews_corrcoef", "f1_macro": "f1_macro"}.get(
             metric, "accuracy"
         )
-        model = GridSearchCV(model, {"C": STRENGTHS, "class_weight": WEIGHTS}, cv=folds, scoring=scoring)
+        grid = {"C": STRENGTHS, "class_weight": WEIGHTS}
+        search = GridSearchCV(model, grid, cv=folds, scoring=scoring, refit=False)
+        model.set_params(**search.fit(features[some], classes[some]).best_params_)
     model.fit(features, classes)
 
     def probabilities(other: Matrix) -> Floats:
@@ -199,6 +233,11 @@ def _logistic(
         return found
 
     return probabilities
+
+
+def _some(count: int) -> Ints:
+    """The places of at most TUNED_ON of `count` examples."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:TUNED_ON])
 
 
 def _logistic_each(features: Matrix, several: npt.NDArray[Any]) -> Callable[[Matrix], Any]:

@@ -1,0 +1,44 @@
+"""An evaluation scores what needs no network beside the models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from electra.cli.main import main
+from electra.finetuning import floors
+
+
+def test_an_evaluation_has_them_beside_the_models(model: Path, data: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "toys.toml"
+    suite.write_text(
+        'title = "toys"\n[[task]]\nname = "sst2"\nfolders = ["sst-2"]\n[[task]]\nname = "rte"\n'
+        '[[average]]\ntitle = "both"\ntasks = ["sst2", "rte"]\n'
+    )
+    words = [
+        "evaluate",
+        str(model),
+        "--suite",
+        str(suite),
+        "--data",
+        str(data),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    words += ["--device", "cpu", "--option", "epochs=1", "--option", "precision=fp32"]
+    assert main(words) == 0
+    record = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert [entry["name"] for entry in record["models"]] == ["toy", *floors.NAMES]
+    for row in record["rows"]:
+        assert all(score["status"] == "done" and score["n"] == 1 for score in row["scores"].values())
+    first = record["rows"][0]["scores"]
+    results = json.loads((tmp_path / "out/tasks/word-counting/sst2/all_results.json").read_text())
+    assert first[floors.COUNTING]["median"] == results["eval_accuracy"]
+    assert first[floors.COUNTING]["train_samples"] == first["toy"]["train_samples"]
+    mean = sum(row["scores"][floors.MAJORITY]["median"] for row in record["rows"]) / 2
+    assert record["averages"][0]["scores"][floors.MAJORITY] == pytest.approx(mean)
+    page = (tmp_path / "out" / "evaluation.html").read_text()
+    assert "word counting" in page and "no network" in page
+    assert main(words) == 0  # nothing is done again, and nothing is refused

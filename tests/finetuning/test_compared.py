@@ -1,0 +1,98 @@
+"""What a fine-tuning is compared with: floors, and the same seeds from fresh weights."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.artifacts.tuning import TuningFolder
+from electra.cli.main import main
+from electra.errors import ConfigError
+from electra.finetuning import floors
+from electra.finetuning.all_seeds import finetune
+from electra.finetuning.over_seeds import compared
+from electra.report import tuning as page
+from electra.testing import toy_task
+
+
+def test_floors_and_a_twin_beside_the_model(
+    tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = toy_task.write_classification(tmp_path / "data", train=60, dev=20)
+    said: list[str] = []
+
+    def tuned(out: str, **changes: Any) -> dict[str, Any]:
+        settings = toy_task.settings(tmp_path / out, data, "classification", **{"epochs": 1, **changes})
+        return finetune(str(modern_folder), settings, said.append)
+
+    results = tuned("out", floors=True, random_twin=True, seeds=2)
+    assert results["floors"]["word counting"]["eval_accuracy"] > 0.7
+    assert results["floors"]["majority"]["eval_accuracy"] == 0.5
+    fresh = tuned("fresh", init="random", seeds=2)
+    assert results["untrained"]["eval_loss_by_seed"] == fresh["eval_loss_by_seed"]
+    [told] = [line for line in said if line.startswith("to compare: majority 0.5000, word counting ")]
+    assert f"fresh weights {results['untrained']['eval_accuracy']:.4f}" in told
+    assert any(line.startswith("untrained, seed 1  dev: ") for line in said)
+
+    html = page.write_page(tmp_path / "out").read_text()
+    assert re.search(r"word counting</th>\s*<th[^>]*>fresh weights</th>", html)
+    assert page.verdict(results) in html
+    assert not [found.problem for found in TuningFolder(tmp_path / "out").verify() if found.problem]
+
+    monkeypatch.setattr(floors, "scores", lambda *given: 1 / 0)
+    again = tuned("out", floors=True, seeds=2)
+    assert again["floors"] == results["floors"] and again["untrained"] == results["untrained"]
+    assert "floors" not in fresh and "untrained" not in fresh
+
+
+def test_the_model_is_said_to_be_behind_what_is_ahead_of_it() -> None:
+    results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.7, "seeds": [0]}
+    assert list(compared(results)) == []
+    results["floors"] = {"majority": {"eval_accuracy": 0.5}, "word counting": {"eval_accuracy": 0.6}}
+    assert list(compared(results)) == ["to compare: majority 0.5000, word counting 0.6000"]
+    assert page.verdict(results) == "On dev the model is 0.100 ahead of the best of these, word counting."
+    results["untrained"] = {"eval_accuracy": 0.7}
+    assert "fresh weights does as well or better" in list(compared(results))[1]
+    assert page.verdict(results).startswith("On dev fresh weights does as well or better")
+    results["eval_accuracy"] = None
+    assert "not defined" in page.verdict(results)
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_floors_are_the_default_and_can_be_left_out(
+    task: str, tmp_path: Path, modern_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = toy_task.write_classification if task == "classification" else toy_task.write_tagging
+    data = write(tmp_path / "data", train=20, dev=8)
+    words = ["finetune", str(modern_folder), "--task", task, "--data", str(data), "--epochs", "1"]
+    assert main([*words, "--device", "cpu", "--out", str(tmp_path / "with")]) == 0
+    assert "to compare: majority 0." in capsys.readouterr().out
+    assert main([*words, "--device", "cpu", "--out", str(tmp_path / "without"), "--no-floors"]) == 0
+    assert "to compare" not in capsys.readouterr().out
+    assert "word counting" not in (tmp_path / "without" / "report.html").read_text()
+
+
+def test_a_large_table_is_tuned_on_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    from electra.finetuning.tasks import load_task
+    from electra.labelled.examples import Example
+
+    monkeypatch.setattr(floors, "TUNED_ON", 30)
+    rows = [Example(str(i), f"f:{i}", (f"word{i} {('good', 'bad')[i % 2]}",), str(i % 2)) for i in range(200)]
+    task = load_task("classification").fit(rows)
+    predict = floors.fit(floors.COUNTING, task, rows)
+    assert predict is not None and task.score(predict(rows), rows)["accuracy"].value == 1.0
+    numbers = [Example(e.id, e.where, e.texts, float(e.gold)) for e in rows]
+    regression = load_task("regression").fit(numbers)
+    guess = floors.fit(floors.COUNTING, regression, numbers)
+    assert guess is not None and regression.score(guess(numbers), numbers)["pearson"].value > 0.9  # type: ignore[operator]
+    blank = [Example(e.id, e.where, (" ",), e.gold) for e in rows]
+    constant = floors.fit(floors.COUNTING, task, blank)
+    assert constant is not None and constant(blank)[0].tolist() == [0.5, 0.5], "no word to count"
+
+
+def test_a_twin_of_fresh_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the model itself starts from fresh weights"):
+        toy_task.settings(tmp_path / "out", tmp_path, init="random", random_twin=True)
