@@ -28,7 +28,7 @@ class Arguments:
     fastest.
     """
     random_twin: bool = False
-    """Also fine-tune fresh weights in the shape of the first model: what the labelled data alone can teach.
+    """Also fine-tune fresh weights in the shape of the (first) model: what the labelled data alone can teach.
     """
     floors: bool = True
     """Also score what needs no network: the majority answer, and counting words."""

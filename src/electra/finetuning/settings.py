@@ -61,9 +61,10 @@ class Settings:
     this time (10m, 2h) or number of trainings (12), before fine-tuning with the best.
     """
     floors: bool = True
-    """Also score what needs no network: the most frequent answer, and counting words."""
+    """Also score what needs no network: the majority answer, and counting words."""
     random_twin: bool = False
-    """Also fine-tune the same architecture with fresh weights, with the same seeds and settings."""
+    """Also fine-tune fresh weights in the shape of the (first) model: what the labelled data alone can teach.
+    """
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
     head: Literal["transformers", "linear", "joint"] = "transformers"
