@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.progress import quiet
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, DataError, RunFailed
 from electra.finetuning.counted import counted
@@ -26,6 +25,7 @@ from electra.finetuning.settings import Settings, search_budget, searched
 from electra.finetuning.task import file_of
 from electra.finetuning.tuning import Tuning, evaluate
 from electra.labelled.splits import split_by_hash
+from electra.progress import quiet
 
 SHARE = 0.2  # of the training data, on which the search scores
 FEWEST = 20  # training examples
