@@ -8,3 +8,8 @@ def cores() -> int:
     system).
     """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def launched() -> bool:
+    """Whether this is one of several processes that a launcher started to share a training."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1

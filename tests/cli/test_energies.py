@@ -25,7 +25,7 @@ from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.start import start
-from electra.workflow.pretrain import finish
+from electra.workflow.train import finish
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from electra.errors import (
     RunFolderError,
 )
 from electra.testing import driven
-from electra.workflow import pretrain as pretrain_verb
+from electra.workflow import train as train_verb
 
 command_line = importlib.import_module("electra.cli.main")  # the module: `main` alone is its function
 
@@ -48,7 +48,7 @@ def finished(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose checkpoints of steps 2 and 4 are there, without its exports."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretrain_verb, "finish", lambda run: None)
+        patch.setattr(train_verb, "finish", lambda run: None)
         assert main(Place(folder, toy_store, folder).pretrain()) == 0
     return folder / "run"
 
@@ -60,7 +60,7 @@ def place(tmp_path: Path, toy_store: Path, finished: Path) -> Place:
 
 @pytest.fixture(autouse=True)
 def without_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrain_verb, "finish", lambda run: None)
+    monkeypatch.setattr(train_verb, "finish", lambda run: None)
 
 
 @pytest.fixture

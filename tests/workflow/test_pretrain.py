@@ -8,7 +8,8 @@ import pytest
 
 from electra.artifacts.run import RunFolder
 from electra.training.shapes import WarmStart
-from electra.workflow.pretrain import SHARE_OF_RATE, compose, rate_is_chosen, with_gentler_rate
+from electra.workflow.pretrain import compose
+from electra.workflow.warm_start import SHARE_OF_RATE, rate_is_chosen, with_gentler_rate
 
 WARM = WarmStart({"discriminator": "there", "generator": ""}, None, None, lambda pair: ())
 

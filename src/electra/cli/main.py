@@ -19,6 +19,7 @@ from types import ModuleType
 
 from electra import cli, durable
 from electra.errors import ElectraError, Interrupted, nearest
+from electra.machine import launched
 
 ORDER = [
     "prepare",
@@ -34,7 +35,7 @@ ORDER = [
     "analyze",
     "ablate",
 ]
-HELPERS = {"main", "arguments"}
+HELPERS = {"main", "arguments", "recipe_flags"}
 
 
 def verbs() -> dict[str, str]:
@@ -106,11 +107,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
-
-
-def launched() -> bool:
-    """Whether this is one of several processes that a launcher started to share a training."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def as_flag(setting: str) -> str:

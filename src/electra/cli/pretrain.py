@@ -6,38 +6,19 @@ by section; each may be given by its last name alone (--learning-rate) where onl
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from electra.cli.arguments import expand
-from electra.cli.arguments import parse as parse_arguments
-from electra.config import build, find_recipe
+from electra.cli import recipe_flags
+from electra.cli.recipe_flags import Parsed
 from electra.training.recipe import (
     DataSection,
     EvaluationSection,
     ModelSection,
-    Recipe,
     TokenizerSection,
     TrainingSection,
-    make_recipe,
-    read_recipe,
-    with_budget,
 )
-
-SECTIONS = ("model", "training", "evaluation", "tokenizer", "data")
-ALIASES = {"--tokenizer": "--tokenizer.source"}
-FIRST = ("--model.size", "--objective.name")  # what most users choose
-
-
-@dataclass(frozen=True)
-class ObjectiveSection:
-    """Without --objective.name, --help lists this one option; with it, all options of that objective."""
-
-    name: str = "rtd"
-    """rtd, mlm, ... (one file each in electra/objectives), an installed package's, or your own: mine.py."""
 
 
 @dataclass(frozen=True)
@@ -82,53 +63,22 @@ class Options:
     data: DataSection = field(default_factory=DataSection)
 
 
-@dataclass(frozen=True)
-class Arguments:
-    options: Options
-    recipe: Recipe
-    argv: tuple[str, ...]
-
-
-def parse(argv: Sequence[str]) -> Arguments:
-    """Defaults, then the recipe file, then flags. The objective's options join the flags once its name is
-    known.
-    """
-    path = find_recipe(_peek(argv, "--recipe") or Options.recipe)
-    named = _peek(argv, "--objective.name")
-    sections = read_recipe(path)
-    if named is not None and named != sections.get("objective", {}).get("name", "rtd"):
-        sections["objective"] = {"name": named}  # the options of another objective do not carry over
-    recipe = make_recipe(sections, where=str(path))
-    in_a_hurry = named is None and any(word in ("-h", "--help") for word in argv)
-    objective_type = (
-        ObjectiveSection if in_a_hurry else _objective_section(str(recipe.objective.get("name", "rtd")))
+def parse(argv: Sequence[str]) -> Parsed[Options]:
+    return recipe_flags.parse(
+        Options, argv, recipe=Options.recipe, verb="pretrain", description=__doc__ or ""
     )
-    objective = ("objective", objective_type, field(default_factory=objective_type))
-    kind = make_dataclass("Options", [objective], bases=(Options,), frozen=True)
-    default: Any = kind(
-        **{name: getattr(recipe, name) for name in SECTIONS},
-        objective=objective_type()
-        if in_a_hurry
-        else build(objective_type, recipe.objective, where=f"{path}: objective"),
-    )
-    argv = expand(argv, kind, ALIASES)
-    options = parse_arguments(
-        kind, argv, verb="pretrain", description=__doc__ or "", default=default, first=FIRST
-    )
-    flags = dataclasses.asdict(options)
-    chosen = {name: flags[name] for name in (*SECTIONS, "objective")}
-    steps = _peek(argv, "--training.steps") is not None
-    return Arguments(options, make_recipe(with_budget(chosen, options.budget, steps)), tuple(argv))
 
 
-def run(arguments: Arguments) -> int:
-    from electra.workflow import pretrain as workflow
+def run(arguments: Parsed[Options]) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.extend import in_milestones
+    from electra.workflow.pretrain import carry_out
+    from electra.workflow.train import Inputs
+    from electra.workflow.warm_start import rate_is_chosen, starts
 
     options = arguments.options
-    begin = workflow.starts(options.init, options.init_discriminator, options.init_generator)
-    inputs = workflow.Inputs(
+    begin = starts(options.init, options.init_discriminator, options.init_generator)
+    inputs = Inputs(
         out=str(options.out),
         corpus=options.corpus,
         store=options.store,
@@ -137,37 +87,12 @@ def run(arguments: Arguments) -> int:
         workers=options.workers,
         processes=options.processes,
         recipe_name=options.recipe,
-        rate_is_chosen=workflow.rate_is_chosen(
-            options.recipe, (word.partition("=")[0].removeprefix("--") for word in arguments.argv)
-        ),
+        rate_is_chosen=rate_is_chosen(options.recipe, arguments.named()),
         command=" ".join(["pretrain", *arguments.argv]),
     )
     with Terminal(lines=True) as display:
         if options.milestones:
             in_milestones(arguments.recipe, inputs, options.milestones, display)
         else:
-            workflow.carry_out(arguments.recipe, inputs, display)
+            carry_out(arguments.recipe, inputs, display)
     return 0
-
-
-def _objective_section(name: str) -> type:
-    """The options of one objective as a dataclass. Reading them imports torch, which a bare --help does not
-    wait for.
-    """
-    from electra import objectives
-
-    config = objectives.module_of(name).Config
-    return make_dataclass(
-        "ObjectiveSection", [("name", str, field(default=name))], bases=(config,), frozen=True
-    )
-
-
-def _peek(argv: Sequence[str], flag: str) -> str | None:
-    """The last value given for a flag, before real parsing."""
-    value = None
-    for position, argument in enumerate(argv):
-        if argument.startswith(f"{flag}="):
-            value = argument.partition("=")[2]
-        elif argument == flag and position + 1 < len(argv):
-            value = argv[position + 1]
-    return value

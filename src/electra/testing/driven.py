@@ -84,6 +84,7 @@ FORKS.set_forkserver_preload(
         "__main__",
         "electra.testing.driven",
         "electra.workflow.pretrain",
+        "electra.workflow.train",
         "electra.cli.pretrain",
         "electra.training.loop",
         "electra.interop.examples",

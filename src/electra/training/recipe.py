@@ -167,10 +167,12 @@ class Recipe:
         return {key: dict(value) if isinstance(value, dict) else value for key, value in asdict(self).items()}
 
 
-def read_recipe(path: Path) -> dict[str, Any]:
-    """The sections of a recipe's file."""
+def read_recipe(path: Path, objective: str | None = None) -> dict[str, Any]:
+    """The sections of a recipe's file. With another `objective` than its own, without its own's options."""
     sections = read_toml(path)
     paths_from(sections, path)
+    if objective is not None and objective != sections.get("objective", {}).get("name", "rtd"):
+        sections["objective"] = {"name": objective}
     return sections
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,12 @@ from electra import machine
 from electra.artifacts.study import StudyFolder
 from electra.errors import ConfigError, nearest
 from electra.signals import StopRequest
-from electra.workflow.artifact import Artifact, Source
+from electra.workflow.artifact import Artifact, Source, name_of
 from electra.workflow.display import Display, Terminal, Told, display_for
 from electra.workflow.prepare import sources
-from electra.workflow.pretrain import Inputs, open_store
 from electra.workflow.rows import Rows
 from electra.workflow.run import Run
+from electra.workflow.train import Inputs, open_store
 
 if TYPE_CHECKING:
     from electra.ablation.runner import Standing
@@ -84,24 +83,49 @@ class Study(Artifact):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Order:
     """What of a study is to be done now, and how."""
 
     study: str
     out: Path
-    arms: tuple[str, ...] = ()
+    """The study's folder. Rerun the command to resume a stopped study; another --arm, more --seeds, or a
+    panel add to it.
+    """
+    arm: tuple[str, ...] = ()
+    """The arms to train now (none: all)."""
     corpus: tuple[str, ...] = ()
+    """Files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the default: the prose of Python's
+    own documentation).
+    """
     store: str | None = None
+    """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address
+    (s3://..., https://...).
+    """
     budget: str | None = None
+    """What each arm gets (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, at least that for every
+    arm; 30m of the baseline arm.
+    """
     seeds: int = 3
+    """Replicates of each arm. Arms share the seed of a replicate, and with it the order of the data."""
     seed: int = 1
+    """The first seed."""
     recipe: str | None = None
+    """What the arms change: a recipe's name or a TOML file (default: the study's, budget-tiny in all of
+    ours).
+    """
     panel_data: Path | None = None
+    """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training
+    metrics only.
+    """
     panel: tuple[str, ...] = ()
+    """The tasks that score each encoder."""
     jobs: int = 1
+    """Arms trained at the same time."""
     threads: int | None = None
+    """CPU threads of each (default: the cores, divided by --jobs)."""
     workers: int | None = None
+    """Processes that encode the corpus (default: all cores)."""
 
     @property
     def threads_each(self) -> int:
@@ -142,13 +166,13 @@ def ablate(
     order = Order(
         study=study,
         out=Path(out),
-        arms=tuple(arms),
+        arm=tuple(arms),
         corpus=tuple(sources(corpus)),
-        store=None if store is None else os.fspath(store),
+        store=name_of(store),
         budget=budget,
         seeds=seeds,
         seed=seed,
-        recipe=None if recipe is None else os.fspath(recipe),
+        recipe=name_of(recipe),
         panel_data=None if panel_data is None else Path(panel_data),
         panel=tuple(panel),
         jobs=jobs,
@@ -172,7 +196,7 @@ def carry_out(order: Order, display: Display, *, dry_run: bool = False) -> None:
     if order.store is not None and order.corpus:
         raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
     study, folder = read_study(find_study(order.study)), StudyFolder(order.out)
-    for name in order.arms:
+    for name in order.arm:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="arm", fix=nearest(name, list(study.arms)))
     if folder.exists():
@@ -211,7 +235,7 @@ def _run_study(
     seeds = range(order.seed, order.seed + order.seeds)
     begun = plan.seeds_begun(out, planned)
     whole = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, sorted({*seeds, *begun}))]
-    jobs = [one for one in whole if one.job.seed in seeds and one.job.arm in (order.arms or study.arms)]
+    jobs = [one for one in whole if one.job.seed in seeds and one.job.arm in (order.arm or study.arms)]
     if dry_run:
         for line in (*_opening(planned, jobs, order), *_hours(planned, jobs, store, order)):
             display.say(line)

@@ -13,6 +13,10 @@ Source = str | os.PathLike[str]
 """A folder or a file, an artifact, or the name of a model on the hub."""
 
 
+def name_of(source: Source | None) -> str | None:
+    return None if source is None else os.fspath(source)
+
+
 class Artifact:
     """A folder with results. It can be given wherever a path can be given."""
 

@@ -12,11 +12,12 @@ from electra.artifacts.run import RunFolder
 from electra.errors import ConfigError
 from electra.training.budget import parse
 from electra.training.recipe import Recipe
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, name_of
 from electra.workflow.display import Display, Told, display_for
-from electra.workflow.pretrain import Inputs, carry_out
+from electra.workflow.pretrain import carry_out
 from electra.workflow.replay import store_of
 from electra.workflow.run import Run
+from electra.workflow.train import Inputs
 
 
 def extend(
@@ -32,7 +33,7 @@ def extend(
     of another schedule or a budget that is no longer than the run, and as `pretrain` does.
     """
     with display_for(progress) as display:
-        return carry_on(os.fspath(run), budget, _name(store), processes, display)
+        return carry_on(os.fspath(run), budget, name_of(store), processes, display)
 
 
 def carry_on(run: str, budget: str, store: str | None, processes: int, display: Display) -> Run:
@@ -87,7 +88,3 @@ def check_milestones(recipe: Recipe, milestones: Sequence[str]) -> list[str]:
                 fix="Give growing lengths below the budget, all in its unit: 10Mtokens 20Mtokens",
             )
     return lengths
-
-
-def _name(source: Source | None) -> str | None:
-    return None if source is None else os.fspath(source)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, name_of
 from electra.workflow.display import Told, display_for
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def import_pair(
     from electra.interop.transfer import import_pair as write_pair
     from electra.workflow.model import load
 
-    other = None if generator is None else os.fspath(generator)
+    other = name_of(generator)
     with display_for(progress) as display:
         for line in write_pair(os.fspath(source), Path(out), other, allow_pickle=allow_pickle):
             display.say(line)

@@ -14,7 +14,7 @@ from electra.artifacts.store import StoreFolder
 from electra.errors import ConfigError
 from electra.signals import unwinding
 from electra.training.recipe import DataSection, TokenizerSection
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, name_of
 from electra.workflow.display import Display, Told, display_for
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def prepare(
     holds something else.
     """
     chosen = TokenizerSection(
-        source=None if tokenizer is None else os.fspath(tokenizer),
+        source=name_of(tokenizer),
         vocab_size=vocab_size,
         lowercase=lowercase,
         strip_accents=strip_accents,

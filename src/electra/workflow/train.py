@@ -1,0 +1,199 @@
+"""The training that one process does: open or prepare the store, train, export the networks, report.
+
+Where several processes share a training, each runs this, and the leading one does all that is not training.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electra.artifacts.run import RunFolder
+from electra.artifacts.store import StoreFolder
+from electra.errors import ElectraError, Interrupted
+from electra.signals import StopRequest
+from electra.training.recipe import Recipe, make_recipe
+from electra.workflow.display import Display, Terminal
+from electra.workflow.prepare import build, existing_tokenizer
+from electra.workflow.warm_start import warm_start, with_gentler_rate
+
+if TYPE_CHECKING:
+    from electra.data.store import TokenStore
+    from electra.interop.names import Kind
+    from electra.training.run import Run as Training
+
+SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run is made of and where, besides its recipe."""
+
+    out: str
+    corpus: tuple[str, ...] = ()
+    store: str | None = None
+    init_discriminator: str | None = None
+    init_generator: str | None = None
+    workers: int | None = None
+    processes: int = 1
+    recipe_name: str = ""
+    rate_is_chosen: bool = False
+    """Whether the user chose the learning rate, or a recipe for fresh weights did."""
+    command: str = ""
+    """How the run was asked for, for its record."""
+    extend: bool = False
+    """The run that lies there becomes longer."""
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.out)
+
+
+def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
+    """Train in this process, alone or as one of several. The others of a process that fails must be ended."""
+    from electra.training.distributed import explain_losses, leave_world
+
+    leads = os.environ.get("RANK", "0") == "0"
+    try:
+        own = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
+        with explain_losses(), own:
+            train(recipe, inputs, display, leads)
+    except Interrupted:
+        leave_world()
+        raise
+    leave_world()
+
+
+def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None:
+    """The work in a run folder that is ours: prepare, train, finish."""
+    from electra.training.distributed import join_world
+    from electra.training.loop import train as train_loop
+    from electra.training.start import start
+
+    store = open_store(inputs, recipe, display, leads)
+    content = store.check()
+    world = join_world()
+    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
+    if warm is not None and not inputs.rate_is_chosen:
+        recipe, warm = with_gentler_rate(recipe, warm, inputs.folder)
+    begin = start(
+        recipe,
+        inputs.folder,
+        store,
+        world,
+        warm=warm,
+        name=inputs.recipe_name,
+        command=inputs.command,
+        extend=inputs.extend,
+        say=display.say,
+        progress=display.progress,
+    )
+    with StopRequest() as stop, begin as training:
+        beside = RunFolder(inputs.folder).tokenizer
+        if leads and inputs.store is not None and not beside.exists():
+            store.tokenizer.save(beside)  # so that the run can be used without its store
+        if not train_loop(training, stop):
+            raise Interrupted(inputs.out, stop.exit_code or 143)
+        content.refuse()  # of a large store, read while the training went on
+        if leads:
+            finish(training)
+
+
+def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = True) -> TokenStore:
+    """The store given, or the corpus prepared into OUT/store by the leading process while the others wait."""
+    from electra.data.remote import fetch_store, is_remote
+    from electra.data.store import TokenStore
+
+    wanted = recipe.tokenizer.source
+    if inputs.store is not None:
+        path = fetch_store(inputs.store) if is_remote(inputs.store) else Path(inputs.store)
+        return TokenStore.open(path, existing_tokenizer(wanted) if wanted else None)
+    out = RunFolder(inputs.folder).store.path
+    if not leads:
+        while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
+            time.sleep(0.5)
+        return TokenStore.open(out)
+    given = wanted or inputs.init_discriminator or inputs.init_generator
+    section, corpus = replace(recipe.tokenizer, source=given), inputs.corpus or ("python-docs",)
+    return build(corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
+
+
+def finish(run: Training) -> None:
+    """Export the networks, score the example sentences and write the report; what exists from an earlier
+    finish stays.
+    """
+    from electra import durable
+    from electra.interop.card import card_of_run
+    from electra.interop.examples import example_rows
+    from electra.interop.huggingface import export_network
+    from electra.report.run import write_report
+    from electra.report.svg import left_out
+    from electra.workflow.model import Model
+
+    files = RunFolder(run.folder)
+    folder, pair, examples, page = run.folder, run.pair, files.examples, files.page
+    if examples.exists() and page.exists():
+        run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {page}")
+        return
+    examples.unlink(missing_ok=True)  # written last but the report: the mark of a finished export
+    if run.store.audit:
+        durable.commit_json(files.audit, run.store.audit)
+    run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
+    pair.cpu()  # whole: one network's weights may be made of another's
+    kinds: tuple[Kind, ...] = ("generator", "discriminator")
+    for kind in kinds:
+        if kind in pair.named:
+            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
+    named_by = run.objective.language_model(pair)
+    if named_by is not None and named_by is not pair.main:
+        card = replace(card_of_run(folder, "generator"), name=f"{folder.resolve().name}-language-model")
+        export_network(files.language_model.path, named_by, run.store.tokenizer, card)
+    both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
+    rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
+    durable.commit_json(examples, rows)
+    files.record_digests()
+    write_report(folder)
+    run.telemetry.say(f"models saved to {folder}, report in {page}")
+    if note := left_out(page):
+        run.telemetry.say(f"the report was {note}")
+
+
+def errors_of(job: Path) -> Path:
+    """Where the processes of a job leave the errors that end them, one a line."""
+    return job.with_suffix(".failed")
+
+
+def main(argv: Sequence[str]) -> int:
+    """One of the processes that `electra.workflow.pretrain` starts to share a training."""
+    from electra.training.launch import stop_with_launcher
+
+    stop_with_launcher()
+    job = Path(argv[0])
+    given = json.loads(job.read_text())
+    try:
+        with Terminal(lines=True) as display:
+            train_here(make_recipe(given["recipe"]), Inputs(**given["inputs"]), display)
+    except Interrupted as stop:
+        return stop.exit_code
+    except ElectraError as error:
+        with open(errors_of(job), "a", encoding="utf-8") as file:
+            file.write(json.dumps(error.to_json()) + "\n")
+        code = error.exit_code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    else:
+        return 0
+    sys.stderr.flush()
+    os._exit(code)  # no collective can be finished any more: leave, and the launcher ends the others
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
