@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from electra import config, objectives
 from electra.artifacts.harmless import WHEN_RESUMED
-from electra.cli import pretrain
 from electra.cli.arguments import written
 from electra.cli.main import verbs
 from electra.finetuning.tasks import load_task, task_names
@@ -104,7 +103,7 @@ def table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def verb(name: str, module: Any) -> str:
-    cls = pretrain.Options if name == "pretrain" else module.Arguments
+    cls = module.Arguments
     sections = {field.name for field in dataclasses.fields(Recipe)}
     positional = _positional(cls)
     rows = []

@@ -65,7 +65,7 @@ def by_name() -> dict[str, list[tuple[str, str, str]]]:
     found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for verb, module in verbs().items():
         held = importlib.import_module(module)
-        for name, *rest in options(getattr(held, "Options", held.Arguments), verb):
+        for name, *rest in options(held.Arguments, verb):
             found[name].append(typing.cast("tuple[str, str, str]", tuple(rest)))
     return found
 

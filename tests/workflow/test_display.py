@@ -10,7 +10,7 @@ import pytest
 
 from electra.cli.arguments import expand
 from electra.cli.main import as_flag
-from electra.cli.pretrain import Options
+from electra.cli.pretrain import Arguments
 from electra.errors import ConfigError, from_json
 from electra.workflow.display import Callback, Display, Notebook, display_for
 
@@ -72,12 +72,12 @@ def test_an_error_is_spelled_by_whoever_renders_it() -> None:
 
 def test_options_by_their_last_name() -> None:
     aliases = {"--tokenizer": "--tokenizer.source"}
-    assert expand(["--learning_rate=1e-3", "--no-lowercase", "--out", "x"], Options, aliases) == [
+    assert expand(["--learning_rate=1e-3", "--no-lowercase", "--out", "x"], Arguments, aliases) == [
         "--training.learning-rate=1e-3",
         "--tokenizer.no-lowercase",
         "--out",
         "x",
     ]
-    assert expand(["--tokenizer", "x"], Options, aliases) == ["--tokenizer.source", "x"]
+    assert expand(["--tokenizer", "x"], Arguments, aliases) == ["--tokenizer.source", "x"]
     kept = ["--nothing", "--model.size", "--no-init-generator"]
-    assert expand(kept, Options) == kept
+    assert expand(kept, Arguments) == kept

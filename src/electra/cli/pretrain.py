@@ -22,7 +22,7 @@ from electra.training.recipe import (
 
 
 @dataclass(frozen=True)
-class Options:
+class Arguments:
     corpus: tuple[str, ...] = ()
     """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs, the prose of
     Python's own documentation (default: python-docs).
@@ -63,13 +63,13 @@ class Options:
     data: DataSection = field(default_factory=DataSection)
 
 
-def parse(argv: Sequence[str]) -> Parsed[Options]:
+def parse(argv: Sequence[str]) -> Parsed[Arguments]:
     return recipe_flags.parse(
-        Options, argv, recipe=Options.recipe, verb="pretrain", description=__doc__ or ""
+        Arguments, argv, recipe=Arguments.recipe, verb="pretrain", description=__doc__ or ""
     )
 
 
-def run(arguments: Parsed[Options]) -> int:
+def run(arguments: Parsed[Arguments]) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.extend import in_milestones
     from electra.workflow.pretrain import carry_out
