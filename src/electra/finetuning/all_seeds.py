@@ -44,6 +44,7 @@ from electra.finetuning.tuned_model import choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
 from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import Loaded, load
+from electra.interop.pooling import Pooling
 from electra.labelled.tables import read_tsv
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
@@ -66,7 +67,7 @@ def finetune(
     loaded = load(source_of(model), "encoder")
     if settings.search:
         parted(dataset)  # raises where there is too little
-    tuning, notes = prepare(resolve(settings, dataset.task, loaded.config), dataset, loaded)
+    tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, loaded.pooling), dataset, loaded)
     folder = TuningFolder(settings.out)
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
@@ -103,8 +104,10 @@ def source_of(model: str) -> str | Path:
     return folder.model.path if folder.exists() else model
 
 
-def resolve(settings: Settings, task: Task, config: EncoderConfig) -> ResolvedSettings:
-    """The settings with nothing left open, by the task and the model's size."""
+def resolve(
+    settings: Settings, task: Task, config: EncoderConfig, pooling: Pooling = "mean"
+) -> ResolvedSettings:
+    """The settings with nothing left open, by the task, the model's size and how it makes vectors."""
     positions = config.max_positions
     if settings.max_length is not None and settings.max_length > positions:
         what = f"{settings.max_length} tokens are more than the model's positions"
@@ -117,7 +120,7 @@ def resolve(settings: Settings, task: Task, config: EncoderConfig) -> ResolvedSe
         "epochs": settings.epochs or task.epochs,
         "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
         "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),
-        "pooling": choose_pooling(settings.pooling, task.head, settings.head, config.architecture),
+        "pooling": choose_pooling(settings.pooling, task.head, settings.head, config.architecture, pooling),
         "max_length": settings.max_length or min(task.max_length, positions),
     }
     return ResolvedSettings(**values)

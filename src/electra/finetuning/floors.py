@@ -63,12 +63,13 @@ def measure(floor: str, settings: Settings) -> dict[str, Any]:
 
 
 def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, dict[str, float | None]]:
-    """The floors of a fine-tuning, measured once: floor -> eval_accuracy and so on. {} for spans, and for a
-    task of the user's own, whose predictions may be of any kind.
+    """The floors of a fine-tuning, measured once: floor -> eval_accuracy and so on. {} for spans, for texts
+    without answers, and for a task of the user's own, whose predictions may be of any kind.
     """
     if folder.floors.is_file() or not tuning.settings.floors:
         return folder.read_floors()
-    if tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
+    bare = any(example.gold is None for example in dataset.splits["train"])
+    if bare or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
         return {}
     with warnings.catch_warnings():  # of scikit-learn, about fits and folds
         warnings.simplefilter("ignore")

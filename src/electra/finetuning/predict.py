@@ -25,6 +25,7 @@ from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
 from electra.finetuning.tuning import run_model
+from electra.finetuning.vector_head import VectorHead
 from electra.interop.configs import read_config
 from electra.interop.load import NEEDS, Loaded, load, read_safetensors
 from electra.interop.run_folder import holds_networks
@@ -147,7 +148,7 @@ def _open_graph(folder: Path) -> Predictor:
         refuse_untuned(loaded)
     task, max_length = task_of(loaded, record)
     assert isinstance(loaded.encoder, OnnxEncoder)
-    return Predictor(loaded, task, max_length, GraphModel(loaded.encoder, task.head != "classifier"))
+    return Predictor(loaded, task, max_length, GraphModel(loaded.encoder, task.head in ("tagger", "reader")))
 
 
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> Written:
@@ -234,6 +235,8 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
 
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> TunedModel:
     """The saved encoder with the head saved in its weights, or in the file beside them."""
+    if record and task.head == "vectors":
+        return TunedModel(loaded.encoder, VectorHead(record["settings"]["pooling"]))
     beside = ModelFolder(Path(loaded.folder)).head
     style: HeadStyle = "transformers"
     if record and beside.is_file():

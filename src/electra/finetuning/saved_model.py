@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save
@@ -20,6 +20,7 @@ from electra.finetuning.tuned_model import TunedModel, exportable
 from electra.finetuning.tuning import Tuning
 from electra.interop.card import Card
 from electra.interop.huggingface import write_model
+from electra.interop.names import Kind
 
 
 def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
@@ -27,9 +28,10 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     whole = exportable(task.head, settings.head, tuning.start.config.architecture)
     model = load_seed(tuning, chosen)
     finish_head(model, tuning)
+    beside = {} if whole else on_host(model.head.state_dict())
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
-        kind=task.head if whole and task.head != "candidates" else "encoder",
+        kind=cast(Kind, task.head) if whole else "encoder",
         training={
             "task": task.name,
             "examples": results["train_samples"],
@@ -50,11 +52,11 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         labels=task.label_names,
         tokenizer=tuning.start.tokenizer,
         card=card,
-        pooling=settings.pooling if task.head == "classifier" else "mean",
+        pooling=settings.pooling if task.head in ("classifier", "vectors") else "mean",
         values=config_values(tuning, chosen.results["eval"]),
-        further={} if whole else {folder.head.name: save(on_host(model.head.state_dict()))},
+        further={folder.head.name: save(beside)} if beside else {},
     )
-    if not whole:
+    if beside:
         tuning.say(
             f"transformers has no class with a {settings.head} head: it loads {folder.path.name}/ as an"
             f" encoder; electra predict also reads {folder.head.name} there"
@@ -79,5 +81,7 @@ def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
 def finish_head(model: TunedModel, tuning: Tuning) -> None:
     """Put the scale of a regression's numbers into the last layer, for answers in the data's unit."""
     factor, offset = tuning.task.output_scale()
+    if (factor, offset) == (1.0, 0.0):
+        return
     model.head.get_parameter("output.weight").mul_(factor)
     model.head.get_parameter("output.bias").mul_(factor).add_(offset)

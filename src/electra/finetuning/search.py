@@ -129,7 +129,7 @@ def best(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
     def rank(one: Mapping[str, Any]) -> tuple[bool, float, float]:
         known = one["score"] is not None
-        return known, one["score"] if known else 0.0, -one["loss"] if known else 0.0
+        return known, one["score"] if known else 0.0, -(one["loss"] or 0.0)
 
     return max(trials, key=rank)
 

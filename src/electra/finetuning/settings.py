@@ -26,7 +26,8 @@ Device = Literal["auto", "cpu", "cuda"]
 class Settings:
     task: str
     """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; for your
-    own data classification, pair, regression, tagging or qa; or the path of a .py file.
+    own data classification, pair, regression, tagging or qa, and for vectors similarity (scored pairs) or
+    contrastive (texts alone, or pairs); or the path of a .py file.
     """
     data: Path
     """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,

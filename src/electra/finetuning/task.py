@@ -7,7 +7,8 @@
     featurize(examples, tokens)      examples -> windows of token ids with targets; one example may give
                                      several windows
     head, num_outputs                which head to build (heads.py), and how wide
-    loss(logits, targets)            (sum, count), never a mean: a batch may hold any number of targets
+    loss(logits, targets)            (sum, count), never a mean: a batch may hold any number of targets; with
+                                     `loss_of_batch` it compares the windows with each other
     predict(outputs, windows, ex.)   the head's outputs, one array a window -> one prediction an example
     score(predictions, examples)     metric -> Score; `metrics[0]` is the primary one, by which seeds compare
     table(predictions, examples)     the rows of the predictions file
@@ -39,8 +40,9 @@ from electra.finetuning.metrics import Score
 from electra.labelled.examples import Example, Split
 from electra.labelled.tables import TABLES, format_tsv
 
-# One answer a text, one a token, spans; and the discriminator's own judgement of candidates (prompting).
-HeadKind = Literal["classifier", "tagger", "reader", "candidates"]
+# One answer a text, one a token, spans; a vector a text, without a head; and the discriminator's own
+# judgement of candidates (prompting).
+HeadKind = Literal["classifier", "tagger", "reader", "vectors", "candidates"]
 Outputs = Sequence[npt.NDArray[np.float32]]
 Columns = tuple[str, ...]
 
@@ -50,6 +52,7 @@ class Task(ABC):
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whose weights in the loss can be balanced
     saves_weights: ClassVar[bool] = True  # those of each seed
+    loss_of_batch: ClassVar[bool] = False  # it compares the windows of a training batch, so no other has one
 
     name: str
     version: int
@@ -87,7 +90,7 @@ class Task(ABC):
             fix = "Use `task` classification or pair"
             raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
         for name in ("encoding", "skip_unlabelled"):
-            if options.get(name) and self.head != "classifier":
+            if options.get(name) and self.head not in ("classifier", "vectors"):
                 what = "this is for tables with a text in each row"
                 raise ConfigError(what, key=name, fix="Leave it out")
         columns, label = options.get("text_column"), options.get("label_column")

@@ -67,7 +67,7 @@ class TextRegression(TextTask):
             raise DataError(f"{example.gold!r} is not a number", where=example.where, fix=fix)
         return number
 
-    def gold_told(self, example: Example) -> float:
+    def gold_told(self, example: Example) -> float | None:
         return self.gold_number(example)
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:

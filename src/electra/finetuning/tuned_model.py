@@ -31,6 +31,7 @@ from electra.finetuning.heads import (
 )
 from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import HeadKind
+from electra.finetuning.vector_head import VectorHead
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
@@ -78,6 +79,8 @@ def build_head(  # noqa: PLR0917
     pooling: Pooling = "cls",
 ) -> Head:
     """A fresh head; its weights depend on the seed and on their names only."""
+    if kind == "vectors":
+        return VectorHead(pooling)
     builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
     head = JointHead(config) if style == "joint" else builders[kind](config, num_outputs, pooling)
     initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
@@ -86,15 +89,25 @@ def build_head(  # noqa: PLR0917
 
 def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture) -> bool:
     """Whether transformers has a class with this head."""
+    if kind in ("vectors", "candidates"):
+        return False
     return style == "transformers" or (style == "linear" and LINEAR[kind] is TRANSFORMERS[architecture][kind])
 
 
 def choose_pooling(
-    wanted: Pooling | None, kind: HeadKind, style: HeadStyle, architecture: Architecture
+    wanted: Pooling | None,
+    kind: HeadKind,
+    style: HeadStyle,
+    architecture: Architecture,
+    own: Pooling = "mean",
 ) -> Pooling:
     """Where nothing is `wanted`: the mean if the saved class can do it. Replaced token detection asks about
     each token and never about the text, so nothing has taught [CLS] to stand for it.
+
+    own: how the model that is started from makes vectors, which a model of vectors keeps.
     """
+    if kind == "vectors":
+        return wanted or own
     if kind != "classifier":
         if wanted == "mean":
             what = f"a {kind} answers for each token: there is nothing to pool"

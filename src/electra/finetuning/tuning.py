@@ -100,7 +100,7 @@ def run_model(
     def network(rows: Pass) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
         logits = model(batch)
-        if batch.targets is not None:
+        if batch.targets is not None and not task.loss_of_batch:
             losses.append(task.loss(logits, batch.targets))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 

@@ -55,7 +55,8 @@ class Served:
             return {**told, **size}
         task = self.predictor.task
         pair = all(len(columns) == 2 for columns in task.texts)
-        form = {"tagger": "words", "classifier": "pair" if pair else "text"}.get(task.head, "rows")
+        text = "pair" if pair else "text"
+        form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
         return {**told, **size, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
     def detect(self, texts: Sequence[str], threshold: float) -> list[dict[str, Any]]:

@@ -1,0 +1,18 @@
+"""Your own data: texts alone, one on each line or in a table, or pairs of texts that belong together. The
+model becomes one of vectors.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.tasks.regression import TASK as REGRESSION
+from electra.finetuning.text_vectors import ContrastedTexts
+
+TASK = ContrastedTexts(
+    name="contrastive",
+    version=1,
+    source="your own data; Gao, Yao, Chen 2021",
+    metrics=("spearmanr", "pearson"),
+    texts=REGRESSION.texts,
+    label=REGRESSION.label,
+    epochs=1,
+)

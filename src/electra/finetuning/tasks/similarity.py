@@ -1,0 +1,15 @@
+"""Your own data: two texts and how alike they are. The model becomes one of vectors."""
+
+from __future__ import annotations
+
+from electra.finetuning.tasks.regression import TASK as REGRESSION
+from electra.finetuning.text_vectors import SimilarPairs
+
+TASK = SimilarPairs(
+    name="similarity",
+    version=1,
+    source="your own data; Su 2022",
+    metrics=("spearmanr", "pearson"),
+    texts=tuple(names for names in REGRESSION.texts if len(names) == 2),
+    label=REGRESSION.label,
+)
