@@ -130,20 +130,20 @@ def test_the_fine_tuned_model(made: dict[str, Any]) -> None:
     assert {"accuracy"} <= set(tuned.scores) and len(tuned.seeds) == 1
     assert tuned.labels == ("animal", "person")
     [first, second] = made["predictions"]
-    assert first["label"] in tuned.labels
+    assert first["text"] == "a dog finds an old book ." and first["predicted"] in tuned.labels
+    assert first["probability"] == max(first["p(animal)"], first["p(person)"])
     assert first["p(animal)"] + first["p(person)"] == pytest.approx(1, abs=1e-4)
     assert second.keys() == first.keys()
     wrong = tuned.mistakes()
-    assert all(row["gold"] != row["label"] for row in wrong)
+    assert all(row["gold"] != row["predicted"] for row in wrong)
+    assert [row["probability"] for row in wrong] == sorted(
+        (row["probability"] for row in wrong), reverse=True
+    )
     rows = [json.loads(line) for line in (tuned.path / "data" / "train.jsonl").read_text().splitlines()]
     assert len(rows) == 36 and rows[0] == {"text": "the cat sees the house .", "label": "animal"}
     again = electra.open(tuned.path)
     assert isinstance(again, electra.FineTuned) and again.scores == tuned.scores
-    assert again.mistakes() == wrong == again.mistakes(tuned.path / "data" / "train.jsonl")
-    other = made["folder"] / "other.jsonl"
-    other.write_text(json.dumps({"text": "the cat .", "label": "animal"}) * 30)
-    with pytest.raises(electra.ElectraError, match="not the train data of this fine-tuning"):
-        again.mistakes(other)
+    assert again.mistakes() == wrong
 
 
 def test_the_same_call_is_complete_and_other_rows_are_refused(made: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import electra
 from electra.cli.main import main
 from electra.finetuning.all_seeds import finetune
 from electra.testing import toy_task
@@ -83,3 +84,79 @@ def test_an_unknown_ending_is_refused_unless_a_format_is_given(
     assert not out.exists()
     assert main(["predict", tuned, table, "--out", str(out), "--format", "csv"]) == 0
     assert out.read_text().startswith("number,sentence,label,predicted")
+
+
+def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    day = pandas.Timestamp("2026-11-23")
+    frame = pandas.DataFrame(
+        {
+            "number": [7, 8],
+            "day": [day, None],
+            "sentence": ["a fine film", "my grim town"],
+            "label": [1, None],
+        },
+        index=["x", "y"],
+    )
+    model = electra.open(tuned)
+    assert isinstance(model, electra.FineTuned)
+    rows = model.predict(frame)
+    assert [list(row) for row in rows] == [["number", "day", *COLUMNS[1:]]] * 2
+    assert rows[0]["number"] == 7 and rows[0]["day"] == day and rows[0]["label"] == 1.0
+    assert rows == model.predict(frame.to_dict("records")) or rows[0] == model.predict(frame)[0]
+    plain = model.predict(list(frame["sentence"]))
+    assert list(plain[0]) == ["text", *COLUMNS[3:]]
+    assert [row["predicted"] for row in plain] == [row["predicted"] for row in rows]
+    assert (
+        model.predict(frame["sentence"])
+        == plain
+        == model.predict(("a fine film", "my grim town")[i] for i in (0, 1))
+    )
+    assert list(model.predict(frame.assign(predicted="old", more="x"))[0]) == [
+        "number",
+        "day",
+        "sentence",
+        "label",
+        "more",
+        *COLUMNS[3:],
+    ]
+    assert model.predict([]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["a fine film", None], r"text 2: None is not a text like the others\. Give texts, pairs"),
+        ([1.5], "text 1: 1.5 is not a text"),
+        ([("a", "b", "c")], "text 1"),
+        ([{"sentence": "a"}, "b"], "text 2: 'b' is not a text like the others"),
+        ([{"sentence": "a"}, {"sentence": None}], r"row 2: column 'sentence' has None, not a text"),
+        ([{"body": "a"}], r"the texts: no column sentence or text\. It has body"),
+    ],
+)
+def test_what_is_no_text_is_named_by_its_number(given: list[object], message: str, tuned: str) -> None:
+    with pytest.raises(electra.ElectraError, match=message):
+        electra.FineTuned(tuned).predict(given)  # type: ignore[arg-type]
+
+
+def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path: Path) -> None:
+    train = "".join(f"{i},a {('grim', 'fine')[i % 2]} film,{i % 2},web,{i}\n" for i in range(20))
+    dev = "5,a fine film,0,<b>book</b>,old\n6,my grim town,0,web,older\n"
+    header = "number,body,topic,source,predicted\n"
+    (tmp_path / "train.csv").write_text(header + train)
+    (tmp_path / "dev.csv").write_text(header + dev)
+    out = tmp_path / "out"
+    words = ["finetune", tuned, "--task", "classification", "--data", str(tmp_path), "--text-column", "body"]
+    words += ["--label-column", "topic", "--epochs", "8", "--no-floors", "--device", "cpu", "--out", str(out)]
+    assert main(words) == 0
+    model = electra.FineTuned(out)
+    first = model.folder.read_dev()[0]
+    assert list(first) == ["id", "number", "source", "text", "gold", *COLUMNS[3:]]
+    assert first["text"] == "a fine film" and first["source"] == "<b>book</b>" and first["gold"] == "0"
+    [wrong] = model.mistakes()
+    assert wrong == first and wrong["predicted"] == "1"
+    html = (out / "report.html").read_text()
+    assert "a fine film<br>" in html and "source: &lt;b&gt;book&lt;/b&gt;" in html and "<b>book" not in html
+    (out / "dev.jsonl").unlink()
+    with pytest.raises(electra.ElectraError, match="Rerun electra finetune"):
+        model.mistakes()

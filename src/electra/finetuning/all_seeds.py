@@ -27,8 +27,7 @@ from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, on_host, train_seed
 from electra.finetuning.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
-from electra.finetuning.read_again import places
-from electra.finetuning.records import Record, as_records, join, write
+from electra.finetuning.records import as_records, judged, write
 from electra.finetuning.saved_model import load_seed, save_model
 from electra.finetuning.search import parted, search
 from electra.finetuning.settings import (
@@ -50,6 +49,7 @@ from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 from electra.progress import Say, quiet
 
+FILES = ("data", "dev", "test", "also")  # settings that say where the data lie
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -88,7 +88,10 @@ def finetune(
             results |= ensemble(tuning, folder, finished)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(tuning, folder.model, chosen, results)
-        durable.commit_file(folder.dev, write(judged(chosen, tuning), "jsonl"))
+        dev = judged(
+            as_records(read_tsv(chosen.folder.table("dev"))), tuning.splits["dev"].examples, tuning.task
+        )
+        durable.commit_file(folder.dev, write(dev, "jsonl"))
         durable.commit_json(folder.results, results)
         folder.record_digests()
         for name in tuning.task.metrics:
@@ -186,6 +189,17 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
             "data": places(tuning.settings),
         },
     }
+
+
+def places(settings: Settings) -> dict[str, Any]:
+    """Where the data lie, for who reads the record."""
+
+    def whole(value: Any) -> Any:
+        return (
+            [whole(one) for one in value] if isinstance(value, tuple) else str(value.expanduser().resolve())
+        )
+
+    return {name: whole(value) for name in FILES if (value := getattr(settings, name))}
 
 
 def task_source(name: str, task: Task) -> str:
@@ -286,25 +300,6 @@ def summarise(
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": tuning.precision,
     }
-
-
-def judged(chosen: FinishedSeed, tuning: Tuning) -> list[Record]:
-    """The dev set as the chosen seed answered it: text, gold and predicted answer of each example (of each
-    word, in tagged sentences).
-    """
-    examples = tuning.splits["dev"].examples
-    answers = as_records(read_tsv(chosen.folder.table("dev")))
-    found = join(answers, [replace(example, row={"id": example.id}) for example in examples])
-    if answers and "word" in answers[0]:
-        golds: list[tuple[str, Any]] = [
-            (word, tag) for e in examples for word, tag in zip(e.texts, e.gold, strict=True)
-        ]
-    else:
-        golds = [(" | ".join(example.texts), tuning.task.gold_told(example)) for example in examples]
-    return [
-        {"id": record.pop("id"), "text": text, "gold": gold, **record}
-        for (text, gold), record in zip(golds, found, strict=True)
-    ]
 
 
 def labels_of(dataset: Dataset) -> dict[str, dict[str, int]]:

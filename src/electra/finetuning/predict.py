@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
-from electra.errors import ConfigError, ModelError
+from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.features import Tokens
-from electra.finetuning.records import Format, as_records, join, write
+from electra.finetuning.records import Format, as_records, join, plain, write
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
@@ -120,8 +120,17 @@ class Predictor:
         columns, rows = as_rows(given)
         with tempfile.TemporaryDirectory(prefix="electra-") as folder:
             file = Path(folder) / "texts.jsonl"
-            file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            return self(file, columns, threshold=threshold)
+            lines = "".join(json.dumps(row, default=plain) + "\n" for row in rows)
+            file.write_text(lines, encoding="utf-8")
+            try:
+                found = self(file, columns, threshold=threshold)
+            except DataError as error:  # what it says of the file is true of what was given
+                where = error.where.replace(f"{file}:", "row ").replace(str(file), "the texts")
+                raise DataError(error.what, where=where, key=error.key, fix=error.fix) from None
+        if columns:
+            return found
+        own = zip(found.examples, rows, strict=True)  # the values as they were given, dates and all
+        return replace(found, examples=tuple(replace(example, row=row) for example, row in own))
 
 
 def open_predictor(
@@ -174,13 +183,17 @@ def predict(  # noqa: PLR0917
 
 def as_rows(given: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
     """(names of the columns of the text, rows); no names where the rows are the user's."""
-    first = given[0]
-    if isinstance(first, str):
+    kind = next((one for one in (str, tuple, Mapping, Iterable) if isinstance(given[0], one)), None)
+    for number, item in enumerate(given, 1):
+        if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
+            fix = "Give texts, pairs as tuples, sentences as lists of words, or rows as dicts"
+            raise DataError(f"{item!r} is not a text like the others", where=f"text {number}", fix=fix)
+    if kind is str:
         return ("text",), [{"text": text} for text in given]
-    if isinstance(first, tuple):
+    if kind is tuple:
         return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in given]
-    if isinstance(first, Mapping):
-        return (), [row for row in given if isinstance(row, Mapping)]
+    if kind is Mapping:
+        return (), [dict(row) for row in given]  # type: ignore[arg-type]
     return ("words",), [{"words": list(words)} for words in given]
 
 

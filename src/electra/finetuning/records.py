@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from electra.errors import ConfigError, DataError
-from electra.finetuning.task import digits
+from electra.finetuning.task import Task, digits
 from electra.labelled.examples import Example
 from electra.labelled.tables import format_csv, format_tsv
 
@@ -48,6 +48,31 @@ def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]
     return joined
 
 
+def judged(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
+    """`join`, with the text and the gold answer of each example (of each word, in tagged sentences) in place
+    of the columns that they come from.
+    """
+    if answers and "word" in answers[0]:
+        tags = [tag for example in examples for tag in example.gold]
+        found = zip(join(answers, examples), tags, strict=True)
+        return [{"id": r.pop("id"), "text": r.pop("word"), "gold": tag, **r} for r, tag in found]
+    made = []
+    for row, example in zip(answers, examples, strict=True):
+        used = {*task.columns_read(example.row), "id"}
+        own = {name: example.row[name] for name in example.row if name not in used}
+        told = {"text": " | ".join(example.texts), "gold": task.gold_told(example), **_answer(row)}
+        made.append({"id": example.id, **{name: own[name] for name in own if name not in told}, **told})
+    return made
+
+
+def is_wrong(record: Mapping[str, Any]) -> bool:
+    """Whether a record that `judged` made is a mistake. Of several gold answers one is enough; a number is
+    always some way off.
+    """
+    gold, said = record["gold"], record["predicted"]
+    return bool(gold or said) and said not in gold if isinstance(gold, list) else gold != said
+
+
 def _answer(row: Mapping[str, Any]) -> Record:
     named = next((name for name in ANSWERS if name in row), None)
     if named is None:  # of a task that names its columns otherwise
@@ -71,12 +96,17 @@ def format_of(out: Path | None, chosen: str | None) -> Format:
     return found
 
 
+def plain(value: Any) -> Any:
+    """For JSON: numpy's numbers and arrays, dates and what else a DataFrame holds."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
 def write(records: Sequence[Record], kind: Format) -> bytes:
     """The records as a file of this kind; cells of tsv and csv are texts, those of the others typed."""
     if kind == "parquet":
         return _parquet(records)
     if kind in ("jsonl", "json"):
-        lines = [json.dumps(record, ensure_ascii=False, default=str) for record in records]
+        lines = [json.dumps(record, ensure_ascii=False, default=plain) for record in records]
         text = "".join(f"{line}\n" for line in lines)
         if kind == "json":
             text = "[\n" + ",\n".join(lines) + "\n]\n"
@@ -92,7 +122,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return digits(value)
     return (
-        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else str(value)
+        json.dumps(value, ensure_ascii=False, default=plain) if isinstance(value, list | dict) else str(value)
     )
 
 

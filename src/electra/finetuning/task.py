@@ -156,6 +156,11 @@ class Task(ABC):
         """The texts whose hash decides on which side of a split the example falls."""
         return example.texts
 
+    def columns_read(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """The columns of a row that are its text and its answer."""
+        texts = next((names for names in (*self.texts, *self.usual_texts) if set(names) <= set(row)), ())
+        return (*texts, *next(((name,) for name in self.label if name in row), ()))
+
     def knows(self, example: Example) -> bool:
         """Whether the example's answer is one that the task can score."""
         return True

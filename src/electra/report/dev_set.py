@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from electra.report.page import Block, Number, Section, Table, Text
 
 Record = Mapping[str, Any]
 MOST_LABELS = 12  # in a confusion matrix
 MISTAKES = 25
 LONGEST = 400  # characters of a text that are shown
+WIDEST = 60  # characters of a further column
+OURS = {"id", "text", "gold", "predicted", "probability", "null_odds"}  # columns that are not the user's
 BINS = 10
 
 
@@ -96,5 +100,13 @@ def _errors(told: Sequence[Record]) -> Block:
 
 
 def _shown(record: Record) -> str:
-    text = str(record.get("text", ""))
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    """The text, and below it what else the user's row says."""
+    text = _short(record.get("text", ""), LONGEST)
+    rest = {name: value for name, value in record.items() if name not in OURS and not name.startswith("p(")}
+    told = " \u00b7 ".join(f"{name}: {_short(value, WIDEST)}" for name, value in rest.items())
+    return Markup('{}<br><span class="none">{}</span>').format(text, told) if told else text
+
+
+def _short(value: object, most: int) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -15,6 +15,7 @@ from electra.config import build
 from electra.errors import DataError, RunFolderError
 from electra.workflow.artifact import Source
 from electra.workflow.display import Display, Told, display_for
+from electra.workflow.rows import records
 from electra.workflow.tuned import FineTuned
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def _typed(name: str, value: Any) -> Any:
 
 def tables(data: Table | Mapping[str, Table], out: Path) -> dict[str, Path]:
     """Write rows to OUT/data, or find them there: the settings that name their files."""
+    from electra.finetuning.records import plain
+
     kind = TuningFolder
     refuse_strangers(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
     splits = data if isinstance(data, Mapping) else {"train": data}
@@ -89,9 +92,7 @@ def tables(data: Table | Mapping[str, Table], out: Path) -> dict[str, Path]:
     found = {}
     for name, rows in splits.items():
         path = out / TABLES / f"{name}.jsonl"
-        content = "".join(
-            json.dumps(row, ensure_ascii=False, default=_number) + "\n" for row in _records(rows)
-        )
+        content = "".join(json.dumps(row, ensure_ascii=False, default=plain) + "\n" for row in records(rows))
         if not path.is_file():
             durable.commit_file(path, content.encode())
         elif path.read_bytes() != content.encode():
@@ -99,14 +100,3 @@ def tables(data: Table | Mapping[str, Table], out: Path) -> dict[str, Path]:
             raise RunFolderError("holds other rows than those given now", where=path, fix=fix)
         found["data" if name == "train" else name] = path
     return found
-
-
-def _records(rows: Table) -> Sequence[Mapping[str, Any]]:
-    to_dict: Any = getattr(rows, "to_dict", None)  # a DataFrame's: pandas is not imported to find out
-    records: list[Mapping[str, Any]] = list(rows) if to_dict is None else to_dict("records")  # type: ignore[arg-type]
-    return records
-
-
-def _number(value: Any) -> Any:
-    """numpy's numbers and arrays, as DataFrames hold them."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -48,6 +48,12 @@ class Rows(list[dict[str, Any]]):
         return html_table(columns, ([row.get(name) for name in columns] for row in self[:SHOWN])) + more
 
 
+def records(rows: Any) -> list[Any]:
+    """What was given row by row as a list: a DataFrame's rows as dicts, anything else as it is."""
+    to_dict = getattr(rows, "to_dict", None)  # pandas is not imported to find out
+    return list(to_dict("records") if to_dict and hasattr(rows, "columns") else rows)
+
+
 def cell(value: object) -> str:
     """A value as a table shows it."""
     if value is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
 from electra.workflow.artifact import Artifact, Source
-from electra.workflow.rows import Rows
+from electra.workflow.rows import Rows, records
 
 if TYPE_CHECKING:
+    import pandas
+
     from electra.finetuning.predict import Text
     from electra.interop.onnx_graph import Written
     from electra.workflow.model import Model
@@ -66,55 +67,41 @@ class FineTuned(Artifact):
 
     def predict(
         self,
-        texts: Text | Iterable[Text] | Source,
+        texts: Text | Iterable[Text] | pandas.DataFrame | Source,
         *,
         threshold: float | None = None,
         device: Literal["auto", "cpu", "cuda"] = "auto",
     ) -> Rows:
-        """One row a text (a row a word for tags): the answer, and the probability of each label.
+        """One row a text (a row a word for tags): its own columns, then `predicted`, `probability`, and the
+        probability of each label.
 
-        texts: texts, pairs (tuples), sentences as lists of words, or rows; or the path of a file of them.
+        texts: texts, pairs (tuples), sentences as lists of words, or rows (dicts, a DataFrame), whose columns
+            come back as they are; or the path of a file of them (as a Path: a str is a text).
         threshold: for questions that may have no answer: none is given where the null odds exceed this.
+
+        Raises DataError for what is not a text.
         """
         from electra.finetuning.predict import open_predictor
 
+        predictor = open_predictor(str(self.path), device)
         if isinstance(texts, Path):
-            return table(open_predictor(str(self.path), device)(texts, threshold=threshold).rows())
-        given = [texts] if isinstance(texts, str | tuple | Mapping) else list(texts)  # type: ignore[arg-type]
-        if not given:
-            return Rows()
-        return table(open_predictor(str(self.path), device).texts(given, threshold).rows())
+            return Rows(predictor(texts, threshold=threshold).records())
+        given = [texts] if isinstance(texts, str | tuple | Mapping) else records(texts)
+        return Rows(predictor.texts(given, threshold).records() if given else ())
 
-    def mistakes(self, data: Source | None = None) -> Rows:
-        """The examples of dev that the kept model gets wrong, the surest first: text, gold, label, p. The
-        model is not run: its predictions lie in the folder.
+    def mistakes(self) -> Rows:
+        """The examples of dev that the kept model gets wrong, the surest first: their own columns, `text`,
+        `gold`, `predicted`, `probability`. Of numbers all examples, the furthest from the truth first.
 
-        data: where the training data are now, as `finetune` takes them (None: where they were).
-
-        For numbers: all examples, the furthest from the truth first. Raises DataError where other data lie
-        there, and ConfigError where no place is known (a folder of an older version) and for questions.
+        Raises ConfigError for a folder of an older version.
         """
-        from electra.finetuning.read_again import read_again
+        from electra.finetuning.records import is_wrong
 
-        now = None if data is None else Path(data)
-        examples = read_again(self.folder.record, self.path, now).splits["dev"]
-        kept = self.folder.seed(self.results["kept_seed"]).path / "dev.tsv"
-        with open(kept, encoding="utf-8", newline="") as file:
-            predicted = table(
-                [tuple(row) for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
-            )
-        if predicted and "answer" in predicted[0]:
-            raise ConfigError("answers to questions are not compared here", where=kept, fix="Read dev.tsv")
-        if predicted and "word" in predicted[0]:
-            gold = [
-                (word, tag)
-                for example in examples
-                for word, tag in zip(example.texts, example.gold, strict=True)
-            ]
-        else:
-            gold = [(" | ".join(example.texts), example.gold) for example in examples]
-        rows = [_judged(text, right, row) for (text, right), row in zip(gold, predicted, strict=True)]
-        return Rows(sorted((row for row in rows if row.get("error") != 0), key=_surest))
+        found = self.folder.read_dev()
+        if not found:
+            what, fix = "holds no dev.jsonl, which this reads", "Rerun electra finetune: it writes it"
+            raise ConfigError(what, where=self.path, fix=fix)
+        return Rows(sorted(filter(is_wrong, found), key=_surest))
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
         """Write the kept model as a folder with an ONNX graph; how it compares. Raises ModelError, and writes
@@ -137,30 +124,7 @@ class FineTuned(Artifact):
         return [("task", self.task), ("model", record.get("model")), *seeds, *scores]
 
 
-def table(rows: Sequence[Sequence[str]]) -> Rows:
-    """A table of text, header first, as records; probabilities and scores become numbers."""
-    from electra.finetuning.records import as_records
-
-    return Rows(as_records(rows) if rows else [])
-
-
-def _judged(text: str, right: Any, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A prediction beside the truth; `error` is 0 where it is right."""
-    if "score" in row:
-        return {
-            "text": text,
-            "gold": float(right),
-            "score": row["score"],
-            "error": abs(row["score"] - float(right)),
-        }
-    names = [name[2:-1] for name in row if name.startswith("p(")]
-    gold = ",".join(right) if isinstance(right, tuple | list) else str(right)
-    if names and gold not in names and gold.isdecimal():
-        gold = names[int(gold)]  # classes given by their numbers
-    label = row["label"]
-    p = row.get(f"p({label})", row.get("p"))
-    return {"text": text, "gold": gold, "label": label, "p": p, "error": int(gold != label)}
-
-
 def _surest(row: Mapping[str, Any]) -> float:
-    return -(row["p"] or 0.0) if "p" in row else -row["error"]
+    if isinstance(row["gold"], int | float):
+        return -float(abs(row["predicted"] - row["gold"]))
+    return -(row.get("probability") or 0.0)
