@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,20 +63,22 @@ def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifac
         assert folder == kind.open(path) and str(folder) == str(path)
         findings = list(folder.verify())
         assert findings and not [finding for finding in findings if finding.problem], kind
-        assert all(folder.describe()), kind
+        assert all(name for name, _ in folder.facts()), kind
 
 
 def test_facts(kinds: dict[type[artifacts.Folder], Path]) -> None:
-    def said(kind: type[artifacts.Folder]) -> str:
-        return "\n".join(kind(kinds[kind]).describe())
+    def said(kind: type[artifacts.Folder]) -> dict[str, Any]:
+        return dict(kind(kinds[kind]).facts())
 
-    assert said(artifacts.RunFolder) == (
-        "rtd, 1 layer of 8, vocabulary 90; step 6 of 6, finished\nheld-out AUC 0.4804 at step 6\n"
-        "networks: discriminator, generator; checkpoints: 3, 6"
-    )
-    assert said(artifacts.StoreFolder).startswith("2,599 tokens in 55 documents to train on, 284 tokens in 5")
-    assert said(artifacts.TuningFolder).endswith("2 seeds finished\ndev accuracy 0.7500")
-    assert "2 runs begun" in said(artifacts.StudyFolder) and "cola" in said(artifacts.EvaluationFolder)
+    run = said(artifacts.RunFolder)
+    assert (run["status"], run["step"], run["objective"]) == ("finished", "6 of 6", "rtd")
+    assert run["size"] == "1 layer of 8, vocabulary 90" and run["auc"] == pytest.approx(0.4804, abs=1e-4)
+    store = said(artifacts.StoreFolder)
+    assert (store["tokens"], store["documents"], store["held-out tokens"]) == ("2,599", "55", "284")
+    tuning = said(artifacts.TuningFolder)
+    assert (tuning["seeds"], tuning["accuracy"]) == (2, 0.75)
+    assert said(artifacts.StudyFolder)["runs"] == 2 and "cola" in said(artifacts.EvaluationFolder)["tasks"]
+    assert said(artifacts.PairFolder)["discriminator"].endswith("layers 1 of 8, vocabulary 90")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What lies on disk: one class for each kind of folder, which alone knows its files. Torch-free.
 
-artifacts.open_folder("runs/mine").describe()
+artifacts.open_folder("runs/mine").facts()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
 """
 

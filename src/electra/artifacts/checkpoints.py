@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from electra import durable
 from electra.artifacts.folder import Sealed
@@ -45,8 +47,8 @@ class Checkpoint(Sealed):
     def state(self) -> Path:
         return self.path / self.RECORD
 
-    def describe(self) -> list[str]:
-        return [f"the checkpoint of step {self.step:,}"]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        return (("step", f"{self.step:,}"),)
 
 
 def at_step(folder: Path, step: int) -> Checkpoint:

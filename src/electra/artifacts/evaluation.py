@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,11 @@ class AnalysisFolder(Folder):
         for path in self.probes().values():
             yield Finding(path, "record of a probe", problem_of(partial(read_json, path, RunFolderError)))
 
-    def describe(self) -> list[str]:
-        records = self.record.values()
-        names = dict.fromkeys(
-            str(model.get("name")) for record in records for model in record.get("models", [])
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        models = dict.fromkeys(
+            str(model.get("name")) for found in self.record.values() for model in found.get("models", [])
         )
-        return [f"probes: {', '.join(self.probes())}", f"models: {', '.join(names)}"]
+        return (("probes", ", ".join(self.probes())), ("models", ", ".join(models)))
 
 
 class EvaluationFolder(Folder):
@@ -121,12 +120,12 @@ class EvaluationFolder(Folder):
         analyses = (AnalysisFolder(path) for path in sorted((self.path / "probes").glob("*")))
         yield from (part for part in (*tunings, *analyses) if part.exists())
 
-    def describe(self) -> list[str]:
-        plan = self.record.get("plan", {})
-        done = sum(1 for part in self.parts() if isinstance(part, TuningFolder) and part.results.is_file())
-        return [
-            str(plan.get("suite")),
-            f"models: {', '.join(plan.get('models', {}))}",
-            f"tasks: {', '.join([*plan.get('tasks', {}), *plan.get('probes', {})])}",
-            f"{done} fine-tunings finished",
-        ]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        record = self.record
+        plan = record.get("plan", {})
+        return (
+            ("suite", plan.get("suite")),
+            ("models", ", ".join(plan.get("models", {}))),
+            ("tasks", ", ".join([*plan.get("tasks", {}), *plan.get("probes", {})])),
+            ("failures", len(record.get("failures", ())) or None),
+        )

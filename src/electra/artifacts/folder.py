@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,9 +139,9 @@ class Folder:
         for part in self.parts():
             yield from part.verify(checks)
 
-    def describe(self) -> list[str]:
-        """A few lines of plain facts for people."""
-        return [with_article(self.KIND)]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        """What a reader wants to know first: names and values (None: not known)."""
+        return ()
 
     def session(
         self,

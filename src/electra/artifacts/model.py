@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,13 @@ class ModelFolder(Folder):
         problem = _problem_of_weights(self.weights)
         yield Finding(self.weights, "weights", problem or "; ".join(self.changed()))
 
-    def describe(self) -> list[str]:
+    def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
-        kind = (record.get("architectures") or [record.get("model_type", "model")])[0]
-        shape = f"{record.get('num_hidden_layers')} layers of {record.get('hidden_size')}"
-        return [f"{kind}, {shape}, a vocabulary of {record.get('vocab_size'):,}"]
+        return (
+            ("kind", (record.get("architectures") or [record.get("model_type", "model")])[0]),
+            ("layers", f"{record.get('num_hidden_layers')} of {record.get('hidden_size')}"),
+            ("vocabulary", f"{record.get('vocab_size'):,}"),
+        )
 
 
 def _problem_of_weights(path: Path) -> str:

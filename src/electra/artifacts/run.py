@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -54,8 +54,11 @@ class PairFolder(Folder):
         parts = [*map(self.network, NETWORKS), self.language_model]
         yield from (part for part in parts if part.path.is_dir())
 
-    def describe(self) -> list[str]:
-        return [f"{name}: {line}" for name in self.finished() for line in self.network(name).describe()]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        return [
+            (name, ", ".join(f"{what} {value}" for what, value in self.network(name).facts()))
+            for name in self.finished()
+        ]
 
 
 class RunFolder(PairFolder):
@@ -188,15 +191,13 @@ class RunFolder(PairFolder):
             yield self.store
         yield from super().parts()
 
-    def describe(self) -> list[str]:
-        record, ledger = self.record, self.ledger()
-        last, scores = ledger.last("train", "eval"), ledger.last("eval") or {}
-        auc = (scores.get("metrics") or {}).get("auc")
-        name, shape = record.get("objective", {}).get("name"), ", ".join(filter(None, self.shape(record)))
-        steps = ", ".join(str(checkpoint.step) for checkpoint in reversed(self.saved()))
-        return [
-            f"{name}, {shape}; step {last['step'] if last else 0:,} of {self.total_steps or 0:,},"
-            f" {ledger.status(self.total_steps)}",
-            *([f"held-out AUC {auc:.4f} at step {scores['step']:,}"] if isinstance(auc, float) else []),
-            f"networks: {', '.join(self.finished()) or 'none exported yet'}; checkpoints: {steps or 'none'}",
-        ]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        record, ledger, steps = self.record, self.ledger(), self.total_steps
+        last, scores = ledger.last("train", "eval"), ledger.evals[-1].values if ledger.evals else {}
+        return (
+            ("status", ledger.status(steps)),
+            ("step", f"{last['step'] if last else 0:,} of {steps or 0:,}"),
+            ("objective", record.get("objective", {}).get("name")),
+            ("size", ", ".join(filter(None, self.shape(record)))),
+            *((name, scores.get(name)) for name in ("auc", "gain", "generator_loss")),
+        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from electra.artifacts.folder import Sealed
 from electra.errors import StoreError
@@ -50,14 +52,15 @@ class StoreFolder(Sealed):
         """What became of the text."""
         return self.path / "audit.json"
 
-    def describe(self) -> list[str]:
+    def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
-        sizes = (f"{record[split]['tokens']:,} tokens in {record[split]['documents']:,}" for split in SPLITS)
-        train, heldout = sizes
-        return [
-            f"{train} documents to train on, {heldout} held out",
-            f"a vocabulary of {record['vocab_size']:,}",
-        ]
+        return (
+            ("documents", f"{record['train']['documents']:,}"),
+            ("tokens", f"{record['train']['tokens']:,}"),
+            ("held-out tokens", f"{record['heldout']['tokens']:,}"),
+            ("vocabulary", f"{record['vocab_size']:,}"),
+            ("data", str(record.get("digest", ""))[:16] or None),
+        )
 
 
 class ShardFolder(StoreFolder):
@@ -73,8 +76,8 @@ class ShardFolder(StoreFolder):
     def of_split(self, split: str) -> list[Path]:
         return [*super().of_split(split), self.digests(split)]
 
-    def describe(self) -> list[str]:
-        return ["a shard of a token store"]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        return ()
 
 
 def index_of(documents: Path) -> Path:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from electra.artifacts.folder import Finding, Folder, numbered, problem_of
 from electra.artifacts.run import RunFolder
@@ -63,7 +64,10 @@ class StudyFolder(Folder):
     def parts(self) -> Iterator[Folder]:
         yield from self.runs()
 
-    def describe(self) -> list[str]:
-        study = self.record.get("study", {})
-        arms = ", ".join(self.record.get("fixed", {}).get("arms", {}))
-        return [str(study.get("title")), f"arms: {arms}", f"{len(list(self.runs()))} runs begun"]
+    def facts(self) -> Sequence[tuple[str, Any]]:
+        record = self.record
+        return (
+            ("study", record.get("study", {}).get("title")),
+            ("arms", ", ".join(record.get("fixed", {}).get("arms", {}))),
+            ("runs", sum(run.exists() for run in self.runs())),
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +152,19 @@ class TuningFolder(Folder):
         yield from (seed for _, seed in (*self.seeds(), *self.untrained.seeds()))
         yield from (part for part in (self.ensemble, self.model) if part.path.is_dir())
 
-    def describe(self) -> list[str]:
+    def scores(self) -> dict[str, float]:
+        """The mean over the seeds of each metric on dev, and its standard deviation as NAME_sd."""
+        return {
+            name.removeprefix("eval_"): float(value)
+            for name, value in self.read_results().items()
+            if name.startswith("eval_") and isinstance(value, int | float) and name != "eval_samples"
+        }
+
+    def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
-        lines = [f"{record.get('task')}, from {record.get('model')}; {len(self.seeds())} seeds finished"]
-        if not self.results.is_file():
-            return [*lines, "not finished"]
-        results = self.read_results()
-        metric = results.get("primary_metric")
-        score = results.get(f"eval_{metric}")
-        return [*lines, f"dev {metric} {score:.4f}" if isinstance(score, float) else "without a dev score"]
+        scores = list(self.scores().items()) if self.results.is_file() else [("status", "in progress")]
+        begun = [("task", record.get("task")), ("model", record.get("model")), ("seeds", len(self.seeds()))]
+        return [*begun, *scores]
 
 
 def _read_if_there(path: Path) -> dict[str, Any]:
@@ -218,9 +222,9 @@ class PromptingFolder(TuningFolder):
         else:
             yield Finding(self.path, "prompting without results: not finished")
 
-    def describe(self) -> list[str]:
+    def facts(self) -> Sequence[tuple[str, Any]]:
         if not self.results.is_file():
-            return ["not finished"]
+            return [("status", "in progress")]
         found = self.read_results()
-        accuracy = found.get("zero_shot_accuracy")
-        return [f"{found.get('task')}, from {found.get('model')}: accuracy {accuracy} without training"]
+        names = ("task", "zero_shot_accuracy", "zero_shot_accuracy_calibrated", "few_shot_accuracy")
+        return [(name.replace("_", " "), found.get(name)) for name in names]

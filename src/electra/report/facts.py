@@ -11,13 +11,15 @@ from electra.artifacts import open_folder
 from electra.artifacts.folder import Folder
 from electra.artifacts.store import StoreFolder
 from electra.artifacts.tuning import PromptingFolder
-from electra.report.page import Block, Number, Section, Table, Text, render, write
+from electra.report.page import Block, Number, Section, Table, render, write
 
 
 def write_page(path: Path) -> Path:
     """Describe the folder and list what it records of itself; returns the page's path."""
     folder = open_folder(path)
-    sections = [Section("What it is", [Text(line) for line in folder.describe()])]
+    sections = [
+        Section("What it is", [Table(("", ""), [fact for fact in folder.facts() if fact[1] is not None])])
+    ]
     for title, record in records(folder).items():
         sections.append(Section(title, [table(record)]))
     html = render(folder.path.resolve().name, sections, kicker=f"electra {folder.KIND}")

@@ -26,14 +26,10 @@ if TYPE_CHECKING:
     from electra.data.store import TokenStore
 
 
-class Study(Artifact):
+class Study(Artifact[StudyFolder]):
     """A folder made by `ablate`."""
 
-    kind = "Study"
-
-    def __init__(self, path: Source) -> None:
-        super().__init__(path)
-        self.folder = StudyFolder.open(self.path)
+    FOLDER = StudyFolder
 
     @property
     def results(self) -> dict[str, Any]:
@@ -67,20 +63,6 @@ class Study(Artifact):
     def failed(self) -> list[dict[str, Any]]:
         """The runs that failed: job and problem."""
         return list(self.results.get("failed", []))
-
-    def report(self) -> Path:
-        """Write the page; its path."""
-        from electra.report.study import write_report
-
-        return write_report(self.path)
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.folder.record
-        return (
-            ("study", record.get("study", {}).get("title")),
-            ("arms", ", ".join(record.get("fixed", {}).get("arms", {}))),
-            ("runs", len(self.runs)),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
     from electra.analysis.contract.probe import Probe
 
 
-class Analysis(Artifact):
+class Analysis(Artifact[AnalysisFolder]):
     """A folder made by `analyze`."""
 
-    kind = "Analysis"
-
-    def __init__(self, path: Source) -> None:
-        super().__init__(path)
-        self.folder = AnalysisFolder.open(self.path)
+    FOLDER = AnalysisFolder
 
     @property
     def records(self) -> dict[str, Any]:
@@ -42,19 +38,6 @@ class Analysis(Artifact):
             for name, record in self.records.items()
             for measure, found in record.get("headline", {}).items()
         )
-
-    def report(self) -> Path:
-        """Write the page; its path."""
-        from electra.report.probes import write_page
-
-        return write_page(self.path)
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        records = self.records.values()
-        models = dict.fromkeys(
-            str(model.get("name")) for found in records for model in found.get("models", [])
-        )
-        return (("probes", ", ".join(self.folder.probes())), ("models", ", ".join(models)))
 
 
 def analyze(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+from electra.artifacts import Folder, open_folder
 from electra.workflow.rows import cell, html_card
 
 Source = str | os.PathLike[str]
@@ -17,26 +17,51 @@ def name_of(source: Source | None) -> str | None:
     return None if source is None else os.fspath(source)
 
 
-class Artifact:
+F = TypeVar("F", bound=Folder)
+
+
+class Artifact(Generic[F]):
     """A folder with results. It can be given wherever a path can be given."""
 
-    kind: ClassVar[str]
-    """In words, for who looks at it."""
+    FOLDER: ClassVar[type[Folder]]
 
     def __init__(self, path: Source) -> None:
         self.path = Path(path)
+        self.folder: F = self.FOLDER.open(self.path)  # type: ignore[assignment]
 
     def __fspath__(self) -> str:
         return str(self.path)
 
-    def facts(self) -> Sequence[tuple[str, Any]]:
+    @property
+    def kind(self) -> str:
+        """In words, for who looks at it."""
+        return type(self).__name__
+
+    def facts(self) -> list[tuple[str, Any]]:
         """What a reader wants to know first: names and values."""
-        return ()
+        return [fact for fact in self.folder.facts() if fact[1] is not None]
+
+    def report(self) -> Path:
+        """Write the page; its path."""
+        from electra.report.pages import write_page
+
+        return write_page(self.path)
 
     def __repr__(self) -> str:
-        facts = ", ".join(f"{name} {cell(value)}" for name, value in self.facts() if value is not None)
+        facts = ", ".join(f"{name} {cell(value)}" for name, value in self.facts())
         return f"<{self.kind} {str(self.path)!r}{': ' if facts else ''}{facts}>"
 
     def _repr_html_(self) -> str:
-        facts = [fact for fact in self.facts() if fact[1] is not None]
-        return html_card(f"{self.kind}: {self.path}", facts)
+        return html_card(f"{self.kind}: {self.path}", self.facts())
+
+
+class Part(Artifact[Folder]):
+    """A folder inside another artifact: a seed, a checkpoint."""
+
+    def __init__(self, path: Source) -> None:
+        self.path = Path(path)
+        self.folder = open_folder(self.path)
+
+    @property
+    def kind(self) -> str:
+        return self.folder.KIND

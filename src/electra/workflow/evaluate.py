@@ -16,14 +16,10 @@ from electra.workflow.prepare import sources
 from electra.workflow.rows import Rows
 
 
-class Evaluation(Artifact):
+class Evaluation(Artifact[EvaluationFolder]):
     """A folder made by `evaluate`."""
 
-    kind = "Evaluation"
-
-    def __init__(self, path: Source) -> None:
-        super().__init__(path)
-        self.folder = EvaluationFolder.open(self.path)
+    FOLDER = EvaluationFolder
 
     @property
     def table(self) -> Rows:
@@ -39,21 +35,6 @@ class Evaluation(Artifact):
     def failures(self) -> list[dict[str, Any]]:
         """The tasks that failed: task, model, problem."""
         return list(self.folder.record.get("failures", []))
-
-    def report(self) -> Path:
-        """Write the page; its path."""
-        from electra.report.suite import write_page
-
-        return write_page(self.path)
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        plan = self.folder.record.get("plan", {})
-        return (
-            ("suite", plan.get("suite")),
-            ("models", ", ".join(plan.get("models", {}))),
-            ("tasks", ", ".join([*plan.get("tasks", {}), *plan.get("probes", {})])),
-            ("failures", len(self.failures) or None),
-        )
 
 
 def _plain(value: object) -> bool:

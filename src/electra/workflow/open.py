@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts import Finding, open_folder
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Part, Source
 
 if TYPE_CHECKING:
     from electra.workflow.artifact import Artifact
@@ -27,22 +27,18 @@ CLASSES = {  # kind of folder -> where its artifact's class is
 }
 
 
-def open(path: Source) -> Artifact | Model:
+def open(path: Source) -> Artifact[Any] | Model:
     """The Store, Run, Model, FineTuned, Prompting, Evaluation, Analysis or Study at `path`.
 
     Raises RunFolderError where it is none of these.
     """
     folder = open_folder(Path(path))
     home = CLASSES.get(type(folder).__name__)
-    if home is None:  # a part of one: a seed, a checkpoint
-        from electra.workflow.artifact import Artifact
-
-        plain = Artifact(path)
-        plain.kind = folder.KIND  # type: ignore[misc]
-        return plain
+    if home is None:
+        return Part(path)
     module, _, name = home.partition(".")
     kind: Any = getattr(import_module(f"electra.workflow.{module}"), name)
-    made: Artifact | Model = kind(path)
+    made: Artifact[Any] | Model = kind(path)
     return made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,26 +14,15 @@ if TYPE_CHECKING:
     from electra.finetuning.prompt_settings import PromptSettings
 
 
-class Prompting(Artifact):
+class Prompting(Artifact[PromptingFolder]):
     """A folder made by `prompt`."""
 
-    kind = "Prompting"
-
-    def __init__(self, path: Source) -> None:
-        super().__init__(path)
-        self.folder = PromptingFolder.open(self.path)
+    FOLDER = PromptingFolder
 
     @property
     def results(self) -> dict[str, Any]:
         """Accuracies with and without shots. Raises RunFolderError before the last draw has ended."""
         return self.folder.read_results()
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        if not self.folder.results.is_file():
-            return [("status", "in progress")]
-        results = self.results
-        names = ("task", "zero_shot_accuracy", "zero_shot_accuracy_calibrated", "few_shot_accuracy")
-        return [(name.replace("_", " "), results.get(name)) for name in names]
 
 
 def prompt(

@@ -40,14 +40,10 @@ class Metrics(Rows):
         return Curve([float(row[against]) for row in kept], [float(row[key]) for row in kept])
 
 
-class Run(Artifact):
+class Run(Artifact[RunFolder]):
     """A folder made by `pretrain`, finished or not. Everything is read anew when asked for."""
 
-    kind = "Run"
-
-    def __init__(self, path: Source) -> None:
-        super().__init__(path)
-        self.folder = RunFolder.open(self.path)
+    FOLDER = RunFolder
 
     @property
     def status(self) -> Literal["finished", "stopped", "in progress"]:
@@ -151,13 +147,3 @@ class Run(Artifact):
         axes.set_ylabel(key.replace("_", " "))
         axes.set_title(f"{self.path.name}, {'held out' if held_out else 'training'}")
         return figure
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        recipe, scores = self.recipe, self.scores
-        return (
-            ("status", self.status),
-            ("step", f"{self.step:,} of {self.total_steps or 0:,}"),
-            ("objective", recipe.get("objective", {}).get("name")),
-            ("size", ", ".join(filter(None, RunFolder.shape(recipe)))),
-            *((name, scores.get(name)) for name in ("auc", "gain", "generator_loss")),
-        )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from electra.artifacts.store import StoreFolder
 from electra.data.store import TokenStore
 from electra.workflow.artifact import Artifact, Source
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
 
-class Store(Artifact):
+class Store(Artifact[StoreFolder]):
     """A folder made by `prepare`. Raises StoreError where there is none, or a damaged one."""
 
-    kind = "Store"
+    FOLDER = StoreFolder
 
     def __init__(self, path: Source) -> None:
         super().__init__(path)
@@ -51,12 +51,3 @@ class Store(Artifact):
     def verify(self) -> None:
         """Read everything and compare it with its digests. Raises StoreError naming what is damaged."""
         self.tokens.verify()
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        return (
-            ("documents", f"{self.num_documents:,}"),
-            ("tokens", f"{self.num_tokens:,}"),
-            ("held-out tokens", f"{self.tokens.heldout.num_tokens:,}"),
-            ("vocabulary", f"{self.vocab_size:,}"),
-            ("data", self.tokens.digest[:16]),
-        )

@@ -19,14 +19,10 @@ if TYPE_CHECKING:
     from electra.workflow.model import Model
 
 
-class FineTuned(Artifact):
+class FineTuned(Artifact[TuningFolder]):
     """A folder made by `finetune`."""
 
-    kind = "FineTuned"
-
-    def __init__(self, path: Source) -> None:
-        super().__init__(path)
-        self.folder = TuningFolder.open(self.path)
+    FOLDER = TuningFolder
 
     @property
     def task(self) -> str:
@@ -41,11 +37,7 @@ class FineTuned(Artifact):
     @property
     def scores(self) -> dict[str, float]:
         """The mean over the seeds of each metric on dev, and its standard deviation as NAME_sd."""
-        results, found = self.results, {}
-        for name, value in results.items():
-            if name.startswith("eval_") and isinstance(value, int | float) and name != "eval_samples":
-                found[name.removeprefix("eval_")] = float(value)
-        return found
+        return self.folder.scores()
 
     @property
     def seeds(self) -> Rows:
@@ -116,12 +108,6 @@ class FineTuned(Artifact):
         from electra.workflow.model import Model
 
         return Model(self.folder.model)
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        record = self.folder.record
-        seeds = [("seeds", len(self.folder.seeds()))]
-        scores = list(self.scores.items()) if self.folder.results.is_file() else [("status", "in progress")]
-        return [("task", self.task), ("model", record.get("model")), *seeds, *scores]
 
 
 def _surest(row: Mapping[str, Any]) -> float:
