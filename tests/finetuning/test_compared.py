@@ -33,7 +33,7 @@ def test_floors_and_a_twin_beside_the_model(
     assert results["floors"]["majority"]["eval_accuracy"] == 0.5
     fresh = tuned("fresh", init="random", seeds=2)
     assert results["untrained"]["eval_loss_by_seed"] == fresh["eval_loss_by_seed"]
-    [told] = [line for line in said if line.startswith("to compare: majority 0.5000, word counting ")]
+    [told] = [line for line in said if "accuracy to compare: majority 0.5000, word counting " in line]
     assert f"fresh weights {results['untrained']['eval_accuracy']:.4f}" in told
     assert any(line.startswith("untrained, seed 1  dev: ") for line in said)
 
@@ -52,7 +52,7 @@ def test_the_model_is_said_to_be_behind_what_is_ahead_of_it() -> None:
     results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.7, "seeds": [0]}
     assert list(compared(results)) == []
     results["floors"] = {"majority": {"eval_accuracy": 0.5}, "word counting": {"eval_accuracy": 0.6}}
-    assert list(compared(results)) == ["to compare: majority 0.5000, word counting 0.6000"]
+    assert list(compared(results)) == ["dev accuracy to compare: majority 0.5000, word counting 0.6000"]
     assert page.verdict(results) == "On dev the model is 0.100 ahead of the best of these, word counting."
     results["untrained"] = {"eval_accuracy": 0.7}
     assert "fresh weights does as well or better" in list(compared(results))[1]

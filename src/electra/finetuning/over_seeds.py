@@ -65,7 +65,7 @@ def compared(results: Mapping[str, Any]) -> Iterator[str]:
     if not known:
         return
     listed = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
-    yield f"to compare: {listed}"
+    yield f"dev {results['primary_metric']} to compare: {listed}"
     own, ahead = results[key], max(known, key=lambda name: known[name])
     if own is None or own <= known[ahead]:
         yield f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
