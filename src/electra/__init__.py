@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from electra.workflow.model import load as load
     from electra.workflow.open import open as open
     from electra.workflow.open import verify as verify
+    from electra.workflow.plan import Plan as Plan
+    from electra.workflow.plan import plan as plan
     from electra.workflow.predict import predict as predict
     from electra.workflow.prepare import prepare as prepare
     from electra.workflow.pretrain import pretrain as pretrain
@@ -56,6 +58,7 @@ _HOMES = {  # where each name lives
     "Run": "workflow.run",
     "Store": "workflow.store",
     "Study": "workflow.ablate",
+    "Plan": "workflow.plan",
     "ablate": "workflow.ablate",
     "analyze": "workflow.analyze",
     "evaluate": "workflow.evaluate",
@@ -64,6 +67,7 @@ _HOMES = {  # where each name lives
     "import_pair": "workflow.import_pair",
     "load": "workflow.model",
     "open": "workflow.open",
+    "plan": "workflow.plan",
     "predict": "workflow.predict",
     "prepare": "workflow.prepare",
     "pretrain": "workflow.pretrain",

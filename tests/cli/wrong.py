@@ -241,12 +241,6 @@ TEXT = [
         r"a\.doc: unrecognised file extension",
         lambda p: p.prepare(p.file("a.doc", "text")),
     ),
-    Case(
-        "too large a vocabulary",
-        TokenizerError,
-        r"supports a vocabulary of \d+ entries, not 9000\. Choose",
-        lambda p: vocabulary(p, 9000),
-    ),
     Case("too small a vocabulary", ConfigError, r"at least 10 entries", lambda p: vocabulary(p, 5)),
     Case(
         "no tokenizer there",

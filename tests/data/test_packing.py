@@ -420,9 +420,9 @@ def test_the_vocabulary_is_trained_on_an_even_sample_without_what_is_held_out() 
         packing.Kept("x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0)
         for i in range(1000)
     ]
-    whole = packing._sample(documents, 10**9)
+    whole = packing.sample_of(documents, 10**9)
     assert len(whole) == 900
-    thinned = packing._sample(
+    thinned = packing.sample_of(
         [kept._replace(text=f"{i:04d}" * 250) for i, kept in enumerate(documents)], 300_000
     )
     places = [int(text[:4]) for text in thinned]
@@ -431,4 +431,4 @@ def test_the_vocabulary_is_trained_on_an_even_sample_without_what_is_held_out() 
         and 400 < sum(places) / len(places) < 600
         and not any(place % 10 == 0 for place in places)
     )
-    assert packing._sample(documents[1:2], 10) == ["x" * 1000], "never nothing"
+    assert packing.sample_of(documents[1:2], 10) == ["x" * 1000], "never nothing"

@@ -63,7 +63,7 @@ def test_the_command(tmp_path: Path) -> None:
     [
         (["nowhere.txt"], "nowhere.txt: no such file or folder"),
         ([], "electra prepare"),
-        (["a.txt", "--vocab-size", "9999"], "supports a vocabulary of"),
+        (["a.txt", "--vocab-size", "9"], "at least 10 entries"),
         (["a.txt", "--heldout", "2"], "held-out share of 2.0"),
         (["a.txt", "--workers", "0"], "--workers: must be at least 1"),
         (["a.txt", "--tokenizer", "nowhere/at/all"], "no such tokenizer"),
@@ -78,6 +78,13 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     done = electra(*arguments, "--out", "store", cwd=tmp_path)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_little_text_makes_a_smaller_vocabulary_and_says_so(tmp_path: Path) -> None:
+    corpus(tmp_path / "a.txt")
+    done = electra("a.txt", "--vocab-size", "9999", "--out", "store", cwd=tmp_path)
+    assert done.returncode == 0 and "entries, not 9,999" in done.stdout
+    assert TokenStore.open(tmp_path / "store").vocab_size < 9999
 
 
 def test_text_from_stdin(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from electra.errors import ElectraError, Interrupted, nearest
 from electra.machine import launched
 
 ORDER = [
+    "plan",
     "prepare",
     "pretrain",
     "extend",

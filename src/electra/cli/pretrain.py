@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from electra.cli import recipe_flags
 from electra.cli.recipe_flags import Parsed
@@ -19,6 +20,10 @@ from electra.training.recipe import (
     TokenizerSection,
     TrainingSection,
 )
+
+if TYPE_CHECKING:
+    from electra.workflow.display import Display
+    from electra.workflow.plan import Option
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Arguments:
     """
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""
+    dry_run: bool = False
+    """Print the whole recipe and what it would cost on this machine, and train nothing."""
     model: ModelSection = field(default_factory=ModelSection)
     training: TrainingSection = field(default_factory=TrainingSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
@@ -72,6 +79,7 @@ def parse(argv: Sequence[str]) -> Parsed[Arguments]:
 def run(arguments: Parsed[Arguments]) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.extend import in_milestones
+    from electra.workflow.plan import dry_run
     from electra.workflow.pretrain import carry_out
     from electra.workflow.train import Inputs
     from electra.workflow.warm_start import rate_is_chosen, starts
@@ -91,8 +99,20 @@ def run(arguments: Parsed[Arguments]) -> int:
         command=" ".join(["pretrain", *arguments.argv]),
     )
     with Terminal(lines=True) as display:
-        if options.milestones:
+        if options.dry_run:
+            tell_plan(dry_run(arguments.recipe, inputs, display), display)
+        elif options.milestones:
             in_milestones(arguments.recipe, inputs, options.milestones, display)
         else:
             carry_out(arguments.recipe, inputs, display)
     return 0
+
+
+def tell_plan(option: Option, display: Display) -> None:
+    from electra.cli.plan import facts
+    from electra.config import write_toml
+    from electra.workflow.plan import recipe_sections
+
+    display.say(write_toml(recipe_sections(option.recipe)))
+    for name, value in facts(option):
+        display.say(f"{name:<22}{value}")

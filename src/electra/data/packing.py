@@ -41,6 +41,7 @@ from electra.errors import CorpusError, StoreError
 Progress = Callable[
     [str, int], None
 ]  # what is being done, and the characters done so far; may raise to end the build
+FEWEST_HELD_OUT = 10_000  # tokens, in a corpus of ten times as many
 # of each document of a split, in SPLIT.docs
 RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
 
@@ -91,7 +92,7 @@ def _build(
     settings = {"corpus": asdict(documents.config), "tokenizer": describe(tokenizer)}
     audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
-        sample = _sample(
+        sample = sample_of(
             kept(documents, audit, partial(progress, "reading"), work, memory),
             1_000_000 * tokenizer.sample_mb,
         )
@@ -216,7 +217,7 @@ def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
     return {"digest": tokenizer.digest} if isinstance(tokenizer, Tokenizer) else asdict(tokenizer)
 
 
-def _sample(documents: Iterable[Kept], characters: int) -> list[str]:
+def sample_of(documents: Iterable[Kept], characters: int) -> list[str]:
     """At most so many characters of what is not held out, thinned out evenly by the documents' hashes.
 
     Where every document is held out by its hash they are all trained on after all (see `_hold_out`), so they
@@ -299,11 +300,11 @@ def write_documents(
 
 
 def _hold_out(work: Path, share: float, audit: Audit) -> None:
-    """See to it that both splits hold text: a small corpus may have no document, or every one, that its hash
-    holds out.
+    """See to it that both splits hold enough text: a small corpus may have no document, few or every one that
+    its hash holds out.
 
-    Then the document with the smallest hash is held out, or, if it is more than a tenth of the corpus, its
-    end.
+    Where there is none, the document with the smallest hash is held out, or, if it is more than a tenth of
+    the corpus, its end. Where there are few, further ones in the order of their hashes.
     """
     if not audit.documents_train:  # every one: begin again with all of them to train on
         for held, train in zip(
@@ -312,6 +313,7 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
             os.replace(held, train)
         audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
     if audit.documents_heldout:
+        _hold_out_more(work, audit)
         return
     if not audit.documents_train:
         raise no_text(audit)
@@ -343,6 +345,38 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
     audit.heldout_by = "smallest hash" if whole else "end of one document"
     audit.documents_train -= int(whole)
     audit.documents_heldout = 1
+
+
+def _hold_out_more(work: Path, audit: Audit) -> None:
+    """A few documents tell little: move some from the training split until FEWEST_HELD_OUT tokens are held
+    out, if that is at most a tenth of the corpus.
+    """
+    folder = ShardFolder(work)
+    (ids, train), (held_ids, held) = (
+        (folder.documents(split), np.fromfile(folder.index(split), dtype="<u8").astype(np.int64))
+        for split in ("train", "heldout")
+    )
+    total, missing = int(train[-1] + held[-1]) if len(train) else 0, FEWEST_HELD_OUT - int(held[-1])
+    if missing <= 0 or total < 10 * FEWEST_HELD_OUT:
+        return
+    sizes = np.diff(train, prepend=0)
+    digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
+    order = np.lexsort((digests[:, 1], digests[:, 0]))
+    fits = order[sizes[order] <= missing]  # a long one would take too much
+    count = int(np.searchsorted(np.cumsum(sizes[fits]), missing)) + 1
+    moved = np.zeros(len(train), dtype=bool)
+    moved[fits[:count]] = True
+    width = ids.stat().st_size // int(train[-1])
+    tokens = np.fromfile(ids, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
+    gone = np.repeat(moved, sizes)
+    with open(held_ids, "ab") as file:
+        file.write(tokens[gone].data)
+    held = np.concatenate([held, held[-1] + np.cumsum(sizes[moved])])
+    ids.write_bytes(tokens[~gone].data)
+    folder.index("heldout").write_bytes(held.astype("<u8").data)
+    folder.index("train").write_bytes(np.cumsum(sizes[~moved]).astype("<u8").data)
+    audit.heldout_by = f"hash, at least {FEWEST_HELD_OUT:,} tokens"
+    audit.documents_train, audit.documents_heldout = int((~moved).sum()), len(held)
 
 
 def no_text(audit: Audit) -> CorpusError:

@@ -47,6 +47,11 @@ class Head(nn.Module):
         real_BT1 = (batch.piece_ids >= 0).unsqueeze(-1)
         return (hidden_BTD * real_BT1).sum(1) / real_BT1.sum(1)
 
+    def rescale(self, factor: float, offset: float) -> None:
+        """Answer in another unit: the outputs times `factor`, plus `offset`."""
+        self.output.weight.mul_(factor)
+        self.output.bias.mul_(factor).add_(offset)
+
 
 class ElectraClassifier(Head):
     """dropout -> dense -> gelu -> dropout -> output, on [CLS]."""

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -22,11 +23,13 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts import checkpoints
 from electra.errors import RunFailed
-from electra.finetuning.features import Ids, collate
+from electra.finetuning.compare_head import CompareHead
+from electra.finetuning.features import Ids, batch_of, collate
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.tuned_model import TunedModel, build_head
 from electra.finetuning.tuning import Tuning, evaluate
 from electra.model.pair import build_encoder, initialise
+from electra.model.passes import Pass, read
 from electra.model.precision import autocast
 from electra.seeds import key
 from electra.training.optimizer import AdamW
@@ -103,6 +106,8 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     optimizer = AdamW(parameter_groups(model, *rates), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
     state = restore(folder, model, optimizer, best, tuning.say)
+    if not state.step and isinstance(model.head, CompareHead):
+        start_comparison(tuning, model, model.head)
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
     started = time.monotonic() - state.seconds
@@ -134,6 +139,26 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     if best:
         model.load_state_dict(best)
     return model, state
+
+
+@torch.no_grad()
+def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> None:
+    """Fit the linear answer of a head that compares, on the encoder as it is."""
+    windows, specials = tuning.train, tuning.start.tokenizer.specials
+    assert windows.targets is not None, "training data have answers"
+    head.know(windows.input_ids, specials)
+    model.eval()
+
+    def network(rows: Pass) -> list[Any]:
+        batch = batch_of(windows, rows)
+        hidden_BTD = model.encoder(
+            batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+        )
+        return list(head.compare(hidden_BTD, batch, model.encoder.token_table()))
+
+    features = list(read(windows.input_ids, network, tuning.device, pad=tuning.pad))
+    targets = torch.from_numpy(np.stack(windows.targets)).to(tuning.device)
+    head.fit(torch.stack(features), targets, tuning.task.loss)
 
 
 def update(  # noqa: PLR0917

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save
 
 from electra.artifacts.model import ModelFolder
 from electra.finetuning.counted import counted
+from electra.finetuning.heads import CandidateHead
 from electra.finetuning.one_seed import build_model, on_host
 from electra.finetuning.over_seeds import FinishedSeed
 from electra.finetuning.tuned_model import TunedModel, exportable
@@ -81,7 +82,5 @@ def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
 def finish_head(model: TunedModel, tuning: Tuning) -> None:
     """Put the scale of a regression's numbers into the last layer, for answers in the data's unit."""
     factor, offset = tuning.task.output_scale()
-    if (factor, offset) == (1.0, 0.0):
-        return
-    model.head.get_parameter("output.weight").mul_(factor)
-    model.head.get_parameter("output.bias").mul_(factor).add_(offset)
+    if (factor, offset) != (1.0, 0.0) and not isinstance(model.head, CandidateHead):
+        model.head.rescale(factor, offset)

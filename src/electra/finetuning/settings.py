@@ -68,10 +68,11 @@ class Settings:
     """
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
-    head: Literal["transformers", "linear", "joint"] = "transformers"
-    """transformers: the head of the class the model is saved as. linear: the original code's; joint: its
-    reader of answers (SQuAD). transformers has no class for the latter two: the saved model is then the
-    encoder, with the head's weights in a file of ours beside it.
+    head: Literal["transformers", "linear", "joint", "compare"] = "transformers"
+    """transformers: the head of the class the model is saved as. compare: for pairs of texts, it and how far
+    they agree, which counts most where labels are few. linear: the original code's; joint: its reader of
+    answers (SQuAD). transformers has no class for the last three: the saved model is then the encoder, with
+    the head's weights in a file of ours beside it.
     """
     pooling: Literal["cls", "mean"] | None = None
     """What a classifier reads: [CLS], or the mean of all tokens (default: mean for the modern encoder; cls

@@ -4,6 +4,7 @@
     folder is the model that was trained: ElectraFor... or ModernBertFor... SequenceClassification,
     TokenClassification, QuestionAnswering.
 `linear`: dropout and one matrix, as in the original code; transformers has no class for it on a whole text.
+`compare`: for pairs of texts, the first plus a linear answer on how far they agree (compare_head.py).
 `joint`: the original code's reader (joint_head.py), for which transformers has no class either.
 What has no class is saved as the encoder, which transformers loads, with the head's weights in a file beside
 it, for `electra predict`.
@@ -17,6 +18,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from electra.errors import ConfigError
+from electra.finetuning.compare_head import CompareHead
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import (
     CandidateHead,
@@ -36,11 +38,12 @@ from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
 
-HeadStyle = Literal["transformers", "linear", "joint"]
+HeadStyle = Literal["transformers", "linear", "joint", "compare"]
+AnyHead = Head | CandidateHead | CompareHead
 
 
 class TunedModel(nn.Module):
-    def __init__(self, encoder: Encoder, head: Head | CandidateHead) -> None:
+    def __init__(self, encoder: Encoder, head: AnyHead) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
@@ -54,7 +57,8 @@ class TunedModel(nn.Module):
         hidden_BTD = self.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
-        logits: Tensor = self.head(hidden_BTD, batch)
+        table = (self.encoder.token_table(),) if isinstance(self.head, CompareHead) else ()
+        logits: Tensor = self.head(hidden_BTD, batch, *table)
         return logits
 
 
@@ -77,12 +81,15 @@ def build_head(  # noqa: PLR0917
     num_outputs: int,
     seed: int,
     pooling: Pooling = "cls",
-) -> Head:
+) -> Head | CompareHead:
     """A fresh head; its weights depend on the seed and on their names only."""
     if kind == "vectors":
         return VectorHead(pooling)
     builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
+    head: Head | CompareHead
     head = JointHead(config) if style == "joint" else builders[kind](config, num_outputs, pooling)
+    if style == "compare":
+        head = CompareHead(head, config.vocab_size, num_outputs)
     initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 

@@ -20,7 +20,7 @@ from electra.workflow.display import Display, Told, display_for
 if TYPE_CHECKING:
     from electra.data.corpus import CorpusConfig
     from electra.data.packing import Progress
-    from electra.data.tokenizer import Tokenizer
+    from electra.data.tokenizer import Tokenizer, TokenizerConfig
     from electra.workflow.store import Store
 
 
@@ -90,21 +90,13 @@ def build(
 ) -> Store:
     """The store of a corpus; `display` is told how it is made and, at the end, its audit."""
     from electra.data.packing import build_store
-    from electra.data.tokenizer import TokenizerConfig
     from electra.workflow.store import Store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     _check_memory(memory)
     chosen = (
-        existing_tokenizer(tokenizer.source)
-        if tokenizer.source is not None
-        else TokenizerConfig(
-            vocab_size=tokenizer.vocab_size,
-            lowercase=tokenizer.lowercase,
-            strip_accents=tokenizer.strip_accents,
-            sample_mb=tokenizer.sample_mb,
-        )
+        existing_tokenizer(tokenizer.source) if tokenizer.source is not None else tokenizer_config(tokenizer)
     )
     with unwinding(out):
         build_store(
@@ -118,12 +110,27 @@ def build(
         )
     store = Store(out)
     tell_audit(store, display)
+    made = store.tokens.vocab_size
+    if tokenizer.source is None and made < tokenizer.vocab_size:
+        display.say(f"this text supports a vocabulary of {made:,} entries, not {tokenizer.vocab_size:,}")
     return store
 
 
 def _check_memory(megabytes: int) -> None:
     if megabytes < 1:
         raise ConfigError(f"must be at least 1 (megabyte), not {megabytes}", key="memory")
+
+
+def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
+    """The vocabulary to train, from the section [tokenizer] of a recipe."""
+    from electra.data.tokenizer import TokenizerConfig
+
+    return TokenizerConfig(
+        vocab_size=section.vocab_size,
+        lowercase=section.lowercase,
+        strip_accents=section.strip_accents,
+        sample_mb=section.sample_mb,
+    )
 
 
 def corpus_config(data: DataSection) -> CorpusConfig:

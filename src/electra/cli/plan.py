@@ -1,0 +1,111 @@
+"""What a budget would buy on this machine: each size measured for seconds, one recommended.
+
+Reads the corpus (or knows the store) and trains nothing. Then: electra pretrain --recipe OUT --corpus CORPUS.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electra.cli.arguments import Positional
+
+if TYPE_CHECKING:
+    from electra.workflow.plan import Option, Plan
+
+
+@dataclass(frozen=True)
+class Arguments:
+    corpus: Positional[tuple[str, ...]]
+    """A store made by electra prepare, or text: files, folders, globs, URLs, hub:NAME, or python-docs."""
+    budget: str
+    """How much to spend: 2h, 2e16flops, 50Mtokens or 5000steps."""
+    recipe: str = "budget-tiny"
+    """The recipe to begin with: a name or a TOML file."""
+    sizes: tuple[str, ...] = ("tiny", "mini", "small")
+    """Sizes to compare: tiny, mini, small, small++, base, large."""
+    out: Path | None = None
+    """Write the recommended recipe to this TOML file."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.errors import ConfigError
+    from electra.workflow.display import Terminal
+    from electra.workflow.plan import plan
+
+    if not arguments.corpus:
+        fix = "For example: electra plan texts/ --budget 2h"
+        raise ConfigError("no text given", where="electra plan", fix=fix)
+    with Terminal(lines=True) as display:
+        made = plan(
+            arguments.corpus,
+            arguments.budget,
+            recipe=arguments.recipe,
+            sizes=arguments.sizes,
+            progress=display,
+        )
+        tell(made)
+        if arguments.out is not None:
+            display.say(f"written: {made.write(arguments.out)}")
+        recipe = str(arguments.out or arguments.recipe)
+        own = (
+            []
+            if arguments.out
+            else ["--model.size", made.best.recipe.model.size, "--budget", arguments.budget]
+        )
+        text = "--store" if made.is_store else "--corpus"
+        command = ["--recipe", recipe, *own, text, *arguments.corpus, "--out", "runs/NAME"]
+        display.say(f"next: electra pretrain {shlex.join(command)}")
+    return 0
+
+
+def tell(made: Plan) -> None:
+    """The table, and why one of its rows is recommended."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from electra.workflow.plan import TOKENS_A_PARAMETER
+
+    console = Console(highlight=False, soft_wrap=True)
+    heads = [f"{one.recipe.model.size}{' *' * (one is made.best)}" for one in made.options]
+    table = Table("", *heads, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, *values in zip(*map(facts, made.options), strict=True):
+        table.add_row(name[0], *(value for _, value in (name, *values)))
+    console.print(table)
+    best, cost = made.best, made.best.cost
+    ratio = best.tokens / cost.layer_parameters
+    reason = (
+        f"the largest whose layers see {TOKENS_A_PARAMETER} tokens a parameter"
+        if best.fed
+        else f"the smallest, as none sees {TOKENS_A_PARAMETER} new tokens a parameter of its layers"
+    )
+    console.print(f"\n* {best.recipe.model.size}: {reason} (here {ratio:,.0f}).")
+    console.print(
+        f"Measured on {cost.device}, {cost.precision}, {cost.threads} threads, with whatever else the machine"
+        " did; evaluations and checkpoints come on top."
+    )
+
+
+def facts(option: Option) -> list[tuple[str, str]]:
+    """A plan's column."""
+    from electra.workflow.plan import duration
+
+    cost, training = option.cost, option.recipe.training
+    return [
+        ("layers", f"{cost.layers} x {cost.hidden_size}"),
+        ("parameters", " + ".join(f"{count / 1e6:.1f} M" for count in cost.parameters.values())),
+        ("rows x tokens", f"{training.batch_size} x {training.length}"),
+        ("learning rate", f"{training.learning_rate:.3g}"),
+        ("updates", f"{option.steps:,}"),
+        ("tokens", f"{option.tokens / 1e6:,.1f} M"),
+        ("epochs", f"{option.epochs:.2g}"),
+        ("FLOPs", f"{option.flops:.2g}"),
+        ("time", duration(option.seconds)),
+        ("memory", f"{cost.memory >> 20:,} MiB"),
+        ("disk", f"{cost.disk >> 20:,} MiB"),
+        ("runs like it came to", str(option.expected or "not tried")),
+    ]

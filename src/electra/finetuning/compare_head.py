@@ -1,0 +1,162 @@
+"""The head `compare`, for pairs of texts: the usual one, plus a linear answer on how far the texts agree.
+
+A cross-encoder of a few million parameters has to learn from a task's labels which tokens of one text return
+in the other, and with some thousand examples it does so badly: counting words beats it. Here that is given.
+Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of neighbours, the other
+text has too; how near each token is to the nearest one of the other text (Khattab & Zaharia 2020), by the
+token table and by the encoder's output; the log ratio of their lengths. Shares and means are also weighted by
+how rare a token is in the training texts.
+
+The linear answer is fitted first, on the pre-trained encoder as it is, and the usual head starts at zero:
+then both are tuned with the encoder, and so is what they compare (Kumar et al. 2022: probe, then tune; Cheng
+et al. 2016: wide and deep). Shapes: B pairs, T tokens, D hidden, K features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from electra.finetuning.features import Batch
+
+SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
+FEATURES = tuple(
+    f"{what}, {text}{weighted}"
+    for what in SHARES
+    for text in ("first", "second")
+    for weighted in ("", ", weighted")
+) + ("log ratio of lengths",)
+PENALTY = 1e-3  # on squared weights of the linear fit, whose features have deviation 1
+ITERATIONS = 100
+Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # of a task: the sum, and what divides it
+
+
+class CompareHead(nn.Module):
+    per_token = False
+
+    def __init__(self, usual: nn.Module, vocab_size: int, num_outputs: int) -> None:
+        super().__init__()
+        self.usual = usual
+        self.wide = nn.Linear(len(FEATURES), num_outputs)
+        self.rarity: Tensor
+        self.special: Tensor
+        self.register_buffer("rarity", torch.ones(vocab_size))
+        self.register_buffer("special", torch.zeros(vocab_size, dtype=torch.bool))
+
+    def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        usual: Tensor = self.usual(hidden_BTD, batch)
+        return usual.float() + F.linear(self.compare(hidden_BTD, batch, table_VE), *self.linear())
+
+    def linear(self) -> tuple[Tensor, Tensor]:
+        return self.wide.weight.float(), self.wide.bias.float()
+
+    def compare(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        """[B, K] in fp32."""
+        ids_BT = batch.input_ids
+        first_BT, second_BT = self.texts(batch)
+        across_BTT = _across(first_BT, second_BT)
+        rarity_BT = self.rarity[ids_BT]
+        words_BTE = F.embedding(ids_BT, table_VE - table_VE.mean(0))
+        found = [
+            (_returns(ids_BT, across_BTT), first_BT, second_BT),
+            self._neighbours(ids_BT, first_BT, second_BT),
+            (_nearest(words_BTE, across_BTT), first_BT, second_BT),
+            (_nearest(hidden_BTD, across_BTT), first_BT, second_BT),
+        ]
+        columns = [
+            _mean(value_BT, of_BT * weight_BT)
+            for value_BT, *texts in found
+            for of_BT in texts
+            for weight_BT in (torch.ones_like(rarity_BT), rarity_BT)
+        ]
+        lengths = [1 + of_BT.sum(1).float() for of_BT in (first_BT, second_BT)]
+        return torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1)
+
+    def texts(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Which tokens are the first text's and which the second's [B, T]: special tokens stand between."""
+        special_BT = self.special[batch.input_ids]
+        ordinary_BT = ~special_BT
+        if batch.piece_ids is not None:
+            ordinary_BT = ordinary_BT & (batch.piece_ids >= 0)
+        before_BT = special_BT.cumsum(1)
+        return ordinary_BT & (before_BT <= 1), ordinary_BT & (before_BT > 1)
+
+    @staticmethod
+    def _neighbours(ids_BT: Tensor, first_BT: Tensor, second_BT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same for a token together with the next one."""
+        both = [of_BT & F.pad(of_BT[:, 1:], (0, 1)) for of_BT in (first_BT, second_BT)]
+        next_BT = F.pad(ids_BT[:, 1:], (0, 1))
+        across_BTT = _across(*both) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
+        return _returns(ids_BT, across_BTT), both[0], both[1]
+
+    def know(self, windows: Iterable[npt.NDArray[np.int64]], special: Iterable[int]) -> None:
+        """The tokens that are no text, and how rare the others are: the log of one over the share of training
+        windows that have them, of mean 1.
+        """
+        seen, count = torch.zeros(len(self.rarity), dtype=torch.float64), 0
+        for ids in windows:
+            seen[np.unique(ids)] += 1
+            count += 1
+        rarity = torch.log((count + 1) / (seen + 0.5))
+        self.rarity.copy_(rarity / rarity.mean())
+        self.special[list(special)] = True
+
+    def fit(self, features_NK: Tensor, targets: Tensor, loss: Loss) -> None:
+        """Fit the linear answer; the usual head, whose last layer becomes zero, adds nothing yet."""
+        x_NK = features_NK.double()
+        mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clamp(min=1e-6)
+        x_NK = (x_NK - mean_K) / deviation_K
+        weight = torch.zeros_like(self.wide.weight, dtype=torch.float64, requires_grad=True)
+        bias = torch.zeros_like(self.wide.bias, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+
+        def penalised() -> Tensor:
+            optimizer.zero_grad()
+            total, count = loss(F.linear(x_NK, weight, bias), targets)
+            value = total / count + PENALTY * weight.square().sum()
+            torch.autograd.backward(value)
+            return value
+
+        with torch.enable_grad():
+            optimizer.step(penalised)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            scaled = weight / deviation_K
+            self.wide.weight.copy_(scaled)
+            self.wide.bias.copy_(bias - scaled @ mean_K)
+            for name in ("output.weight", "output.bias"):
+                self.usual.get_parameter(name).zero_()
+
+    def rescale(self, factor: float, offset: float) -> None:
+        """Answer in another unit: the outputs times `factor`, plus `offset`."""
+        for part in (self.usual.get_submodule("output"), self.wide):
+            part.get_parameter("weight").mul_(factor)
+            part.get_parameter("bias").mul_(factor)
+        self.wide.bias.add_(offset)
+
+
+def _across(first_BT: Tensor, second_BT: Tensor) -> Tensor:
+    """[B, T, T]: whether one token is the first text's and the other the second's."""
+    one_BTT = first_BT.unsqueeze(2) & second_BT.unsqueeze(1)
+    return one_BTT | one_BTT.transpose(1, 2)
+
+
+def _returns(ids_BT: Tensor, across_BTT: Tensor) -> Tensor:
+    """1 where a token has its like in the other text."""
+    return ((ids_BT.unsqueeze(2) == ids_BT.unsqueeze(1)) & across_BTT).any(2).float()
+
+
+def _nearest(x_BTD: Tensor, across_BTT: Tensor) -> Tensor:
+    """The cosine of a token and the nearest one of the other text [B, T]; -1 where there is none."""
+    unit_BTD = F.normalize(x_BTD.float(), dim=-1)
+    near_BTT: Tensor = unit_BTD @ unit_BTD.transpose(1, 2)
+    return near_BTT.float().masked_fill(~across_BTT, -1.0).amax(2)
+
+
+def _mean(value_BT: Tensor, weight_BT: Tensor) -> Tensor:
+    return (value_BT * weight_BT).sum(1) / weight_BT.sum(1).clamp(min=math.ulp(1.0))

@@ -1,0 +1,233 @@
+"""Text or a Store, and a budget -> what each size would come to on this machine, and a recipe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra import durable
+from electra.artifacts.store import StoreFolder
+from electra.config import write_toml
+from electra.errors import ConfigError, Interrupted, nearest
+from electra.jobs import Job, side_by_side
+from electra.signals import StopRequest
+from electra.training.budget import steps_for
+from electra.training.experience import Expected, expected
+from electra.training.recipe import Recipe
+from electra.workflow.artifact import Source
+from electra.workflow.display import Display, Told, display_for
+from electra.workflow.prepare import corpus_config, counting, existing_tokenizer, sources, tokenizer_config
+from electra.workflow.pretrain import compose
+from electra.workflow.train import Inputs
+from electra.workflow.warm_start import SHARE_OF_RATE
+
+if TYPE_CHECKING:
+    from electra.training.estimate import Estimate
+
+SIZES = ("tiny", "mini", "small")
+RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
+TOKENS_A_PARAMETER = 20  # of the layers: where more parameters begin to pay (Hoffmann et al. 2022)
+EPOCHS = 16  # the same text read more often than this teaches little (Muennighoff et al. 2023)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One recipe on this machine, within the budget."""
+
+    recipe: Recipe
+    cost: Estimate
+    steps: int
+    epochs: float
+    expected: Expected | None
+    """What runs of ours of this kind came to; None where there were none."""
+
+    @property
+    def tokens(self) -> int:
+        return self.steps * self.cost.tokens
+
+    @property
+    def seconds(self) -> float:
+        """Of updates; evaluations and checkpoints come on top."""
+        return self.steps * self.cost.seconds
+
+    @property
+    def flops(self) -> float:
+        return self.steps * self.cost.flops
+
+    @property
+    def fed(self) -> bool:
+        """Whether the layers see enough new tokens to be worth their number."""
+        new = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
+        return new >= TOKENS_A_PARAMETER * self.cost.layer_parameters
+
+
+@dataclass(frozen=True)
+class Plan:
+    budget: str
+    corpus_tokens: int
+    vocab_size: int
+    options: tuple[Option, ...]
+    is_store: bool
+    """Whether the corpus is a prepared store."""
+
+    @property
+    def best(self) -> Option:
+        """The largest that is fed, or else the smallest."""
+        by_size = sorted(self.options, key=lambda option: option.cost.layer_parameters)
+        return next((option for option in reversed(by_size) if option.fed), by_size[0])
+
+    def write(self, path: Source, option: Option | None = None) -> Path:
+        """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
+        target, text = Path(path), write_toml(recipe_sections((option or self.best).recipe)).encode()
+        if target.exists() and target.read_bytes() != text:
+            raise ConfigError("exists and says something else", where=target, fix="Choose another `out`")
+        durable.commit_file(target, text)
+        return target
+
+
+def plan(
+    data: Source | Sequence[Source],
+    budget: str,
+    *,
+    recipe: Source = "budget-tiny",
+    sizes: Sequence[str] = SIZES,
+    overrides: Mapping[str, Any] | None = None,
+    progress: Told = None,
+) -> Plan:
+    """What a budget would buy on this machine, with the recipe at each of some sizes. Trains nothing.
+
+    data: a Store (or its folder), or text as `prepare` takes it, which is read and not prepared.
+    budget: "2h", "2e16flops", "50Mtokens" or "5000steps".
+    sizes: of `model.size`.
+    overrides: settings that differ from the recipe's, by dotted name.
+
+    Each size is measured for a few seconds in a process of its own. Raises what `pretrain` raises for wrong
+    settings, and CorpusError for a corpus without text.
+    """
+    base = compose(os.fspath(recipe), dict(overrides or {}), budget)
+    if not sizes:
+        raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
+    made = [at_size(base, size, overrides or {}) for size in sizes]
+    with display_for(progress) as display:
+        tokens, vocab_size = corpus_of(sources(data), base, display)
+        made = [with_vocabulary(one, vocab_size) for one in made]
+        found = tuple(options(made, tokens, vocab_size, display))
+    return Plan(budget, tokens, vocab_size, found, _is_store(sources(data)))
+
+
+def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
+    """What a `pretrain` with these inputs would train, measured for a few seconds; nothing is written."""
+    begin = inputs.init_discriminator or inputs.init_generator
+    if begin is not None:
+        recipe = like_model(recipe, begin, SHARE_OF_RATE if not inputs.rate_is_chosen else 1.0)
+    data = [inputs.store] if inputs.store is not None else list(inputs.corpus or ("python-docs",))
+    tokens, vocab_size = corpus_of(data, recipe, display)
+    [found] = options([with_vocabulary(recipe, vocab_size)], tokens, vocab_size, display)
+    return found
+
+
+def like_model(recipe: Recipe, name: str, rate: float) -> Recipe:
+    """The recipe with the size and the tokenizer of a model that the run would start from, at a share of its
+    learning rate.
+    """
+    from electra.interop.load import load
+    from electra.objectives.parts.interface import Shapes
+    from electra.training.shapes import as_built
+
+    shape = load(name, "encoder").config
+    recipe = as_built(recipe, Shapes(shape))
+    return replace(
+        recipe,
+        tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or name),
+        training=replace(recipe.training, learning_rate=recipe.training.learning_rate * rate),
+    )
+
+
+def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe at another size, with the learning rate of that width unless one was chosen."""
+    from electra.model.sizes import SIZES as KNOWN
+
+    if size not in KNOWN:
+        raise ConfigError(f"no size named {size!r}", key="sizes", fix=nearest(size, list(KNOWN)))
+    width, own = KNOWN[size].hidden_size, recipe.model.hidden_size or KNOWN[recipe.model.size].hidden_size
+    chosen = "training.learning_rate" in overrides or width == own or not {width, own} <= set(RATES)
+    rate = recipe.training.learning_rate * (1 if chosen else RATES[width] / RATES[own])
+    model = replace(recipe.model, size=size, layers=None, hidden_size=None)
+    return replace(recipe, model=model, training=replace(recipe.training, learning_rate=rate))
+
+
+def with_vocabulary(recipe: Recipe, vocab_size: int) -> Recipe:
+    if recipe.tokenizer.source is not None:
+        return recipe
+    return replace(recipe, tokenizer=replace(recipe.tokenizer, vocab_size=vocab_size))
+
+
+def corpus_of(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[int, int]:
+    """Tokens to train on, and entries of the vocabulary: exact for a store, estimated for text."""
+    from electra.data.store import TokenStore
+    from electra.data.survey import survey
+
+    if _is_store(data):
+        store = TokenStore.open(Path(data[0]))
+        return store.train.num_tokens, store.vocab_size
+    section = recipe.tokenizer
+    tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
+    found = survey(data, tokenizer, corpus_config(recipe.data), counting(display))
+    display.say(
+        f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens of a"
+        f" vocabulary of {found.vocab_size:,}"
+    )
+    return found.tokens, found.vocab_size
+
+
+def _is_store(data: Sequence[str]) -> bool:
+    return len(data) == 1 and StoreFolder.is_at(Path(data[0]))
+
+
+def options(recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Display) -> list[Option]:
+    """Each recipe, measured one after the other, each in a process of its own."""
+    from electra import machine
+    from electra.training.estimate import estimate
+
+    jobs = [
+        Job(f"size {recipe.model.size}", estimate, (recipe.to_sections(), vocab_size)) for recipe in recipes
+    ]
+    with StopRequest() as stop:
+        for number, job in enumerate(
+            side_by_side(jobs, 1, threads=machine.cores(), say=display.say, stop=stop), start=1
+        ):
+            if job.error is not None:
+                raise job.error
+            display.progress(f"measured {job.name}", number / len(jobs))
+        if stop():
+            raise Interrupted("the plan", stop.exit_code or 143)
+    return [option(recipe, job.result, tokens) for recipe, job in zip(recipes, jobs, strict=True)]
+
+
+def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
+    training = recipe.training
+    steps = training.steps or steps_for(
+        training.budget or "",
+        tokens_per_step=cost.tokens,
+        flops_per_step=cost.flops,
+        steps_in_seconds=lambda seconds: seconds / cost.seconds,
+    )
+    objective = str(recipe.objective.get("name", "rtd"))
+    shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
+    found = expected(objective, *shape, flops=steps * cost.flops)
+    return Option(recipe, cost, steps, steps * cost.tokens / max(1, tokens), found)
+
+
+def duration(seconds: float) -> str:
+    """90 s, 12 min, 2.5 h, 3.1 days."""
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 86_400:.3g} days"
+
+
+def recipe_sections(recipe: Recipe) -> dict[str, Any]:
+    return {name: values for name, values in recipe.to_sections().items() if values}
