@@ -150,6 +150,29 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_CHUNK", 1000)
 
 
+@pytest.mark.parametrize("share", [1e-9, 0.02])
+def test_a_few_held_out_documents_are_not_enough(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, share: float
+) -> None:
+    documents = texts(200)
+    corpus = write(tmp_path, documents)
+    few = build_store([corpus], tokenizer, tmp_path / "few", config=CorpusConfig(heldout=share))
+    fewest = 3 * few.heldout.num_tokens + 1
+    monkeypatch.setattr(packing, "FEWEST_HELD_OUT", fewest)
+    built = build_store([corpus], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=share))
+    built.verify()
+    longest = max(len(ids) for ids in all_ids(few.train))
+    assert fewest <= built.heldout.num_tokens < fewest + longest and "at least" in built.audit["heldout_by"]
+    assert sorted(all_ids(built.train) + all_ids(built.heldout)) == sorted(
+        all_ids(few.train) + all_ids(few.heldout)
+    ), "nothing lost, nothing twice"
+    kept = [ids for ids in all_ids(few.train) if ids not in all_ids(built.heldout)]
+    assert all_ids(built.train) == kept, "in the order of the text"
+    monkeypatch.setattr(packing, "FEWEST_HELD_OUT", built.train.num_tokens)
+    same = build_store([corpus], tokenizer, tmp_path / "same", config=CorpusConfig(heldout=share))
+    assert same.digest == few.digest, "never more than a tenth"
+
+
 def test_without_a_document_chosen_by_its_hash_the_smallest_hash_is_held_out(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:

@@ -345,6 +345,10 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
     audit.heldout_by = "smallest hash" if whole else "end of one document"
     audit.documents_train -= int(whole)
     audit.documents_heldout = 1
+    if whole:
+        records = np.fromfile(folder.digests("train"), dtype=RECORD)
+        folder.digests("train").write_bytes(np.delete(records, place).tobytes())
+        _hold_out_more(work, audit)
 
 
 def _hold_out_more(work: Path, audit: Audit) -> None:

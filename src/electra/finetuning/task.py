@@ -84,7 +84,8 @@ class Task(ABC):
         if options["head"] == "joint" and self.head != "reader":
             fix = "Use it with `task` squad, squad2 or qa"
             raise ConfigError("the joint head finds answers in texts", key="head", fix=fix)
-        if options["head"] == "compare" and (self.head != "classifier" or len(self.texts[0]) != 2):
+        pair = len(options.get("text_column") or self.texts[0]) == 2
+        if options["head"] == "compare" and not (pair and self.head == "classifier"):
             fix = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
             raise ConfigError("the head compare is for pairs of texts", key="head", fix=fix)
         if balanced and not self.has_classes:
