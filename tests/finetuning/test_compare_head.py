@@ -1,0 +1,155 @@
+"""The head that compares two texts: what it counts, what it starts from, and that it is saved whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_all_seeds import silent
+
+from electra.errors import ConfigError
+from electra.finetuning.all_seeds import finetune
+from electra.finetuning.compare_head import FEATURES, CompareHead
+from electra.finetuning.features import Batch
+from electra.finetuning.predict import predict
+from electra.finetuning.tuned_model import build_head
+from electra.interop.load import load
+from electra.testing import toy_task
+
+CLS, SEP, PAD = 2, 3, 0
+
+
+def batch(*rows: list[int]) -> Batch:
+    length = max(map(len, rows))
+    ids = torch.tensor([row + [PAD] * (length - len(row)) for row in rows])
+    pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
+    return Batch(np.arange(len(rows)), ids, torch.zeros_like(ids), pieces, None)
+
+
+def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
+    config = load(str(modern_folder), "encoder").config
+    made = build_head("classifier", "compare", config, outputs, seed=1, pooling="mean")
+    assert isinstance(made, CompareHead)
+    made.know([], [CLS, SEP, PAD])
+    return made.eval()
+
+
+def numbers(made: CompareHead, given: Batch, table: torch.Tensor) -> dict[str, list[float]]:
+    hidden = torch.nn.functional.embedding(given.input_ids, table)
+    return dict(zip(FEATURES, made.compare(hidden, given, table).T.tolist(), strict=True))
+
+
+def test_what_is_counted(modern_folder: Path) -> None:
+    made = head(modern_folder)
+    table = torch.randn(len(made.rarity), 32, generator=torch.Generator().manual_seed(1))
+    made.rarity.fill_(1.0)
+    made.rarity[10] = 3.0
+    found = numbers(
+        made, batch([CLS, 10, 11, 12, SEP, 10, 11, SEP], [CLS, 10, 11, SEP, 12, 13, 14, 15, SEP]), table
+    )
+    assert found["tokens in the other, first"] == pytest.approx([2 / 3, 0])
+    assert found["tokens in the other, second"] == pytest.approx([1, 0])
+    assert found["tokens in the other, first, weighted"] == pytest.approx([4 / 5, 0]), (
+        "a rare one counts more"
+    )
+    assert found["pairs in the other, first"] == pytest.approx([1 / 2, 0])
+    assert found["pairs in the other, second"] == pytest.approx([1, 0])
+    assert found["log ratio of lengths"] == pytest.approx([np.log(3 / 4), np.log(5 / 3)])
+    assert found["near by table, second"][0] == pytest.approx(1) and found["near by table, first"][1] < 1
+
+
+def test_padding_and_neighbours_in_the_batch_change_nothing(modern_folder: Path) -> None:
+    made = head(modern_folder)
+    table = torch.randn(len(made.rarity), 32, generator=torch.Generator().manual_seed(2))
+    row = [CLS, 10, 11, SEP, 11, 12, SEP]
+    alone = numbers(made, batch(row), table)
+    beside = numbers(made, batch(row, [CLS, *range(5, 25), SEP, *range(9, 29), SEP]), table)
+    assert [values[0] for values in beside.values()] == pytest.approx(
+        [v[0] for v in alone.values()], abs=1e-6
+    )
+    assert all(np.isfinite(v[0]) for v in numbers(made, batch([CLS, SEP, SEP]), table).values()), (
+        "empty texts"
+    )
+
+
+def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
+    made = head(modern_folder)
+    draw = torch.Generator().manual_seed(3)
+    features = torch.randn(500, len(FEATURES), generator=draw) * 5 + 7
+    targets = (features[:, 4] + 0.1 * torch.randn(500, generator=draw) > 7).long()
+
+    def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return torch.nn.functional.cross_entropy(logits, gold, reduction="sum"), len(gold)
+
+    made.fit(features, targets, loss)
+    right = (torch.nn.functional.linear(features, *made.linear()).argmax(1) == targets).float().mean()
+    assert right > 0.95
+    given, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
+    table = torch.randn(len(made.rarity), 32)
+    only = torch.nn.functional.linear(made.compare(hidden, given, table), *made.linear())
+    torch.testing.assert_close(made(hidden, given, table), only)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Two texts of the same words or not: nothing else tells the labels."""
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    words = [*toy_task.OTHER, *toy_task.GOOD, *toy_task.BAD]
+    for split, count in (("train", 200), ("dev", 60)):
+        draw = np.random.default_rng(count)
+        lines = ["sentence1\tsentence2\tlabel"]
+        for _ in range(count):
+            first = list(draw.choice(words, 4, replace=False))
+            same = bool(draw.random() < 0.5)
+            other = [word for word in words if word not in first]
+            second = draw.permutation(first) if same else draw.choice(other, 4, replace=False)
+            lines.append(f"{' '.join(first)}\t{' '.join(second)}\t{'same' if same else 'other'}")
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
+    modern_folder: Path, electra_folder: Path, pairs: Path, tmp_path: Path
+) -> None:
+    for model in (modern_folder, electra_folder):
+        out = tmp_path / model.name
+        chosen = toy_task.settings(out, pairs, "pair", head="compare", epochs=1, learning_rate=1e-4)
+        results = finetune(str(model), chosen, silent)
+        assert results["eval_accuracy"] == 1.0, (
+            "overlap is given, and one epoch of a small rate does not undo it"
+        )
+        found = predict(str(out), pairs / "dev.tsv")
+        written = (out / "dev_predictions.tsv").read_text() if (out / "dev_predictions.tsv").exists() else ""
+        assert len(found.values) == 60 and (not written or found.task.answer(found.values[0]) in written)
+        assert "rarity" in load_file(out / "model" / "head.safetensors")
+
+
+def test_numbers_come_back_in_their_unit(modern_folder: Path, pairs: Path, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        file = pairs / f"{split}.tsv"
+        file.write_text(file.read_text().replace("\tsame", "\t50").replace("\tother", "\t10"))
+    out = tmp_path / "out"
+    chosen = toy_task.settings(
+        out,
+        pairs,
+        "regression",
+        head="compare",
+        epochs=1,
+        learning_rate=1e-4,
+        text_column=("sentence1", "sentence2"),
+    )
+    results = finetune(str(modern_folder), chosen, silent)
+    assert results["eval_spearmanr"] > 0.8
+    values = np.array([float(value[0]) for value in predict(str(out), pairs / "dev.tsv").values])
+    assert 5 < values.min() < 20 and 40 < values.max() < 55
+
+
+def test_one_text_cannot_be_compared(modern_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    chosen = toy_task.settings(tmp_path / "out", sst2_folder, "sst2", head="compare")
+    with pytest.raises(ConfigError, match="for pairs of texts"):
+        finetune(str(modern_folder), chosen, silent)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,149 @@
+"""What a budget would buy: measured, written, and nothing trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import electra
+from electra.cli.main import main
+from electra.errors import ConfigError, CorpusError
+from electra.training.experience import expected, runs
+from electra.training.recipe import make_recipe, read_recipe
+from electra.workflow.plan import Option, Plan, at_size, duration
+from electra.workflow.pretrain import compose
+
+SMALL = {
+    "training.length": 16,
+    "training.batch_size": 4,
+    "model.dropout": 0.1,
+}  # dropout: nothing is compiled
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    for name in range(40):
+        lines = [f"the chef cooked meal number {name} of {line} for the guests" for line in range(60)]
+        (folder / f"{name}.txt").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("electra.workflow.plan.side_by_side", here)
+
+
+def here(jobs, at_once, *, threads, say, stop):  # type: ignore[no-untyped-def]
+    """Jobs in this process: two updates each."""
+    from electra.jobs import in_turn
+    from electra.training import estimate
+
+    estimate.SECONDS = 0.01
+    yield from in_turn(jobs, say=say, stop=stop)
+
+
+def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
+    made = electra.plan(corpus, "200steps", sizes=("tiny", "mini"), overrides=SMALL, progress="quiet")
+    assert made.vocab_size < 8192, "as many entries as the text supports"
+    tiny, mini = made.options
+    assert tiny.steps == mini.steps == 200 and tiny.tokens == 200 * 4 * 16
+    assert tiny.epochs == pytest.approx(tiny.tokens / made.corpus_tokens)
+    assert mini.cost.layer_parameters > 3 * tiny.cost.layer_parameters and mini.flops > 2 * tiny.flops
+    assert made.best is tiny, "neither is fed"
+    assert mini.recipe.training.learning_rate == tiny.recipe.training.learning_rate / 2
+    recipe = made.write(tmp_path / "mine.toml")
+    written = make_recipe(read_recipe(recipe))
+    assert written.model.size == "tiny" and written.training.budget == "200steps"
+    assert written.tokenizer.vocab_size == made.vocab_size
+    assert made.write(recipe) == recipe, "the same once more is fine"
+    with pytest.raises(ConfigError, match="exists and says something else"):
+        made.write(recipe, mini)
+    store = electra.prepare(corpus, tmp_path / "store", vocab_size=made.vocab_size, progress="quiet")
+    exact = store.tokens.train.num_tokens + store.tokens.heldout.num_tokens
+    assert made.corpus_tokens == pytest.approx(exact, rel=0.05)
+    assert electra.plan(store, "9steps", sizes=("tiny",), overrides=SMALL).corpus_tokens == (
+        store.tokens.train.num_tokens
+    )
+
+
+def test_a_dry_run_writes_nothing(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = ["--budget", "50steps", "--training.length", "16", "--training.batch-size", "4", "--dry-run"]
+    assert main(["pretrain", "--corpus", str(corpus), *flags]) == 0
+    said = capsys.readouterr().out
+    assert 'budget = "50steps"' in said and "length = 16" in said
+    assert "updates               50\n" in said and "memory" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_recommends_one(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "mine.toml"
+    command = [
+        "plan",
+        str(corpus),
+        "--budget",
+        "2steps",
+        "--sizes",
+        "tiny",
+        "--recipe",
+        "tiny",
+        "--out",
+        str(out),
+    ]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "tiny *" in said and f"electra pretrain --recipe {out} --corpus {corpus}" in said and out.exists()
+
+
+def test_wrong_requests(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no size named 'huge'"):
+        electra.plan(corpus, "2h", sizes=("huge",))
+    with pytest.raises(ConfigError, match="invalid budget"):
+        electra.plan(corpus, "2 hours")
+    (tmp_path / "empty.txt").write_text(" \n")
+    with pytest.raises(CorpusError, match="no text in any"):
+        electra.plan(tmp_path / "empty.txt", "2h", sizes=("tiny",))
+
+
+def test_the_largest_that_is_fed() -> None:
+    def option(parameters: int, steps: int, epochs: float) -> Option:
+        from electra.training.estimate import Estimate
+
+        sizes = {"layers": 1, "hidden_size": 8, "parameters": {}, "layer_parameters": parameters}
+        rest = {"seconds": 1.0, "flops": 1.0, "memory": 1, "disk": 1, "threads": 1, "compiled": False}
+        cost = Estimate(**sizes, **rest, tokens=100, device="cpu", precision="fp32")  # type: ignore[arg-type]
+        return Option(compose("tiny", {}), cost, steps, epochs, None)
+
+    def best(*options: Option) -> int:
+        return Plan("", 1, 1, options, is_store=True).best.cost.layer_parameters
+
+    assert best(option(10, 10, 1), option(50, 10, 1), option(51, 10, 1)) == 50, "1,000 tokens feed 50"
+    assert best(option(10, 10, 1), option(50, 10, 160)) == 10, "but not text that is read 160 times"
+    assert best(option(100, 10, 1), option(60, 10, 1)) == 60
+
+
+def test_the_rate_of_a_width() -> None:
+    base = compose("budget-tiny", {})
+    assert at_size(base, "mini", {}).training.learning_rate == base.training.learning_rate / 2
+    chosen = {"training.learning_rate": 3e-3}
+    assert at_size(compose("budget-tiny", chosen), "mini", chosen).training.learning_rate == 3e-3
+
+
+def test_what_ours_came_to() -> None:
+    found = expected("rtd", "modern", 4, 128, flops=1e14)
+    assert found is not None and found.values["auc"] == (0.796, 0.806) and "AUC 0.796 to 0.806" in str(found)
+    assert expected("rtd", "modern", 4, 128, flops=1e18) is None
+    assert expected("rtd", "electra", 4, 128, flops=1e14) is None
+    results = Path(__file__).parents[2] / "results"
+    assert all((results / run["kept"]).is_dir() for run in runs()), "each has its record"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(90, "90 s"), (750, "12.5 min"), (9000, "2.5 h"), (864_000, "10 days")]
+)
+def test_durations(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
