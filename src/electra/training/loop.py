@@ -17,6 +17,7 @@ from electra.seeds import key
 from electra.signals import Stop
 from electra.training import checkpoint, evaluation, memory
 from electra.training.compilation import uncompiled
+from electra.training.drift import refuse_drift
 from electra.training.record import recipe_of
 from electra.training.run import Run
 
@@ -28,6 +29,7 @@ def train(run: Run, stop: Stop) -> bool:
     Every pass of the loop stands on `run.step` finished updates: look, save, then take the next one. So a run
     that continues from a checkpoint does exactly what the run that was never stopped does at that step.
     """
+    refuse_drift(run)
     while True:
         if run.evaluation_due():
             evaluate(run, stop)
@@ -168,6 +170,7 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
 
 
 def save(run: Run) -> None:
+    refuse_drift(run)
     if run.world.leads:
         state = {
             **run.progress(),

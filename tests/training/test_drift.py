@@ -1,0 +1,78 @@
+"""Processes that no longer hold the same weights say so; what changes and what does not with their number."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from electra.artifacts.run import RunFolder
+from electra.testing import toy
+from electra.testing.driven import Forked, command, complete, ranks, rows, steps_done
+from electra.training import loop
+from electra.training.distributed import World
+from electra.training.drift import digest
+from electra.training.run import build_run
+
+DRIFTING = str(Path(__file__).with_name("drifting.py"))
+
+
+def test_one_bit_of_any_weight_or_moment_is_noticed(tmp_path: Path) -> None:
+    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    loop.update(run)
+    before, draw = digest(run), random.Random(0)
+    tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
+    for name in draw.sample(sorted(tensors), 20):
+        words = tensors[name].detach().view(torch.int32).view(-1)
+        place, bit = draw.randrange(len(words)), 1 << draw.randrange(31)
+        words[place] ^= bit
+        assert digest(run) != before, name
+        words[place] ^= bit
+    assert digest(run) == before
+
+
+@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.reliability)])
+def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
+    rank: int, toy_store: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    words = command(toy_store, out, **{"objective.name": DRIFTING, "training.steps": "12"})
+    both = ranks(words, 2, tmp_path, FLIP=f"{rank} 5")
+    said = [process.finish() for process in both]
+    assert [process.poll() for process in both] == [1, 1], said
+    told = "process 1 and process 0 no longer hold the same weights at step 8: nothing was saved"
+    assert all(told in " ".join(one.split()) and "Traceback" not in one for one in said), said
+    assert [saved.step for saved in RunFolder(out).saved()] == [4]
+
+
+def go(words: list[str], processes: int, meet: Path, until: int | None = None) -> None:
+    """To the end, or until killed after a step."""
+    all_of_them = ranks(words, processes, meet) if processes > 1 else [Forked(words)]
+    while until is not None and steps_done(Path(words[4])) < until:
+        assert all(process.poll() is None for process in all_of_them)
+    for process in all_of_them:
+        if until is not None:
+            process.process.kill()
+        said = process.finish()
+        assert until is not None or process.poll() == 0, said
+
+
+@pytest.mark.reliability
+def test_two_processes_continued_by_one_and_by_two_again(toy_store: Path, tmp_path: Path) -> None:
+    """The batches stay to the bit; losses up to rounding; and the log says what they are not."""
+    still = {"model.dropout": "0.0", "model.attention-dropout": "0.0"}
+    complete(command(toy_store, tmp_path / "whole", **still))
+    out = tmp_path / "run"
+    words = command(toy_store, out, **still)
+    go(words, 2, tmp_path, until=6)
+    go(words, 1, tmp_path, until=14)
+    go(words, 2, tmp_path)
+    mine, whole = rows(out), rows(tmp_path / "whole")
+    assert [row["batch_digest"] for row in mine] == [row["batch_digest"] for row in whole]
+    assert [row["counts"] for row in mine] == [row["counts"] for row in whole]
+    assert [row["loss"] for row in mine] == pytest.approx([row["loss"] for row in whole], rel=1e-3)
+    log = " ".join((out / "log.txt").read_text().split())
+    assert "resumed on 1 processes, begun on 2: not bit-exact" in log
+    assert "resumed on 2 processes, begun on 1: not bit-exact" in log

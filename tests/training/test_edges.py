@@ -1,0 +1,184 @@
+"""A run that is stopped at the edges of what it does resumes to the bits of one that was not; how much work
+that is; and what a long one leaves behind in memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from electra import seeds
+from electra.artifacts.run import RunFolder
+from electra.data.batches import Batches
+from electra.signals import StopRequest
+from electra.testing import toy
+from electra.testing.driven import fingerprint
+from electra.training import checkpoint, loop
+from electra.training.distributed import World
+from electra.training.run import build_run
+from electra.training.start import start
+
+STEPS, EPOCH = 12, 10  # an epoch of 77 rows ends within the update that finishes step 10
+SMALL = {"layers": 1, "hidden_size": 64}
+SHAPE = {"length": 64, "micro_batch": 3, "warmup": 0.5, "evaluate_every": 4, "checkpoint_every": 3}
+
+
+class Died(Exception):
+    """Stands for a kill: nothing is saved after it."""
+
+
+def go(folder: Path, until: int = STEPS, **training: Any) -> None:
+    recipe = toy.recipe(model=SMALL, training={"steps": STEPS, **SHAPE, **training}, evaluation={"rows": 2})
+    with start(recipe, folder, toy.store(), World()) as run:
+        assert loop.train(run, lambda: until == run.step < STEPS) == (until == STEPS)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    go(folder)
+    assert 8 * EPOCH > toy.batches(length=64).num_blocks > 8 * (EPOCH - 1)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "step",
+    [1, 2, EPOCH - 1, EPOCH, STEPS - 1, STEPS],
+    ids=["first", "warm-up", "before the epoch ends", "epoch's end", "last but one", "last"],
+)
+def test_stopped_after_a_step(whole: Path, tmp_path: Path, step: int) -> None:
+    go(tmp_path, until=step)
+    assert RunFolder(tmp_path).saved()[0].step == step
+    go(tmp_path)
+    assert fingerprint(tmp_path) == fingerprint(whole)
+
+
+@pytest.mark.parametrize("moment", ["accumulation", "evaluation", "save"])
+def test_ended_in_the_middle_of(
+    whole: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Counter[str]()
+
+    def dying(name: str, at: int, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            if calls[name] == at:
+                raise Died
+            return real(*given, **named)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        if moment == "accumulation":  # in the second of three micro-batches of update 6
+            patch.setattr(torch, "manual_seed", dying(moment, 5 * 3 + 2, torch.manual_seed))
+        elif moment == "evaluation":  # the one at step 8
+            patch.setattr(loop, "heldout_metrics", dying(moment, 3, loop.heldout_metrics))
+        else:
+            patch.setattr(checkpoint, "write", dying(moment, 3, checkpoint.write))
+        with pytest.raises(Died):
+            go(tmp_path)
+    go(tmp_path)
+    assert fingerprint(tmp_path) == fingerprint(whole)
+
+
+def test_resumed_with_other_intervals(whole: Path, tmp_path: Path) -> None:
+    go(tmp_path, until=5)
+    go(tmp_path, log_every=5, checkpoint_every=2, evaluate_every=6)
+    mine, theirs = fingerprint(tmp_path), fingerprint(whole)
+    assert mine["model.safetensors"] == theirs["model.safetensors"]
+    assert mine["optimizer.safetensors"] == theirs["optimizer.safetensors"]
+
+
+def test_resuming_is_the_same_work_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is drawn, read or counted again: batches made and keys derived, at step 10 and at 100,000."""
+
+    def work(step: int) -> tuple[Counter[str], int]:
+        folder, count = tmp_path / str(step), Counter[str]()
+        long = toy.recipe(training={"steps": 200_000, "log_every": 1000, "evaluate_every": 200_000})
+        with start(long, folder, toy.store(), World()) as run:
+            loop.update(run)
+            run.step = step
+            loop.save(run)
+        with monkeypatch.context() as patch:
+            for place, name in ((Batches, "rows"), (seeds, "permute"), (seeds, "key")):
+                counted = getattr(place, name)
+
+                def call(*given: Any, name: str = name, counted: Any = counted) -> Any:
+                    count[name] += 1
+                    return counted(*given)
+
+                patch.setattr(place, name, call)
+            calls = 0
+
+            def traced(frame: Any, event: str, argument: Any) -> None:
+                nonlocal calls
+                calls += event == "call"
+
+            with start(long, folder, toy.store(), World()) as run:
+                sys.setprofile(traced)
+                try:
+                    loop.update(run)
+                finally:
+                    sys.setprofile(None)
+                assert run.step == step + 1
+        return count, calls
+
+    work(2)  # what is imported at first use
+    (early, few), (late, many) = work(10), work(100_000)
+    assert early == late and early["rows"] > 0
+    assert many == pytest.approx(few, rel=0.1)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def resident() -> float:
+    """MiB."""
+    with open("/proc/self/status") as status:
+        [line] = [line for line in status if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    "steps", [250, pytest.param(10_000, marks=[pytest.mark.reliability, pytest.mark.timeout(3600)])]
+)
+def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:
+    small = {"batch_size": 2, "log_every": 10, "evaluate_every": 50, "checkpoint_every": 50}
+    recipe = toy.recipe(model=SMALL, training={"steps": steps, **small}, evaluation={"rows": 2})
+    seen: list[tuple[float, int]] = []
+    with start(recipe, tmp_path, toy.store(), World()) as run, StopRequest() as stop:
+        while run.step + 1 < steps:
+            loop.update(run)
+            if run.step % 50 == 0:
+                loop.evaluate(run, stop)
+                loop.save(run)
+                gc.collect()
+                seen.append((resident(), open_files()))
+    memory, files = zip(*seen[1:], strict=True)
+    assert max(files) == min(files)
+    assert memory[-1] - memory[0] < 20
+    assert len(run.evaluated) == len(seen) and len(list(run.recent)) <= 64 and len(run.window) <= 10
+
+
+def test_loading_and_saving_at_one_path(tmp_path: Path) -> None:
+    """What was read from a file that is then replaced stays what it was (safetensors issue 762: zeros)."""
+    run = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    loop.update(run)
+    path = checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 1}, keep=2)
+    before = {name: tensor.detach().clone() for name, tensor in run.pair.named_parameters()}
+    files = {file.name: file.read_bytes() for file in path.iterdir()}
+    for _ in range(2):
+        checkpoint.restore(path, run.pair, run.optimizer)
+        assert checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 1}, keep=2) == path
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == files
+    assert all(torch.equal(before[name], now) for name, now in run.pair.named_parameters())
