@@ -1,15 +1,27 @@
-"""What all tests share: one thread per process, and the way to real data where it is at hand."""
+"""What all tests share: one thread per process, no network, and the way to real data where it is at hand."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from electra.testing import offline
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # what is no folder may be a name on the hub
+offline.block_network()
+
+
+@pytest.fixture(autouse=True)
+def no_network() -> Iterator[None]:
+    """A test that reaches for another machine fails, even where a library swallows the error."""
+    offline.attempts.clear()
+    yield
+    assert not offline.attempts
 
 
 @pytest.fixture

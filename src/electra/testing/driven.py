@@ -128,7 +128,9 @@ class Forked:
 def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
     from electra.cli.main import main
     from electra.report import svg
+    from electra.testing import offline
 
+    offline.block_network()
     os.environ.update(variables)
     with open(said, "w") as file:
         os.dup2(file.fileno(), 1)

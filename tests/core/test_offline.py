@@ -1,0 +1,40 @@
+"""The guard of the test session refuses what is not this machine, and lets the rest through."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from electra.testing import offline
+
+ELSEWHERE = "192.0.2.1"  # of documentation (RFC 5737): nobody's
+
+
+def test_another_machine_is_refused_and_remembered() -> None:
+    with socket.socket() as one, pytest.raises(OSError, match="tests use no network"):
+        one.connect((ELSEWHERE, 80))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, pytest.raises(OSError, match="no network"):
+        one.sendto(b"x", (ELSEWHERE, 53))
+    with pytest.raises(OSError, match="no network"):
+        socket.getaddrinfo("example.org", 443)
+    with pytest.raises(OSError, match="no network"):
+        urllib.request.urlopen("http://example.org/")
+    assert len(offline.attempts) == 4
+    offline.attempts.clear()
+
+
+def test_this_machine_is_not() -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+        for host in ("localhost", "127.0.0.1"):
+            socket.create_connection((host, port)).close()
+    one, other = socket.socketpair()
+    one.close()
+    other.close()
+    assert (
+        offline.is_here("/tmp/a.socket")
+        and offline.is_here(("::1", 1, 0, 0))
+        and not offline.is_here(("::2", 1))
+    )
