@@ -1,0 +1,248 @@
+"""Killed before any of its file operations, what is being written is the old or the new, and goes on.
+
+The operations are not listed by hand: a forked process counts each time Python opens a file for writing,
+renames, removes or makes something, and each write, fsync and exchange of `durable`; then one process for
+each of them dies there.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from electra import durable
+from electra.artifacts import checkpoints
+from electra.artifacts.ledger import Ledger, Writer, read_rows
+from electra.artifacts.run import RunFolder
+from electra.errors import FullDisk
+from electra.interop.card import Card
+from electra.interop.huggingface import export_network
+from electra.interop.verify import verify
+from electra.model.pair import build_pair
+from electra.testing import small, toy
+from electra.training import checkpoint, loop
+from electra.training.distributed import World
+from electra.training.run import Run, build_run
+
+CHANGES = {
+    "os.rename",
+    "os.remove",
+    "os.rmdir",
+    "os.mkdir",
+    "os.chmod",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+}
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
+
+
+def forked(work: Callable[[], object], at: int) -> int:
+    """Carry out `work` in a process that dies before its operation `at`. Its operations; -1 when it died."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads, which the child does not use
+        child = os.fork()
+    if child == 0:
+        _in_child(work, at, writing)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        count = told.read()
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) == (count == ""), (status, count)
+    return int(count or -1)
+
+
+def _in_child(work: Callable[[], object], at: int, told: int) -> NoReturn:
+    count = 0
+
+    def tick(torn: Callable[[], object] = lambda: None) -> None:
+        nonlocal count
+        count += 1
+        if count == at:
+            torn()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def heard(event: str, given: tuple[Any, ...]) -> None:
+        written = event == "open" and isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR)
+        if written or event in CHANGES:
+            tick()
+
+    write, fsync, exchange = durable.Ops.write, durable.Ops.fsync, durable.Ops.exchange
+
+    def writes(ops: durable.Ops, path: Path, content: durable.Content) -> None:
+        half = content[: len(content) // 2] if isinstance(content, bytes) else b"torn"
+        tick(lambda: os.write(os.open(path, os.O_CREAT | os.O_WRONLY), half))
+        write(ops, path, content)
+
+    def syncs(ops: durable.Ops, path: Path) -> None:
+        tick()
+        fsync(ops, path)
+
+    def exchanges(ops: durable.Ops, one: Path, other: Path) -> bool:
+        tick()
+        return exchange(ops, one, other)
+
+    try:
+        durable.Ops.write, durable.Ops.fsync, durable.Ops.exchange = writes, syncs, exchanges
+        sys.addaudithook(heard)
+        work()
+        os.write(told, str(count).encode())
+        os._exit(0)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        os._exit(1)
+
+
+def operations(work: Callable[[], object], anew: Callable[[], object], every: int = 1) -> range:
+    """The numbers of its operations, or of every third of them, say."""
+    anew()
+    total = forked(work, at=-1)
+    assert total > 3
+    return range(1, total + 1, every)
+
+
+some_and_all = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.reliability)])
+
+
+def kept_copy(folder: Path) -> Callable[[], object]:
+    """What puts the folder back to how it is now."""
+    kept = folder.with_name(f"{folder.name}-kept")
+    shutil.copytree(folder, kept)
+
+    def anew() -> None:
+        shutil.rmtree(folder)
+        shutil.copytree(kept, folder)
+
+    return anew
+
+
+@pytest.fixture(scope="module")
+def trained() -> Run:
+    run = build_run(toy.recipe(model={"layers": 1, "hidden_size": 64}), Path("nowhere"), toy.store(), World())
+    loop.update(run)
+    return run
+
+
+@some_and_all
+def test_a_checkpoint_and_the_removal_of_the_one_before(trained: Run, tmp_path: Path, every: int) -> None:
+    """With `keep=1` there is a whole checkpoint at every moment."""
+
+    def write(step: int) -> None:
+        checkpoint.write(tmp_path, trained.pair, trained.optimizer, {"step": step}, keep=1)
+
+    write(1)
+    anew = kept_copy(tmp_path)
+    for at in operations(lambda: write(2), anew, every):
+        anew()
+        assert forked(lambda: write(2), at) == -1
+        newest, damaged = checkpoints.newest(tmp_path)
+        assert newest is not None and newest.step in (1, 2) and not damaged
+        durable.sweep(tmp_path)
+        write(2)
+        assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+
+
+def test_a_checkpoint_that_does_not_fit_with_one_kept(
+    trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("write", "fsync", "rename"):
+        shutil.rmtree(tmp_path)
+        checkpoint.write(tmp_path, trained.pair, trained.optimizer, {"step": 1}, keep=1)
+
+        def full(*given: Any) -> NoReturn:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(durable.Ops, name, full)
+            with pytest.raises(FullDisk):
+                checkpoint.write(tmp_path, trained.pair, trained.optimizer, {"step": 2}, keep=1)
+        newest, damaged = checkpoints.newest(tmp_path)
+        assert newest is not None and newest.step == 1 and not damaged
+
+
+@some_and_all
+@pytest.mark.parametrize("replaced", [False, True], ids=["new", "replaced"])
+def test_an_export(tmp_path: Path, replaced: bool, every: int) -> None:
+    words = small.tokenizer(tmp_path)
+    config = toy.config(vocab_size=words.vocab_size, max_positions=24, num_layers=1)
+    old, new = (build_pair(config, main_is="discriminator", seed=seed).main for seed in (1, 2))
+    folder = tmp_path / "out" / "model"
+
+    def export(network: Any = new) -> None:
+        export_network(folder, network, words, Card("model", "discriminator"))
+
+    folder.parent.mkdir()
+    if replaced:
+        export(old)
+    anew = kept_copy(folder.parent)
+    for at in operations(export, anew, every):
+        anew()
+        assert forked(export, at) == -1
+        assert folder.exists() or not replaced
+        assert not folder.exists() or not [finding for finding in verify(folder) if finding.problem]
+        export()
+        assert [path.name for path in folder.parent.iterdir()] == ["model"]
+        assert not [finding for finding in verify(folder) if finding.problem]
+
+
+def test_a_ledger_that_goes_back_and_on(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    rows = [{"kind": "train", "step": step, "loss": float(step)} for step in range(1, 7)]
+
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    anew = kept_copy(tmp_path)
+
+    def resume() -> None:
+        writer = Writer(path, 3)
+        writer.add(rows[3])
+        writer.close()
+
+    for at in operations(resume, anew):
+        anew()
+        assert forked(resume, at) == -1
+        found, notes = read_rows(path)
+        assert found[:3] == rows[:3] and not notes
+        beside, notes = read_rows(path.with_suffix(".cut.jsonl"))
+        assert {row["step"] for row in [*found, *beside]} == set(range(1, 7)), "no row is lost"
+        resume()
+        assert Ledger.read(path).rows == rows[:4]
+
+
+def test_the_record_and_the_digests_of_a_run(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+
+    run.path.mkdir()
+    run.metrics.write_text('{"kind": "train", "step": 1}\n')
+    run.write_record({"model": {"size": "tiny"}})
+    run.record_digests()
+    anew = kept_copy(run.path)
+
+    def changed() -> None:
+        run.write_record({"model": {"size": "mini"}})
+        run.record_digests()
+
+    for at in operations(changed, anew):
+        anew()
+        assert forked(changed, at) == -1
+        assert run.record["model"]["size"] in ("tiny", "mini")
+        assert not [finding for finding in run.verify() if finding.problem]
+        changed()
+        durable.sweep(run.path)
+        assert sorted(path.name for path in run.path.iterdir()) == [
+            "digests.json",
+            "metrics.jsonl",
+            "run.toml",
+        ]
