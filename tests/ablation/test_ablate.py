@@ -22,6 +22,7 @@ from fake_study import STUDY
 
 from electra import jobs
 from electra.ablation import plan, worker
+from electra.artifacts import digests
 from electra.cli.main import main
 from electra.data.store import TokenStore
 from electra.errors import Interrupted, RunFailed
@@ -133,6 +134,8 @@ def test_a_whole_study(
         and "rtd, seed 2 done  (4 of 4 runs)" in said
         and f"page: {out / 'report.html'}" in said
     )
+    compared = digests.compare(out) or {}
+    assert not any(compared.values()) and {"study.json", "arms/rtd/seed-2/score.json"} <= compared.keys()
     assert (
         main(["detect", str(out / "arms" / "rtd" / "seed-1"), "the cat sees the sea ."]) == 0
     )  # a run like any other

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from electra.artifacts import digests
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.cli.arguments import parse
 from electra.cli.evaluate import Arguments
@@ -98,6 +99,11 @@ def whole(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         == 0
     )
     return folder / "out"
+
+
+def test_its_files_are_compared_with_what_was_written(whole: Path) -> None:
+    compared = digests.compare(whole) or {}
+    assert not any(compared.values()) and {"evaluation.json", "evaluation.tsv"} <= compared.keys()
 
 
 def test_the_record_holds_what_the_fine_tunings_found(whole: Path) -> None:

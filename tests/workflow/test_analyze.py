@@ -21,6 +21,7 @@ from electra.analysis.contract import named_models
 from electra.analysis.contract import origin as origins
 from electra.analysis.contract import record as records_of
 from electra.analysis.probes import errors
+from electra.artifacts import digests
 from electra.cli.main import main
 from electra.config import merge, write_toml
 from electra.errors import ModelError
@@ -255,6 +256,9 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
         shutil.copy(folders / "twin" / kind / "model.safetensors", weights)
         assert asked(*quick) and not asked(*quick)
     record = tmp_path / "out" / "errors.probe.json"
+    record.write_text(record.read_text().replace("ERRANT", "ARRANT").replace("recall", "rekall"))
+    assert asked(*quick) and not asked(*quick), "what is not as it was written is no answer"
+    digests.forget(record.parent)
     worded = json.loads(record.read_text()) | {"question": "Worded otherwise?"}
     record.write_text(json.dumps(worded))
     assert not asked(*quick), "how a record says it is no part of the question"

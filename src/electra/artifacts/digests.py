@@ -7,6 +7,8 @@ goes on removes the digests first (`forget`), and records them anew when it is d
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,31 @@ _GROWS = ".jsonl"  # lines may follow; those that were there stay
 
 def record(folder: Path, files: list[Path]) -> None:
     """Record those of `files` that exist."""
-    listing = {
-        str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": durable.sha256(path)}
-        for path in files
-        if path.is_file()
-    }
+    listing = {str(path.relative_to(folder)): _entry(path) for path in files if path.is_file()}
     durable.commit_json(folder / DIGESTS, {"files": listing})
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[None]:
+    """One file of a folder is about to be written: its old digest goes first, its new one follows."""
+    listing = _listing(path.parent)
+    if listing.pop(path.name, None) is not None:
+        durable.commit_json(path.parent / DIGESTS, {"files": listing})
+    yield
+    listing = {**_listing(path.parent), path.name: _entry(path)}
+    durable.commit_json(path.parent / DIGESTS, {"files": dict(sorted(listing.items()))})
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    return {"size": path.stat().st_size, "sha256": durable.sha256(path)}
+
+
+def _listing(folder: Path) -> dict[str, Any]:
+    """What is recorded; {} where that is nothing, or damaged."""
+    try:
+        return dict(json.loads((folder / DIGESTS).read_bytes())["files"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 def forget(folder: Path) -> None:
@@ -41,6 +62,12 @@ def compare(folder: Path) -> dict[str, str] | None:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {DIGESTS: "is damaged"}
+
+
+def changed(folder: Path) -> dict[str, str]:
+    """The files that are there and not what was recorded, and what is wrong with each."""
+    found = (compare(folder) or {}).items()
+    return {name: problem for name, problem in found if problem and (folder / name).exists()}
 
 
 def _problem(folder: Path, name: str, size: int, digest: str) -> str:

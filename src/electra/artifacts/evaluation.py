@@ -50,6 +50,7 @@ class AnalysisFolder(Folder):
     def check(self) -> Iterator[Finding]:
         for path in self.probes().values():
             yield Finding(path, "record of a probe", problem_of(partial(read_json, path, RunFolderError)))
+        yield from self.check_digests()
 
     def facts(self) -> Sequence[tuple[str, Any]]:
         models = dict.fromkeys(
@@ -108,6 +109,16 @@ class EvaluationFolder(Folder):
     @property
     def data(self) -> Path:
         return self.path / "data"
+
+    def digested(self) -> list[Path]:
+        """Scores of what needs no network lie alone where the others have a fine-tuning."""
+        alone = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
+        floors = [folder.results for folder in alone if not folder.exists()]
+        return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *floors]
+
+    def check(self) -> Iterator[Finding]:
+        yield from super().check()
+        yield from self.check_digests()
 
     def task(self, model: str, task: str) -> TuningFolder:
         return TuningFolder(self.path / "tasks" / model / task)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol
 
 from electra import durable
+from electra.artifacts import digests
 from electra.errors import Interrupted, RunFolderError
 from electra.progress import Say, quiet
 from electra.signals import StopRequest
@@ -104,6 +105,8 @@ def open_session(
         if stop is None:
             stop = stack.enter_context(StopRequest())
         session = Session(folder, say, stop, leads)
+        for name, problem in digests.changed(folder.path).items() if leads else ():
+            session.say(f"warning: {name} {problem}; see electra verify")
         if record is not None:
             session.begin(record)
         try:

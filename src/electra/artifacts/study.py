@@ -55,8 +55,13 @@ class StudyFolder(Folder):
             for folder in (arm, *sorted(arm.glob("budget-*"))):
                 yield from (RunFolder(path) for _, path in numbered(folder, "seed-"))
 
+    def digested(self) -> list[Path]:
+        tokenizer = sorted(self.tokenizer.iterdir()) if self.tokenizer.is_dir() else []
+        return [self.path / self.RECORD, self.results, *tokenizer, *(run.score for run in self.runs())]
+
     def check(self) -> Iterator[Finding]:
         yield from super().check()
+        yield from self.check_digests()
         if self.results.is_file():
             problem = problem_of(lambda: read_json(self.results, RunFolderError))
             yield Finding(self.results, "results", problem)

@@ -138,7 +138,7 @@ class TuningFolder(Folder):
         return results
 
     def digested(self) -> list[Path]:
-        return [self.path / self.RECORD, self.search, self.floors, self.results]
+        return [self.path / self.RECORD, self.search, self.floors, self.results, self.dev]
 
     def check(self) -> Iterator[Finding]:
         yield from super().check()
@@ -217,10 +217,16 @@ class PromptingFolder(TuningFolder):
     def check(self) -> Iterator[Finding]:
         if self.sealed:
             yield Finding(self.path, self.KIND, durable.verify_directory(self.path) or "")
-        elif self.results.is_file():
+            return
+        yield from Folder.check(self)
+        yield from self.check_digests()
+        if self.results.is_file():
             yield Finding(self.results, "results", problem_of(self.read_results))
         else:
             yield Finding(self.path, "prompting without results: not finished")
+
+    def digested(self) -> list[Path]:
+        return [self.path / self.RECORD, self.results, self.path / "dev.tsv"]
 
     def facts(self) -> Sequence[tuple[str, Any]]:
         if not self.results.is_file():

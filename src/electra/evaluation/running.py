@@ -154,7 +154,9 @@ def evaluate(
         if any(job.state in ("waiting", "stopped") for job in running):
             say("stopped; rerun the command to resume")
             return None
-        return write(measured)
+        record = write(measured)
+        folder.record_digests()
+        return record
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:

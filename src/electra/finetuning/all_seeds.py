@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import save
 
 from electra import durable, seeds
+from electra.artifacts import digests
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
 from electra.extensions import TASKS, is_path
@@ -87,6 +88,7 @@ def finetune(
         if settings.ensemble or folder.ensemble.path.exists():  # an earlier one is of fewer seeds
             results |= ensemble(tuning, folder, finished)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
+        digests.forget(folder.path)  # of fewer seeds
         save_model(tuning, folder.model, chosen, results)
         dev = judged(
             as_records(read_tsv(chosen.folder.table("dev"))), tuning.splits["dev"].examples, tuning.task

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from electra import durable, seeds
+from electra.artifacts import digests
 from electra.artifacts.tuning import PromptingFolder
 from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import run_seed
@@ -69,6 +70,7 @@ def prompt(
     folder = PromptingFolder(settings.out)
     with folder.session(make_record(settings, data, tuning, loaded), say=say, stop=stop) as session:
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
+        digests.forget(folder.path)  # of fewer draws
         results = {
             "task": task.name,
             "task_version": task.version,

@@ -246,6 +246,7 @@ def _run_study(
         session.say(f"page: {write_report(out)}")
         if session.stopping() and any(one.state != "done" for one in jobs):
             session.interrupt()
+        StudyFolder(out).record_digests()
         for failure in found["failed"]:
             session.say(f"failed: {failure['job']}: {failure['problem']}")
 

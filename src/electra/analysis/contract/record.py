@@ -13,6 +13,7 @@ from electra.analysis.contract.inputs import Data
 from electra.analysis.contract.models import Model
 from electra.analysis.contract.origin import apart
 from electra.analysis.contract.probe import Probe
+from electra.artifacts import digests
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.artifacts.run import RunFolder
 from electra.config import differences
@@ -73,7 +74,10 @@ def run_probe(
     described = [model.describe() for model in models]
     title = f"{probe.title}, over training" if over_training else probe.title
     prose = {"title": title, "question": probe.question, "source": probe.source}
-    durable.commit_json(path, {"format": FORMAT, **asked, **prose, "models": described, **found.to_json()})
+    with digests.replacing(path):
+        durable.commit_json(
+            path, {"format": FORMAT, **asked, **prose, "models": described, **found.to_json()}
+        )
     return Answered(path, kept=False, left_out=left_out, changed=changed if earlier else [])
 
 
@@ -99,7 +103,9 @@ def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]
 
 
 def _earlier(path: Path) -> dict[str, Any]:
-    """The record that lies there, empty where none can be read."""
+    """The record that lies there, empty where none can be read or it is not what was written."""
+    if path.name in digests.changed(path.parent):
+        return {}
     try:
         record = durable.read_json(path, ConfigError)
     except ConfigError:
