@@ -17,6 +17,7 @@ from electra.training.drift import digest
 from electra.training.run import build_run
 
 DRIFTING = str(Path(__file__).with_name("drifting.py"))
+either_rank = pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.reliability)])
 
 
 def test_one_bit_of_any_weight_or_moment_is_noticed(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_one_bit_of_any_weight_or_moment_is_noticed(tmp_path: Path) -> None:
     assert digest(run) == before
 
 
-@pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.reliability)])
+@either_rank
 def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
     rank: int, toy_store: Path, tmp_path: Path
 ) -> None:

@@ -148,10 +148,13 @@ def resident() -> float:
     return int(line.split()[1]) / 1024
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(
+short_and_long = pytest.mark.parametrize(
     "steps", [250, pytest.param(10_000, marks=[pytest.mark.reliability, pytest.mark.timeout(3600)])]
 )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@short_and_long
 def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:
     small = {"batch_size": 2, "log_every": 10, "evaluate_every": 50, "checkpoint_every": 50}
     recipe = toy.recipe(model=SMALL, training={"steps": steps, **small}, evaluation={"rows": 2})

@@ -71,6 +71,7 @@ def finetune(
     tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, loaded.pooling), dataset, loaded)
     folder = TuningFolder(settings.out)
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
+        digests.forget(folder.path)  # until all is written
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
         for note in (announcement(model, tuning), *answers_told(dataset), *notes):
             session.say(note)
@@ -88,7 +89,6 @@ def finetune(
         if settings.ensemble or folder.ensemble.path.exists():  # an earlier one is of fewer seeds
             results |= ensemble(tuning, folder, finished)
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
-        digests.forget(folder.path)  # of fewer seeds
         save_model(tuning, folder.model, chosen, results)
         dev = judged(
             as_records(read_tsv(chosen.folder.table("dev"))), tuning.splits["dev"].examples, tuning.task

@@ -70,7 +70,7 @@ def prompt(
     folder = PromptingFolder(settings.out)
     with folder.session(make_record(settings, data, tuning, loaded), say=say, stop=stop) as session:
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
-        digests.forget(folder.path)  # of fewer draws
+        digests.forget(folder.path)  # until all is written
         results = {
             "task": task.name,
             "task_version": task.version,
