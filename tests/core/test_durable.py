@@ -237,6 +237,18 @@ def test_a_volume_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         full_disk()
 
 
+def test_a_volume_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(path: Path, *given: object, **named: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuses)
+    told = r"cannot write here: Read-only file system\. Choose another folder"
+    with pytest.raises(DiskError, match=told), durable.lock(tmp_path / "run"):
+        pass
+    with pytest.raises(DiskError, match=told):
+        durable.commit_directory(tmp_path / "model", FILES)
+
+
 def test_too_many_open_files(tmp_path: Path) -> None:
     told = r"too many open files\. Raise the limit \(ulimit -n"
     with pytest.raises(DiskError, match=told), durable.explain_disk_errors(tmp_path):

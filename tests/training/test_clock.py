@@ -1,0 +1,82 @@
+"""A clock that is set back changes nothing but the times in log.txt: durations are of one that cannot be."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import time
+from pathlib import Path
+
+import pytest
+
+import electra
+from electra import durable
+from electra.artifacts.run import RunFolder
+from electra.artifacts.session import log_line
+from electra.signals import StopRequest
+from electra.testing import toy
+from electra.testing.driven import fingerprint
+from electra.training import loop, rehearsal
+from electra.training.distributed import World
+from electra.training.start import start
+
+WALL = {f"time.{name}" for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
+WALL |= {"datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.clock_gettime"}
+FILES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_atime", "getmtime"}
+
+
+def test_only_the_log_asks_what_time_it_is() -> None:
+    """And nothing is decided by the dates of files."""
+    source = Path(electra.__file__).parent
+    asked = set()
+    for path in source.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if not any(word in text for word in ("time", "date", *FILES)):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Attribute) and (node.attr in FILES or ast.unparse(node) in WALL):
+                asked.add((str(path.relative_to(source)), ast.unparse(node)))
+            if isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
+                names = {alias.name for alias in node.names}
+                assert names <= {"timedelta", "monotonic", "perf_counter", "sleep"}, (path, names)
+    assert asked == {("artifacts/session.py", "time.strftime")}
+
+
+@pytest.fixture
+def backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the wall clock is a day before the last one."""
+    days = itertools.count()
+    real = time.time()
+    monkeypatch.setattr(time, "time", lambda: real - 86_400 * next(days))
+    shown = time.strftime
+    monkeypatch.setattr(time, "strftime", lambda form: shown(form, time.gmtime(time.time())))
+
+
+def train(folder: Path, stop_at: int | None = None) -> None:
+    recipe = toy.recipe(training={"steps": None, "budget": "4s", "evaluate_every": 99, "checkpoint_every": 4})
+    with start(recipe, folder, toy.store(), World()) as run, StopRequest():
+        assert loop.train(run, lambda: run.step == stop_at) == (stop_at is None)
+
+
+def test_a_run_whose_clock_goes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(rehearsal, "measure", lambda run, budget: rehearsal.Costs(0.5))
+    train(tmp_path / "steady")
+    request.getfixturevalue("backwards")
+    train(tmp_path / "back", stop_at=3)
+    train(tmp_path / "back")
+    assert fingerprint(tmp_path / "back")["ledger"] == fingerprint(tmp_path / "steady")["ledger"]
+    rows = RunFolder(tmp_path / "back").ledger().of("train")
+    seconds = [row["seconds"] for row in rows]
+    assert len(rows) > 4 and seconds == sorted(seconds) and all(row["tokens_per_s"] > 0 for row in rows)
+    dates = [line[:10] for line in (tmp_path / "back" / "log.txt").read_text().splitlines()]
+    assert dates == sorted(dates, reverse=True) and len(set(dates)) > 1, "it did go back"
+
+
+@pytest.mark.usefixtures("backwards")
+def test_locks_and_logs_do_not_mind(tmp_path: Path) -> None:
+    for _ in range(2):
+        with durable.lock(tmp_path):
+            log_line(tmp_path / "log.txt", "a line")
+    assert (tmp_path / "log.txt").read_text().count("a line") == 2
