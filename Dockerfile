@@ -6,12 +6,13 @@ ARG TORCH_INDEX=""
 WORKDIR /opt/electra
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY src src
+# hadolint ignore=DL3013  # constraints.txt has the versions
 RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch==2.13.0 \
  && pip install --no-cache-dir -c constraints.txt '.[serve,data,onnx]'
 
 # Nobody needs to be root to answer questions, and nothing is written.
-RUN useradd --create-home electra
-USER electra
+RUN useradd --create-home --uid 10001 electra
+USER 10001
 ENV HF_HUB_OFFLINE=1
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \

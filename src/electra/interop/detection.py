@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 TEXTS_AT_ONCE = 1024  # texts that are tokenised and sorted by length together
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A token or a word of a text, and the probability that it was replaced."""
 
     text: str
@@ -200,16 +199,16 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
 
 def assemble(text: str, pieces: Pieces, scores: npt.NDArray[np.float64], threshold: float) -> Detection:
     """P(replaced) of each piece, as words and tokens of the text."""
-    tokens = tuple(
-        Span(name, *offset, float(score))
-        for name, offset, score in zip(pieces.names, pieces.offsets, scores, strict=True)
-    )
+    starts, ends = zip(*pieces.offsets, strict=True) if pieces.offsets else ((), ())
+    tokens = tuple(map(Span, pieces.names, starts, ends, scores.tolist()))
     words = []
-    for _, members in groupby(zip(pieces.words, tokens, strict=True), key=lambda pair: pair[0]):
-        spans = [span for _, span in members]
-        start, end = min(span.start for span in spans), max(span.end for span in spans)
+    first = 0
+    for _, members in groupby(pieces.words):
+        last = first + sum(1 for _ in members)
+        start, end = min(starts[first:last]), max(ends[first:last])
         # A word is as suspicious as its most suspicious piece.
-        words.append(Span(text[start:end], start, end, max(span.p_replaced for span in spans)))
+        words.append(Span(text[start:end], start, end, max(token.p_replaced for token in tokens[first:last])))
+        first = last
     return Detection(text, tokens, tuple(words), threshold)
 
 
@@ -217,6 +216,8 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
     """Let each token keep the combining marks after it that normalisation stripped and no other
     token claims.
     """
+    if text.isascii():
+        return list(offsets)
     claimed = {position for start, end in offsets for position in range(start, end)}
     whole = []
     for start, stop in offsets:
