@@ -3,10 +3,11 @@ transformers loop.
 
     python benchmarks/detect.py [MODEL] [--sentences 10000] [--rounds 3]
 
-MODEL is a folder that both sides load (none: ELECTRA-Small's shape with fresh weights, and a vocabulary
-trained on such sentences). The sentences are of Python's own documentation, cut at full stops. Both sides
-start from text, in fp32, and give P(replaced) of every token; the largest difference is told, and how often
-both agree whether it is above a half. --onnx adds the same network as an ONNX graph, in fp32 and in int8.
+MODEL is a folder that both sides load, or tiny-en (none: ELECTRA-Small's shape with fresh weights, and a
+vocabulary trained on such sentences). The sentences are of Python's own documentation, cut at full stops.
+Both sides start from text, in fp32, and give P(replaced) of every token; the largest difference is told, and
+how often both agree whether it is above a half. --onnx adds the same network as an ONNX graph, in fp32 and in
+int8.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import argparse
 import json
 import re
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from contest import Contender, hold, options, python
+from contest import Contender, hold, options, python, timed
 
 
 def sentences(count: int) -> list[str]:
@@ -71,19 +71,24 @@ def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
 
 def theirs(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     import torch
-    from transformers import AutoTokenizer, ElectraForPreTraining
-
-    tokenizer, network = (
-        AutoTokenizer.from_pretrained(model),
-        ElectraForPreTraining.from_pretrained(model).eval(),
+    from transformers import (
+        AutoConfig,
+        AutoModelForTokenClassification,
+        AutoTokenizer,
+        ElectraForPreTraining,
     )
+
+    modern = AutoConfig.from_pretrained(model).model_type == "modernbert"
+    loader = AutoModelForTokenClassification if modern else ElectraForPreTraining
+    tokenizer, network = AutoTokenizer.from_pretrained(model), loader.from_pretrained(model).float().eval()
 
     def score() -> list[list[float]]:
         scores = []
         for first in range(0, len(texts), 32):
             batch = tokenizer(texts[first : first + 32], padding=True, truncation=True, return_tensors="pt")
             with torch.inference_mode():
-                judged = network(**batch).logits.sigmoid()
+                logits = network(**batch).logits
+                judged = (logits[..., 1] - logits[..., 0] if modern else logits).sigmoid()
             lengths = batch["attention_mask"].sum(1).tolist()
             scores += [row[1 : length - 1].tolist() for row, length in zip(judged, lengths, strict=True)]
         return scores
@@ -102,14 +107,16 @@ def main() -> None:
     texts = sentences(given.sentences)
     if given.side:
         score = {"electra": ours, "transformers": theirs}.get(given.side, graph)(given.model, texts)
-        began = time.perf_counter()
-        scores = score()
-        seconds = time.perf_counter() - began
+        scores, told = timed(score, len(texts))
         np.save(given.scores, np.concatenate([np.array(row) for row in scores]))
-        print(json.dumps({"sentences_per_s": len(texts) / seconds, "tokens": sum(map(len, scores))}))
+        print(json.dumps({**told, "tokens": sum(map(len, scores))}))
         return
     with tempfile.TemporaryDirectory() as folder:
         model = given.model or fresh_model(Path(folder) / "model")
+        if model == "tiny-en":
+            from electra.artifacts.included import included
+
+            model = str(included(model) / "discriminator")
         models = {"transformers": model, "electra": model}
         if given.onnx:
             from electra.interop.load import load

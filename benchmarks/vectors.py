@@ -1,0 +1,139 @@
+"""Texts a second when sentences of mixed length become vectors, or are classified, beside the usual padded
+transformers loop and sentence-transformers.
+
+    python benchmarks/vectors.py embed [--sentences 2000] [--rounds 3]
+    python benchmarks/vectors.py predict
+
+The model is tiny-en; to predict, it is fine-tuned for a moment. All start from text, in fp32 (int8 but for
+that one), and the largest difference from the transformers loop is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contest import Contender, hold, options, python, timed
+from detect import sentences
+
+Score = Callable[[], Any]
+
+
+def embed(side: str, model: str, texts: list[str]) -> Score:
+    if side == "sentence-transformers":
+        from sentence_transformers import SentenceTransformer
+
+        encoder = SentenceTransformer(model, device="cpu")
+        return lambda: encoder.encode(texts)
+    if side == "transformers":
+        return loop(model, texts, "AutoModel", pooled)
+    from electra.workflow.model import load
+
+    opened = load(model, device="cpu", backend="torch" if side == "electra" else "onnx")
+    _ = opened.encoder
+    return lambda: opened.embed(texts)
+
+
+def predict(side: str, model: str, texts: list[str]) -> Score:
+    if side == "transformers":
+        return loop(f"{model}/model", texts, "AutoModelForSequenceClassification", probabilities)
+    from electra.finetuning.predict import open_predictor
+
+    predictor = open_predictor(model, "cpu", "torch" if side == "electra" else "onnx")
+    return lambda: np.stack(predictor.texts(texts).values)
+
+
+def pooled(output: Any, mask: Any) -> Any:
+    weights = mask.unsqueeze(-1)
+    return (output.last_hidden_state * weights).sum(1) / weights.sum(1)
+
+
+def probabilities(output: Any, mask: Any) -> Any:
+    return output.logits.softmax(-1)
+
+
+def loop(model: str, texts: list[str], kind: str, result: Callable[[Any, Any], Any]) -> Score:
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    network = getattr(transformers, kind).from_pretrained(model).float().eval()
+
+    def score() -> Any:
+        found = []
+        for first in range(0, len(texts), 32):
+            batch = tokenizer(texts[first : first + 32], padding=True, truncation=True, return_tensors="pt")
+            with torch.inference_mode():
+                found.append(result(network(**batch), batch["attention_mask"]).numpy())
+        return np.concatenate(found)
+
+    return score
+
+
+def tune(folder: Path, texts: list[str]) -> str:
+    from electra.finetuning.all_seeds import finetune
+    from electra.finetuning.settings import Settings
+
+    rows = [json.dumps({"text": text, "label": str(len(text) > 100)}) for text in texts[:400]]
+    (folder / "train.jsonl").write_text("\n".join(rows))
+    settings = Settings(task="classification", data=folder / "train.jsonl", out=folder / "tuned", epochs=1)
+    finetune("tiny-en", settings)
+    return str(folder / "tuned")
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("what", choices=["embed", "predict"])
+    parser.add_argument("--sentences", type=int, default=2_000)
+    parser.add_argument("--model", help=argparse.SUPPRESS)
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    parser.add_argument("--found", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    texts = sentences(given.sentences)
+    work = {"embed": embed, "predict": predict}[given.what]
+    if given.side:
+        found, told = timed(work(given.side, given.model, texts), len(texts))
+        np.save(given.found, found)
+        print(json.dumps(told))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        from electra.artifacts.included import MODELS
+        from electra.workflow.model import load
+
+        folder = Path(name)
+        model = str(MODELS / "tiny-en" / "discriminator") if given.what == "embed" else tune(folder, texts)
+        models = {"transformers": model, "electra": model}
+        if given.what == "embed":
+            models["sentence-transformers"] = model
+        for side in ("onnx", "int8"):
+            models[side] = str(folder / side)
+            print(f"{side}: {load(model, device='cpu').export_onnx(models[side], int8=side == 'int8')}")
+        contenders = [
+            Contender(
+                side,
+                python(
+                    __file__, given.what, f"--sentences={len(texts)}", f"--side={side}",
+                    f"--model={models[side]}", f"--found={folder / side}.npy",
+                ),
+            )
+            for side in models
+        ]  # fmt: skip
+        hold(
+            given.what, contenders, rounds=given.rounds, out=given.out,
+            rate="sentences_per_s", unit="sentences/s", baseline="transformers",
+        )  # fmt: skip
+        one = np.load(folder / "transformers.npy")
+        for side in list(models)[1:]:
+            other = np.load(folder / f"{side}.npy")
+            close = f"{side}: largest difference {np.abs(one - other).max():.1e}"
+            same = f"; {(one.argmax(1) == other.argmax(1)).mean():.2%} of the labels agree"
+            print(close + (same if given.what == "predict" else ""))
+
+
+if __name__ == "__main__":
+    main()
