@@ -67,3 +67,22 @@ def test_what_most_users_choose_comes_first(capsys: pytest.CaptureFixture[str]) 
             assert option in first and option not in "".join(sections)
     made = pretrain.parse(["--model.size", "mini", "--objective.name", "mlm", "--budget", "5steps"]).recipe
     assert (made.model.size, made.objective["name"]) == ("mini", "mlm"), "after --help as before"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epochs", "abc"], "--epochs: 'abc' is not a number"),
+        (["--clip", "x"], "--clip: 'x' is not a number"),
+        (["--batch-size", "1.5"], "--batch-size: '1.5' is not a whole number"),
+        (["--max-length", "x"], "--max-length: 'x' is not a whole number"),
+        (["--keep", "worst"], "--keep: 'worst' is not one of best, median"),
+        (["--pooling", "x"], "--pooling: 'x' is not one of cls, mean"),
+        (["--search"], "--search needs a value"),
+    ],
+)
+def test_a_wrong_value_is_named_in_plain_words(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["finetune", "m", "--task", "cola", "--data", "d", "--out", "o", *words]) == 2
+    assert capsys.readouterr().err == f"error: {message}. See electra finetune --help\n"

@@ -376,7 +376,7 @@ RECIPES = [
     Case(
         "flag's unknown choice",
         ConfigError,
-        r"'lineer'.*--training\.schedule.*linear",
+        r"--training\.schedule: 'lineer' is not one of linear",
         lambda p: p.pretrain("--training.schedule", "lineer"),
     ),
     Case(

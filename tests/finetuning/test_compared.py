@@ -10,7 +10,7 @@ import pytest
 
 from electra.artifacts.tuning import TuningFolder
 from electra.cli.main import main
-from electra.errors import ConfigError
+from electra.errors import ConfigError, DataError
 from electra.finetuning import floors
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.over_seeds import compared
@@ -59,6 +59,26 @@ def test_the_model_is_said_to_be_behind_what_is_ahead_of_it() -> None:
     assert page.verdict(results).startswith("On dev fresh weights does as well or better")
     results["eval_accuracy"] = None
     assert "not defined" in page.verdict(results)
+
+
+def test_texts_without_answers_have_no_floors_and_nothing_to_search_by(
+    tmp_path: Path, modern_folder: Path
+) -> None:
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\n" + "".join(f"a {word} film of my town\n" for word in toy_task.OTHER * 2))
+    settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=1, floors=True)
+    assert "floors" not in finetune(str(modern_folder), settings)
+    with pytest.raises(DataError, match="no score to search by"):
+        settings = toy_task.settings(tmp_path / "x", texts, "contrastive", learning_rate=None, search="2")
+        finetune(str(modern_folder), settings)
+
+
+def test_alike_pairs_have_floors(tmp_path: Path, modern_folder: Path, regression_folder: Path) -> None:
+    settings = toy_task.settings(tmp_path / "out", regression_folder, "similarity", epochs=1, floors=True)
+    found = finetune(str(modern_folder), settings)["floors"]
+    assert (
+        found["majority"]["eval_spearmanr"] is None and found["word counting"]["eval_spearmanr"] is not None
+    )
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])

@@ -12,6 +12,7 @@ from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, read_dataset
 from electra.finetuning.settings import Settings
+from electra.labelled.files import guess_encoding
 from electra.testing import toy_task
 
 TRAIN = "text;topic\n" + "".join(f"Fall {i}, schön;{('Küche', 'Straße')[i % 2]}\n" for i in range(20))
@@ -36,6 +37,19 @@ def test_what_a_spreadsheet_exports_is_read(encoding: str, tmp_path: Path) -> No
     assert told == (
         [] if encoding == "utf-8-sig" else [f"train: not UTF-8: read as {encoding} (`encoding` sets another)"]
     )
+
+
+def test_western_quotes_and_dashes_are_guessed_and_other_scripts_are_not() -> None:
+    western = "Größe, schön \u2013 “café” … «l\u2019été»; 5 € \u2018naïve\u2019"
+    assert guess_encoding(western.encode("cp1252")) == "cp1252"
+    others = {
+        "cp1251": "в доме я и ты",
+        "cp1253": "η ώρα του καφέ",
+        "gbk": "我们在北京",
+        "euc_kr": "나는 집에 간다",
+    }
+    for encoding, text in {**others, "shift_jis": "わたしは家にいます"}.items():
+        assert guess_encoding(text.encode(encoding)) == "utf-8", encoding
 
 
 def test_other_alphabets_are_not_guessed(tmp_path: Path) -> None:

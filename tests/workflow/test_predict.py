@@ -86,6 +86,16 @@ def test_an_unknown_ending_is_refused_unless_a_format_is_given(
     assert out.read_text().startswith("number,sentence,label,predicted")
 
 
+def test_a_spreadsheet_is_predicted(tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "new.csv").write_bytes("sentence\nein schöner film\n".encode("cp1252"))
+    words = ["predict", tuned, str(tmp_path / "new.csv"), "--format", "jsonl"]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["sentence"] == "ein schöner film" and "read as cp1252" in said.err
+    assert main([*words, "--encoding", "cp1251"]) == 0
+    assert json.loads(capsys.readouterr().out)["sentence"] == "ein schцner film"
+
+
 def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
     pandas = pytest.importorskip("pandas")
     day = pandas.Timestamp("2026-11-23")

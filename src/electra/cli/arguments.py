@@ -225,6 +225,18 @@ def _switches_spelled(argv: Sequence[str], switches: set[str]) -> list[str]:
     return spelled
 
 
+def _of_a_value(said: str) -> str:
+    """What tyro says of one option's value, without its types."""
+    if found := re.match(r"Missing value for argument '(--[^']+)'", said):
+        return f"{found[1]} needs a value"
+    if found := re.match(r"invalid choice '(.*)' for argument '(--[^']+)'\. Expected one of \((.*)\)", said):
+        choices = sorted(set(re.findall(r"'([^']*)'", found[3])) - {"None"})  # tyro has no order
+        return f"{found[2]}: {found[1]!r} is not one of {', '.join(choices)}"
+    if found := re.match(r"Error parsing (--\S+): .*(?i:(float)|int\b).*?'([^']*)'\]?$", said):
+        return f"{found[1]}: {found[3]!r} is not {'a number' if found[2] else 'a whole number'}"
+    return said
+
+
 def _complaint(box: str) -> tuple[str, str]:
     """What is wrong, and which option was meant. tyro draws a box, cut by rules: first the complaint, then
     options that are near.
@@ -251,6 +263,7 @@ def _complaint(box: str) -> tuple[str, str]:
     ]
     typed = next((word.rstrip(",") for word in said.split() if word.startswith("--")), "")
     nearest = get_close_matches(typed, near, n=1, cutoff=0.0)
+    said = _of_a_value(said)
     stray = said.removeprefix("Unrecognized options: ")
     if stray != said and not stray.startswith("-"):
         return f"unexpected argument {stray!r}", ""

@@ -29,6 +29,8 @@ class Arguments:
     """
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
+    encoding: str | None = None
+    """How csv and tsv files are encoded, such as cp1252 (default: UTF-8, or what else they look like)."""
     threshold: float | None = None
     """For questions that may have no answer: none is given where null odds exceed this (default: what was
     best on dev, else the published one).

@@ -215,12 +215,12 @@ def announcement(model: str, tuning: Tuning) -> str:
     settings, threads = tuning.settings, torch.get_num_threads()
     start = model if settings.init == "pretrained" else f"fresh weights in the shape of {model}"
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in tuning.splits.items())
-    steps = f"{tuning.total_steps} steps of {settings.batch_size}"
+    steps = f"{counted(tuning.total_steps, 'step')} of {settings.batch_size}"
     rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
     if settings.search:
         steps, rates = f"batches of {settings.batch_size}", f"settings searched for, {settings.search}"
     machine = f"{tuning.device}, {tuning.precision}, {counted(threads, 'thread')}"
-    inputs = f"{len(tuning.train)} training inputs"
+    inputs = counted(len(tuning.train), "training input")
     return f"{tuning.task.name}: {inputs}, {sizes}; {start}; {steps}, {rates}; {machine}"
 
 

@@ -22,6 +22,7 @@ from electra.labelled.files import split_name
 from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
 from electra.visible import one_line
 
+FEW = 30  # examples to score on
 SHOWN = 20  # labels in a line about a split
 
 
@@ -77,6 +78,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
             splits[split] = without_placeholders(split, examples, task, notes)
         if split != "train":
             notes += [*unlearned(split, splits[split], task), *leaked(split, examples, splits["train"])]
+    if len(splits["dev"]) < FEW:
+        notes.append(f"dev: {counted(len(splits['dev']), 'example')}: a score on so few says little")
     files = {split: durable.sha256(path) for split, path in paths.items()}
     return Dataset(task, splits, files, tuple(notes))
 

@@ -94,15 +94,18 @@ class Predictor:
         text_column: Sequence[str] = (),
         columns: Sequence[str] = (),
         threshold: float | None = None,
+        encoding: str | None = None,
     ) -> Predictions:
         """Predict each row of `file`."""
         task = self.task if threshold is None else self.task.at_threshold(threshold)
+        if encoding:
+            task.refuse_unless_table("encoding")
         if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
             what = f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}"
             raise ConfigError(what, key="text_column")
         texts = (tuple(text_column),) if text_column else task.texts
         header = tuple(columns) or task.header
-        unlabelled = replace(task, texts=texts, header=header, label=(), encoding=None)
+        unlabelled = replace(task, texts=texts, header=header, label=(), encoding=encoding)
         split = unlabelled.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)

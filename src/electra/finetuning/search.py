@@ -89,6 +89,9 @@ def parted(dataset: Dataset) -> Dataset:
     if len(examples) < FEWEST:
         what = f"{counted(len(examples), 'training example')} are too few to search with"
         raise DataError(what, where=file_of(examples), fix="Leave out `search`")
+    if any(example.gold is None for example in examples):
+        what = "these texts have no answers, and so no score to search by"
+        raise DataError(what, where=file_of(examples), fix="Leave out `search`")
     train, dev = split_by_hash(examples, dataset.task.side, file_of(examples), SHARE)
     return replace(dataset, splits={"train": train, "dev": dev}, notes=())
 

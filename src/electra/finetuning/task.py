@@ -94,9 +94,8 @@ class Task(ABC):
             fix = "Use `task` classification or pair"
             raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
         for name in ("encoding", "skip_unlabelled"):
-            if options.get(name) and self.head not in ("classifier", "vectors"):
-                what = "this is for tables with a text in each row"
-                raise ConfigError(what, key=name, fix="Leave it out")
+            if options.get(name):
+                self.refuse_unless_table(name)
         columns, label = options.get("text_column"), options.get("label_column")
         return replace(
             self,
@@ -109,6 +108,11 @@ class Task(ABC):
             header=tuple(options.get("columns") or self.header),
             stride=options.get("stride") or self.stride,
         )
+
+    def refuse_unless_table(self, option: str) -> None:
+        if self.head not in ("classifier", "vectors"):
+            what = "this is for tables with a text in each row"
+            raise ConfigError(what, key=option, fix="Leave it out")
 
     @property
     @abstractmethod

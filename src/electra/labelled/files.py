@@ -102,16 +102,17 @@ def decode(content: bytes, encoding: str, path: Path) -> str:
 
 def guess_encoding(content: bytes) -> str:
     """utf-8; utf-16 by its mark; or cp1252, what Windows writes in Western Europe, where the text is no UTF-8
-    and most of its letters are plain: scripts of other alphabets have their letters side by side.
+    and hardly two letters beyond ASCII stand side by side, as they do in scripts of other alphabets.
     """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
-        high = len(re.findall(rb"[\x80-\xff]+", content))
-        lone = len(re.findall(rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])", content))
-        return "cp1252" if lone > 0.9 * high else "utf-8"
+        runs = re.findall(rb"[\x80-\xff]+", content)
+        # One letter, or up to three characters of which one is a letter: the rest is quotes and dashes.
+        western = sum(len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 for run in runs)
+        return "cp1252" if western > 0.9 * len(runs) else "utf-8"
     return "utf-8"
 
 

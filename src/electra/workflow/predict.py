@@ -30,6 +30,7 @@ def predict(
     out: Source | None = None,
     text_column: Sequence[str] = (),
     columns: Sequence[str] = (),
+    encoding: str | None = None,
     threshold: float | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     format: Format | None = None,
@@ -39,6 +40,7 @@ def predict(
 
     model: a fine-tuning, or any fine-tuned model's folder or hub name.
     file: "-" is standard input: rows of a table with its header line, JSON lines, or a text on each line.
+    encoding: of a csv or tsv (None: UTF-8, or what else it looks like).
     format: of `out` (None: by its ending).
     backend: "onnx" runs a folder with a graph, on the CPU.
     Raises ModelError, DataError and ConfigError.
@@ -51,7 +53,7 @@ def predict(
     kind = format_of(target, format)
     predictor = open_predictor(os.fspath(model), device, backend)
     with as_file(os.fspath(file), predictor.task, text_column, columns) as path:
-        found = predictor(path, text_column, columns, threshold)
+        found = predictor(path, text_column, columns, threshold, encoding)
     if target is not None:
         commit_file(target, found.content(kind))
     return found
