@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup quickstart check test test-reliability test-portable test-pythons bench bench-scale clean
+.PHONY: setup setup-locked lock quickstart check test test-reliability test-portable test-mutations test-pythons \
+	test-oldest bench bench-scale clean
 
 setup: .venv/.installed
 
@@ -11,6 +12,28 @@ setup: .venv/.installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+# The same from requirements.lock: every version given, every file compared with its hash. Except torch's, as the CPU
+# build is another file in every index.
+setup-locked:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip check --disable-pip-version-check
+	@touch .venv/.installed
+
+# requirements.lock anew, with the newest versions that pyproject.toml and constraints.txt allow.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/pip install --quiet --disable-pip-version-check pip-tools==7.6.2
+	.venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --extra dev --build-deps-for editable \
+		--constraint constraints.txt --unsafe-package torch --allow-unsafe --strip-extras \
+		--no-header --no-annotate --no-emit-options --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file .venv-lock/found pyproject.toml
+	sed -n '/^[^#]/q; p' requirements.lock > .venv-lock/lock
+	sed '/^# The following packages/,$$d' .venv-lock/found | sed '$${/^$$/d}' >> .venv-lock/lock
+	mv .venv-lock/lock requirements.lock
 
 # A few minutes: tiny-en, which comes along, goes on with the prose of Python's own documentation.
 BUDGET ?= 3m
@@ -42,6 +65,21 @@ test-reliability: setup
 test-portable: setup
 	$(BIN)/python tests/portable.py
 
+# Plants faults one at a time and runs the tests that must notice; half an hour.
+test-mutations: setup
+	$(BIN)/python tests/mutations.py
+
+# The core, model and data tests with the oldest versions that pyproject.toml allows (of what they need; torch and
+# transformers excepted), on its oldest Python.
+OLDEST ?= python3.11
+test-oldest:
+	$(OLDEST) -m venv .venv-oldest
+	.venv-oldest/bin/python tests/oldest.py report notebook data dedup > .venv-oldest/constraints
+	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-oldest/constraints \
+		-e '.[report,notebook,data,dedup]' pytest pytest-timeout hypothesis
+	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "not reliability and not cuda" \
+		tests/core tests/model tests/artifacts tests/data --ignore tests/data/test_tokenizer.py
+
 # Install and core tests under each Python that is here, in a .venv-VERSION of its own.
 PYTHONS ?= 3.11 3.12 3.13
 test-pythons:
@@ -64,4 +102,4 @@ bench-scale: setup
 	$(BIN)/python benchmarks/scale.py
 
 clean:
-	rm -rf .venv .venv-3.* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-3.* .venv-lock .venv-oldest .pytest_cache .mypy_cache .ruff_cache
