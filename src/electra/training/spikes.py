@@ -1,7 +1,8 @@
 """Loss spikes: an update whose loss lies far above those of the updates before it.
 
-Median and median absolute deviation, which the spikes themselves hardly move. The losses to compare with are
-in every checkpoint, and summed over the processes, so a resumed run and every process decide alike.
+Median and upper decile, which a few spikes do not move, and which know losses that are high every now and
+then. The losses to compare with are in every checkpoint, and summed over the processes, so a resumed run and
+every process decide alike.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 WINDOW, FEWEST = 64, 32  # updates to compare with: at most, at least
-DEVIATIONS = 6.0  # above the median, of which a dozen runs without spikes stayed below 3
+DEVIATIONS = 6.0  # above the median
 LEAST = 0.01  # of the median: a smaller deviation is taken for one of this size
-NORMAL = 1.4826  # a normal distribution's standard deviation, in median absolute deviations
+NORMAL = 1.2816  # a normal distribution's upper decile lies so many standard deviations above its median
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,6 @@ class RecentLosses:
         if len(before) < FEWEST:
             return None
         median = statistics.median(before)
-        spread = NORMAL * statistics.median(abs(other - median) for other in before)
+        spread = (statistics.quantiles(before, n=10)[-1] - median) / NORMAL
         deviations = (loss - median) / max(spread, LEAST * abs(median), 1e-12)
         return Spike(loss, median, deviations) if deviations > DEVIATIONS else None
