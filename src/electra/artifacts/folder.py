@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -169,6 +170,18 @@ def problem_of(read: Callable[[], object]) -> str:
     except ElectraError as error:
         return error.what
     return ""
+
+
+def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
+    """The last part of each path, with as much of the path before as tells them apart."""
+    names = [path[-1] for path in paths]
+    for depth in range(2, max(map(len, paths), default=0) + 1):
+        count = Counter(names)
+        names = [
+            "/".join(path[-depth:]) if count[name] > 1 else name
+            for path, name in zip(paths, names, strict=True)
+        ]
+    return names
 
 
 def numbered(folder: Path, prefix: str) -> list[tuple[int, Path]]:

@@ -38,7 +38,7 @@ from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.errors import CorpusError, StoreError
 
-Progress = Callable[
+Counted = Callable[
     [str, int], None
 ]  # what is being done, and the characters done so far; may raise to end the build
 FEWEST_HELD_OUT = 10_000  # tokens, in a corpus of ten times as many
@@ -54,7 +54,7 @@ def build_store(
     config: CorpusConfig | None = None,
     workers: int | None = None,
     memory: int = MEMORY,
-    progress: Progress = lambda stage, characters: None,
+    progress: Counted = lambda stage, characters: None,
 ) -> TokenStore:
     """The token store of a corpus at `out`; reused if it already exists with the same text and settings.
 
@@ -87,7 +87,7 @@ def _build(
     work: Path,
     workers: int,
     memory: int,
-    progress: Progress,
+    progress: Counted,
 ) -> None:
     settings = {"corpus": asdict(documents.config), "tokenizer": describe(tokenizer)}
     audit = Audit(sources=documents.describe())

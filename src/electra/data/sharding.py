@@ -31,7 +31,7 @@ from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.ids import id_dtype
 from electra.data.kept import kept
-from electra.data.packing import RECORD, Progress, Writer
+from electra.data.packing import RECORD, Counted, Writer
 from electra.data.runs import MEMORY
 from electra.data.seen import Seen
 from electra.data.store import TokenStore
@@ -58,7 +58,7 @@ def build_shard(
     config: CorpusConfig | None = None,
     workers: int | None = None,
     memory: int = MEMORY,
-    progress: Progress = lambda stage, characters: None,
+    progress: Counted = lambda stage, characters: None,
 ) -> bool:
     """Encode one shard into the folder `out`. False if it was there already."""
     config = config or CorpusConfig()
@@ -99,7 +99,7 @@ def build_shard(
 
 
 def merge(
-    folders: Sequence[Path], out: Path, progress: Progress = lambda stage, characters: None
+    folders: Sequence[Path], out: Path, progress: Counted = lambda stage, characters: None
 ) -> TokenStore:
     """One store of all shards of a corpus, given in any order."""
     shards = _in_order(folders)
@@ -132,7 +132,7 @@ def merge(
     return TokenStore.open(out)
 
 
-def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progress: Progress) -> int:
+def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progress: Counted) -> int:
     """Append one split of every shard without repeated documents. Returns the number of documents."""
     seen = Seen(work)
     dtype = id_dtype(audit.vocab_size)

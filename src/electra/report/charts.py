@@ -1,7 +1,7 @@
 """Figures of any measurements, drawn from plain data: lines with bands, categories with intervals, matrices.
 Look: `svg`.
 
-The data is what a probe's JSON file holds under "figures" (the fields of `analysis.parts.interface.Figure`).
+A figure is a plain dictionary: `drawing` makes one, and so does a probe's record (`report.probes`).
 """
 
 from __future__ import annotations
@@ -43,18 +43,37 @@ def side_by_side(found: Iterable[Panel | None]) -> list[Panels]:
     return [Panels({"": panels})] if panels else []
 
 
+def series(
+    label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], style: str = "line"
+) -> dict[str, Any]:
+    """One series of a figure, from (x, what lies there: `mean`, and `low` and `high` where there is an
+    interval).
+
+    style: "line", "points" or "reference".
+    """
+    y, low, high = ([one.get(end) for _, one in points] for end in ("mean", "low", "high"))
+    bounded = any(value is not None for value in low)
+    ends = {"low": low if bounded else [], "high": high if bounded else []}
+    return {"label": label, "x": [x for x, _ in points], "y": y, **ends, "style": style}
+
+
+def drawing(kind: str, x: str, y: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A figure out of its series; `x` and `y` are the titles of its axes."""
+    return {"kind": kind, "x": x, "y": y, "series": found, "x_range": None, "y_range": None}
+
+
 def draw(name: str, figure: Mapping[str, Any]) -> str | None:
     """A figure as standalone SVG, or None when it holds nothing to draw. `name` keeps its ids apart from
     other figures'.
     """
     # Its place among all series is what a series looks like, so that one without values does not change the
     # others' colours.
-    series = [
+    shown = [
         {**one, "place": place}
         for place, one in enumerate(figure["series"])
         if any(y is not None for y in one["y"])
     ]
-    if not series:
+    if not shown:
         return None
     from matplotlib import style
     from matplotlib.figure import Figure
@@ -64,9 +83,9 @@ def draw(name: str, figure: Mapping[str, Any]) -> str | None:
         warnings.simplefilter(
             "ignore"
         )  # a glyph that matplotlib's own font lacks: the page's font may have it
-        canvas = Figure(figsize=(_WIDTH, _height(kind, series)), layout="constrained")
+        canvas = Figure(figsize=(_WIDTH, _height(kind, shown)), layout="constrained")
         axes = canvas.add_subplot()
-        _KINDS[kind](axes, series, figure)
+        _KINDS[kind](axes, shown, figure)
         axes.set_xlabel(plain_text(figure["x"]))
         if kind == "lines":
             axes.set_ylabel(plain_text(figure["y"]))

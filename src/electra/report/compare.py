@@ -4,9 +4,9 @@ fair.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
+from electra.artifacts.folder import distinct_names
 from electra.artifacts.ledger import Axis, Point
 from electra.report import svg
 from electra.report.curves import Plot, held_out, views
@@ -32,7 +32,7 @@ _COMPARED = (
 
 def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
     """The section of the first run against the others. Figures go to `drawn` as standalone SVG."""
-    names = distinct_names(runs)
+    names = distinct_names([run.path.resolve().parts for run in runs])
     blocks: list[Block] = []
     differing = [words for key, words in _SCALE if len({run.setting(key) for run in runs} - {None}) > 1]
     if differing:
@@ -79,19 +79,6 @@ def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
         " all of them spent."
     )
     return Section("Comparison", blocks, lead)
-
-
-def distinct_names(runs: Sequence[RunRecord]) -> list[str]:
-    """The folder names, with as much of the path before them as tells them apart."""
-    paths = [run.path.resolve() for run in runs]
-    names = [path.name for path in paths]
-    for depth in range(2, max(len(path.parts) for path in paths) + 1):
-        count = Counter(names)
-        names = [
-            "/".join(path.parts[-depth:]) if count[name] > 1 else name
-            for path, name in zip(paths, names, strict=True)
-        ]
-    return names
 
 
 def _within(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:

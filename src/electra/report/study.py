@@ -7,7 +7,7 @@ to figures/ as standalone SVG.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,26 @@ from markupsafe import Markup
 from electra import durable
 from electra.artifacts.study import StudyFolder
 from electra.errors import ConfigError
-from electra.report import charts, curves, svg
-from electra.report.glossary import METRICS
+from electra.report import charts, svg
 from electra.report.page import (
     Block,
     Facts,
     Fold,
     Interval,
     Number,
-    Panel,
     Section,
     Table,
     Text,
     render,
     write,
+)
+from electra.report.study_figures import (
+    along_compute,
+    baselines_of,
+    differences,
+    metric_title,
+    score_panel,
+    title_of,
 )
 
 FORMAT = 2
@@ -137,24 +143,6 @@ def _missing(results: Mapping[str, Any]) -> str:
     )
 
 
-def title_of(results: Mapping[str, Any], arm: str) -> str:
-    return str(results["study"]["arms"][arm]["title"])
-
-
-def metric_title(results: Mapping[str, Any], metric: str) -> str:
-    if metric == "panel":
-        return "Panel mean"
-    return str(results["panel"][metric]["title"]) if metric in results["panel"] else METRICS[metric].title
-
-
-def metric_note(results: Mapping[str, Any], metric: str) -> str:
-    if metric == "panel":
-        return "The mean of the panel's tasks. Higher is better. "
-    if metric in results["panel"]:
-        return f"{results['panel'][metric]['metric'].replace('_', ' ').capitalize()}, higher is better. "
-    return f"{METRICS[metric].meaning} "
-
-
 def _facts(results: Mapping[str, Any]) -> Facts:
     final = results["budgets"][-1]
     runs = sum(arm["runs"] for budget in results["budgets"] for arm in budget["arms"].values())
@@ -177,7 +165,7 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
     if metric is None:
         return None
     study, arms = results["study"], results["budgets"][-1]["arms"]
-    panels = charts.side_by_side((_panel(results, metric, drawn), _differences(results, metric, drawn)))
+    panels = charts.side_by_side((score_panel(results, metric, drawn), differences(results, metric, drawn)))
     blocks: list[Block] = [*panels, _test_table(results, metric)]
     paper = study["paper"]
     if any(arm["paper"] is not None for arm in study["arms"].values()):
@@ -187,7 +175,7 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
     blocks += _reached(results)
     baseline = title_of(results, study["baseline"])
     done = max((arm["scores"][metric]["n"] for arm in arms.values() if metric in arm["scores"]), default=0)
-    against = "its own baseline" if len(set(_baselines(study).values())) > 1 else baseline
+    against = "its own baseline" if len(set(baselines_of(study).values())) > 1 else baseline
     lead = (
         f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, seed by seed"
         " (paired t-test)."
@@ -200,7 +188,7 @@ def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None
 def _test_table(results: Mapping[str, Any], metric: str) -> Table:
     study, arms = results["study"], results["budgets"][-1]["arms"]
     with_paper = any(arm["paper"] is not None for arm in study["arms"].values())
-    baselines = _baselines(study)
+    baselines = baselines_of(study)
     columns = [
         "Arm",
         metric_title(results, metric),
@@ -225,11 +213,6 @@ def _test_table(results: Mapping[str, Any], metric: str) -> Table:
         ]
         rows.append([*row, Published(study["arms"][name]["paper"])] if with_paper else row)
     return Table([*columns, PAPER_COLUMN] if with_paper else columns, rows)
-
-
-def _baselines(study: Mapping[str, Any]) -> dict[str, str]:
-    """The arm that each arm is tested against."""
-    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}
 
 
 def _between(low: float | None, high: float | None) -> Markup | None:
@@ -271,7 +254,7 @@ def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     arms = results["budgets"][-1]["arms"]
     metrics = list(dict.fromkeys(metric for arm in arms.values() for metric in arm["scores"]))
     shown = [metric for metric in metrics if metric != results["primary"]]
-    blocks: list[Block] = [*charts.side_by_side(_panel(results, metric, drawn) for metric in shown)]
+    blocks: list[Block] = [*charts.side_by_side(score_panel(results, metric, drawn) for metric in shown)]
     for group in (shown[i : i + 4] for i in range(0, len(shown), 4)):
         rows = []
         for name, arm in arms.items():
@@ -290,147 +273,10 @@ def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
     return Section("All scores", blocks, lead)
 
 
-def _panel(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
-    """One score of all arms: along the budgets, along the study's axis, or as one row an arm."""
-    figure, note = _figure(results, metric)
-    file = metric.replace("_", "-")
-    return charts.panel(
-        f"study-{file}",
-        figure,
-        metric_title(results, metric),
-        metric_note(results, metric) + note,
-        drawn,
-        file=file,
-    )
-
-
-def _differences(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:
-    """What the tests are about: each arm minus the baseline, at the whole budget."""
-    arms = results["budgets"][-1]["arms"]
-    found = {name: (arm["scores"].get(metric) or {}).get("against_baseline") for name, arm in arms.items()}
-    rows = [
-        (title_of(results, name), one | {"mean": one["difference"]})
-        for name, one in found.items()
-        if one and one["n"]
-    ]
-    if not rows:
-        return None
-    baselines = set(_baselines(results["study"]).values())
-    level = _series(
-        "its baseline" if len(baselines) > 1 else title_of(results, baselines.pop()),
-        [(name, {"mean": 0.0}) for name, _ in rows],
-        "reference",
-    )
-    label = f"{metric_title(results, metric)}, difference"
-    figure = _drawing("categories", label, "", [_series("mean and 95 % interval", rows), level])
-    note = (
-        "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is"
-        " better."
-    )
-    return charts.panel("study-differences", figure, "Against the baseline", note, drawn, file="differences")
-
-
-def _figure(results: Mapping[str, Any], metric: str) -> tuple[dict[str, Any], str]:
-    study, budgets = results["study"], results["budgets"]
-    final = {
-        name: arm["scores"][metric] for name, arm in budgets[-1]["arms"].items() if metric in arm["scores"]
-    }
-    if len(budgets) > 1:
-        divisor, axis = _flops_axis(results)
-        series = []
-        for name in study["arms"]:
-            points = [
-                (one["flops"] / divisor, one["arms"][name]["scores"].get(metric, {})) for one in budgets
-            ]
-            series.append(_series(title_of(results, name), points))
-        return (
-            _drawing("lines", axis, metric_title(results, metric), series),
-            "Bands are 95 % intervals over seeds.",
-        )
-    placed = {
-        name: arm["at"] for name, arm in study["arms"].items() if arm["at"] is not None and name in final
-    }
-    if placed:
-        labels = dict.fromkeys(arm["series"] for arm in study["arms"].values() if arm["at"] is not None)
-        series = []
-        for label in labels:
-            of_label = [
-                (at, final[name]) for name, at in placed.items() if study["arms"][name]["series"] == label
-            ]
-            members = sorted(of_label, key=lambda member: member[0])
-            series.append(_series(label or metric_title(results, metric), members))
-        ends = min(placed.values()), max(placed.values())
-        series += [
-            _series(arm["title"], [(end, final.get(name, {}) | {"low": None, "high": None}) for end in ends])
-            for name, arm in study["arms"].items()
-            if arm["at"] is None
-        ]
-        return (
-            _drawing("lines", study["axis"], metric_title(results, metric), series),
-            "Bands are 95 % intervals over seeds.",
-        )
-    rows = [(title_of(results, name), one) for name, one in final.items()]
-    seeds = [
-        (title_of(results, name), {"mean": value})
-        for name, one in final.items()
-        for value in one["by_seed"].values()
-    ]
-    series = [_series("mean and 95 % interval", rows), _series("one seed", seeds, "points")]
-    return (
-        _drawing("categories", metric_title(results, metric), "", series),
-        "Bars are 95 % intervals over seeds.",
-    )
-
-
-def _series(
-    label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], style: str = "line"
-) -> dict[str, Any]:
-    values = {
-        key: [one.get(source) for _, one in points]
-        for key, source in (("y", "mean"), ("low", "low"), ("high", "high"))
-    }
-    bounded = any(value is not None for value in values["low"])
-    ends = {key: values[key] if bounded else [] for key in ("low", "high")}
-    return {"label": label, "x": [x for x, _ in points], "y": values["y"], **ends, "style": style}
-
-
-def _drawing(kind: str, x: str, y: str, series: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"kind": kind, "x": x, "y": y, "series": series, "x_range": None, "y_range": None}
-
-
-def _flops_axis(results: Mapping[str, Any]) -> tuple[float, str]:
-    """A divisor that keeps the numbers of the axis short, and its title."""
-    divisor, unit = curves.scale(results["flops"], "flops")
-    return divisor, f"training FLOPs ({unit})" if unit else "training FLOPs"
-
-
 def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None:
-    """Held-out curves of the whole-budget runs."""
-    curves = results["curves"]
-    metrics = list(dict.fromkeys(metric for arm in curves.values() for metric in arm))
-    divisor, axis = _flops_axis(results)
-    panels = []
-    for metric in metrics:
-        series = []
-        for name, arm in curves.items():
-            rows = zip(*arm.get(metric, {}).values(), strict=True)
-            points = [
-                (x / divisor, dict(zip(("mean", "low", "high"), ends, strict=True))) for x, *ends in rows
-            ]
-            series.append(_series(title_of(results, name), points))
-        title, meaning = METRICS[metric].title, METRICS[metric].meaning
-        panels.append(
-            charts.panel(
-                f"curve-{metric.replace('_', '-')}",
-                _drawing("lines", axis, title, series),
-                title,
-                meaning,
-                drawn,
-            )
-        )
-    blocks = charts.side_by_side(panels)
     lead = "Held-out metrics while the arms were trained: means over seeds, bands are 95 % intervals."
-    return Section("Along the compute", blocks, lead) if blocks else None
+    panels = along_compute(results, drawn)
+    return Section("Along the compute", panels, lead) if panels else None
 
 
 def _cost(results: Mapping[str, Any]) -> Section:

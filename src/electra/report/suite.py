@@ -282,14 +282,7 @@ def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str,
     panels = []
     for number, group in enumerate(groups):
         series = [_series(group, model["name"]) for model in record["models"]]
-        figure = {
-            "kind": "categories",
-            "x": "points",
-            "y": "",
-            "x_range": None,
-            "y_range": None,
-            "series": series,
-        }
+        figure = charts.drawing("categories", "points", "", series)
         name = f"evaluation-{number}" if number else "evaluation"
         panels.append(
             charts.panel(name, figure, f"Scores: {group.title}" if group.title else "Scores", note, drawn)
@@ -306,12 +299,17 @@ def _series(group: Group, model: str) -> dict[str, Any]:
         if row["split"] == "all" or first[row["task"]] is row
     }
     known = {title: score for title, score in scores.items() if score.get("median") is not None}
-    ends = {
-        end: [
-            100 * (pick(score["by_seed"]) if score.get(end) is None else score[end])
-            for score in known.values()
-        ]
-        for end, pick in (("low", min), ("high", max))
-    }
-    values = [100 * score["median"] for score in known.values()]
-    return {"label": model, "x": list(known), "y": values, **ends, "style": "points"}
+    points = [
+        (
+            title,
+            {
+                "mean": 100 * score["median"],
+                **{
+                    end: 100 * (pick(score["by_seed"]) if score.get(end) is None else score[end])
+                    for end, pick in (("low", min), ("high", max))
+                },
+            },
+        )
+        for title, score in known.items()
+    ]
+    return charts.series(model, points, "points")

@@ -172,23 +172,14 @@ def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block]:
 
 def curves(seeds: Mapping[int, Mapping[str, Any]], drawn: dict[str, str]) -> list[Block]:
     series = [
-        {
-            "label": f"seed {number}",
-            "x": [step for step, _ in found.get("losses", ())],
-            "y": [loss for _, loss in found.get("losses", ())],
-            "low": [],
-            "high": [],
-            "style": "line",
-        }
+        charts.series(f"seed {number}", [(step, {"mean": loss}) for step, loss in found.get("losses", ())])
         for number, found in seeds.items()
     ]
-    figure = {"kind": "lines", "x": "step", "y": "training loss", "x_range": None, "y_range": None}
+    figure = charts.drawing("lines", "step", "training loss", series)
     if not svg.available():
         return [Text(svg.INSTALL, "quiet")]
     title, note = "Training loss", "One line a seed."
-    panels = charts.side_by_side(
-        [charts.panel("training-loss", {**figure, "series": series}, title, note, drawn)]
-    )
+    panels = charts.side_by_side([charts.panel("training-loss", figure, title, note, drawn)])
     return [*panels] or [Text("No seed has finished yet.", "quiet")]
 
 

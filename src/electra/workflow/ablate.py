@@ -186,7 +186,14 @@ def carry_out(order: Order, display: Display, *, dry_run: bool = False) -> None:
     with folder.session(say=display.say, stop=lambda: False) as session:
         store = _open_store(order, study, display)
         with StopRequest() as session.stopping:
-            _run_study(order, study, store, session, display, dry_run=dry_run)
+            planned, standing, jobs = _plan(order, study, store)
+            if dry_run:
+                for line in (*_opening(planned, jobs, order), *_hours(planned, jobs, store, order)):
+                    display.say(line)
+                return
+            store.tokenizer.save(folder.tokenizer)  # where the workers find it
+            session.begin(planned, differences=(), rewrite=True)
+            _train(order, planned, standing, jobs, session, display)
 
 
 def _open_store(order: Order, study: Plan, display: Display) -> TokenStore:
@@ -197,40 +204,48 @@ def _open_store(order: Order, study: Plan, display: Display) -> TokenStore:
     return open_store(inputs, baseline, display)
 
 
-def _run_study(
-    order: Order, study: Plan, store: TokenStore, session: Session, display: Display, *, dry_run: bool
-) -> None:
-    from electra.ablation import plan, results, runner
-    from electra.ablation.overview import Overview
-    from electra.report.study import write_report
+def _plan(
+    order: Order, study: Plan, store: TokenStore
+) -> tuple[dict[str, Any], list[Standing], list[Standing]]:
+    """The plan of the study, where all its runs stand, and of those the ones that are wanted now."""
+    from electra.ablation import plan, runner
 
-    out, threads = order.out, order.threads_each
     planned = plan.make_plan(
         study,
         store,
-        out,
+        order.out,
         recipe=order.recipe or study.recipe,
         budget_text=order.budget,
-        threads=threads,
+        threads=order.threads_each,
         panel=_panel(order),
     )
     seeds = range(order.seed, order.seed + order.seeds)
-    begun = plan.seeds_begun(out, planned)
-    whole = [runner.stand(out, job, planned) for job in plan.all_jobs(planned, sorted({*seeds, *begun}))]
-    jobs = [one for one in whole if one.job.seed in seeds and one.job.arm in (order.arm or study.arms)]
-    if dry_run:
-        for line in (*_opening(planned, jobs, order), *_hours(planned, jobs, store, order)):
-            display.say(line)
-        return
-    store.tokenizer.save(StudyFolder(out).tokenizer)  # where the workers find it
-    session.begin(planned, differences=(), rewrite=True)
+    every = sorted({*seeds, *plan.seeds_begun(order.out, planned)})
+    standing = [runner.stand(order.out, job, planned) for job in plan.all_jobs(planned, every)]
+    arms = order.arm or study.arms
+    return planned, standing, [one for one in standing if one.job.seed in seeds and one.job.arm in arms]
+
+
+def _train(
+    order: Order,
+    planned: Mapping[str, Any],
+    standing: Sequence[Standing],
+    jobs: Sequence[Standing],
+    session: Session,
+    display: Display,
+) -> None:
+    """Train and score what is wanted; the results are written anew whenever a run has ended."""
+    from electra.ablation import results, runner
+    from electra.ablation.overview import Overview
+    from electra.report.study import write_report
 
     def record() -> dict[str, Any]:
-        found = results.gather(planned, whole)
-        results.write(out, found)
+        found = results.gather(planned, standing)
+        results.write(order.out, found)
         return found
 
-    with Overview(study.title, jobs, session.say, _console(display), display.progress) as overview:
+    title = planned["study"]["title"]
+    with Overview(title, jobs, session.say, _console(display), display.progress) as overview:
         for line in _opening(planned, jobs, order):
             session.say(line)
 
@@ -238,12 +253,12 @@ def _run_study(
             overview.ended(one)
             record()
 
-        crew = runner.Crew(out.resolve(), order.jobs, threads)
+        crew = runner.Crew(order.out.resolve(), order.jobs, order.threads_each)
         runner.carry_out(crew, jobs, stopping=session.stopping, look=overview.look, finished=finished)
         found = record()
         for line in results.describe(found):
             session.say(line)
-        session.say(f"page: {write_report(out)}")
+        session.say(f"page: {write_report(order.out)}")
         if session.stopping() and any(one.state != "done" for one in jobs):
             session.interrupt()
         StudyFolder(out).record_digests()

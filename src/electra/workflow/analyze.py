@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError, ElectraError
 from electra.workflow.artifact import Artifact, Source
-from electra.workflow.display import Told, display_for
+from electra.workflow.display import Display, Told, display_for
 from electra.workflow.prepare import sources
 from electra.workflow.rows import Rows
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from electra.analysis.contract.inputs import Data
     from electra.analysis.contract.models import Model
     from electra.analysis.contract.probe import Probe
+    from electra.artifacts.session import Session
 
 
 class Analysis(Artifact[AnalysisFolder]):
@@ -64,17 +65,13 @@ def analyze(
     where `out` is in use or holds something else, and Interrupted when asked to stop: after the probe at
     hand; the same call resumes.
     """
-    from electra import analysis
     from electra.analysis.contract import named_models
-    from electra.analysis.contract.record import run_probe
     from electra.interop.source import locate
     from electra.model.precision import pick_device
-    from electra.report.probes import write_page
 
     given, roots = sources(models), [Path(root) for root in sources(data)]
     every = not probes or "all" in probes
-    chosen = analysis.names() if every else list(dict.fromkeys(probes))
-    made = {name: analysis.create(name, of) for name, of in analysis.options_for(chosen, options).items()}
+    chosen = _chosen(probes, options, every)
     missing = next((root for root in roots if not root.exists()), None)
     if missing is not None:
         raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
@@ -83,58 +80,84 @@ def analyze(
     for source in given:
         locate(source)  # a wrong name is one error, not one for each probe
     named = named_models(given, pick_device(device))
-    ready, left_out = _askable(made, [] if over_training else named, roots, every)
-    none_left = ConfigError(
-        "no probe could be run", where=Path(out), fix="Name one with `probe` to see what it needs"
-    )
+    ready, left_out = _askable(chosen, [] if over_training else named, roots, every)
     with display_for(progress) as display:
         if not ready:
             for line in left_out:
                 display.say(line)
-            raise none_left
+            raise _none_left(out)
         with AnalysisFolder(Path(out)).session(say=display.say) as session:
-            folder, done = session.folder.path, 0
             for line in left_out:
                 session.say(line)
-            for name, found in ready.items():
-                if session.stopping():
-                    if session.folder.exists():
-                        write_page(folder)  # of what is done so far
-                    session.interrupt()
-                began = time.monotonic()
-                told = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
-                try:
-                    answered = run_probe(
-                        name, made[name], named, found, folder, progress=told, over_training=over_training
-                    )
-                except ElectraError as problem:
-                    if not every:
-                        raise
-                    session.say(f"{name}: left out, {problem}")
-                    continue
-                done += 1
-                for line in answered.left_out:
-                    session.say(f"{name}: {line}")
-                if answered.changed:
-                    session.say(f"{name}: replaces another answer ({', '.join(answered.changed)} differed)")
-                seconds = f"{time.monotonic() - began:.0f} s"
-                took = "kept: the same question was answered before" if answered.kept else seconds
-                session.say(f"{name}: {answered.path} ({took})")
-            if not done:
-                raise none_left
-            session.say(f"page: {write_page(folder)}")
+            _ask(ready, named, session, display, over_training=over_training, every=every)
     return Analysis(out)
+
+
+def _chosen(probes: Sequence[str], options: Sequence[str], every: bool) -> dict[str, Probe]:
+    """The probes by name, each with its options."""
+    from electra import analysis
+
+    names = analysis.names() if every else list(dict.fromkeys(probes))
+    return {name: analysis.create(name, of) for name, of in analysis.options_for(names, options).items()}
+
+
+def _ask(
+    ready: Mapping[str, tuple[Probe, Data]],
+    models: Sequence[Model],
+    session: Session,
+    display: Display,
+    *,
+    over_training: bool,
+    every: bool,
+) -> None:
+    """One probe after the other, then the page. Where `every` one is asked, one that fails is left out."""
+    from electra.analysis.contract.record import run_probe
+    from electra.report.probes import write_page
+
+    folder, done = session.folder.path, 0
+    for name, (probe, found) in ready.items():
+        if session.stopping():
+            if session.folder.exists():
+                write_page(folder)  # of what is done so far
+            session.interrupt()
+        began = time.monotonic()
+        told = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
+        try:
+            answered = run_probe(
+                name, probe, models, found, folder, progress=told, over_training=over_training
+            )
+        except ElectraError as problem:
+            if not every:
+                raise
+            session.say(f"{name}: left out, {problem}")
+            continue
+        done += 1
+        for line in answered.left_out:
+            session.say(f"{name}: {line}")
+        if answered.changed:
+            session.say(f"{name}: replaces another answer ({', '.join(answered.changed)} differed)")
+        seconds = f"{time.monotonic() - began:.0f} s"
+        took = "kept: the same question was answered before" if answered.kept else seconds
+        session.say(f"{name}: {answered.path} ({took})")
+    if not done:
+        raise _none_left(folder)
+    session.say(f"page: {write_page(folder)}")
+
+
+def _none_left(out: Source) -> ConfigError:
+    fix = "Name one with `probe` to see what it needs"
+    return ConfigError("no probe could be run", where=Path(out), fix=fix)
 
 
 def _askable(
     probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], every: bool
-) -> tuple[dict[str, Data], list[str]]:
-    """The data of each probe that has its data and networks, and a line on each other one, or, where not
+) -> tuple[dict[str, tuple[Probe, Data]], list[str]]:
+    """The probes that have their data and networks, with these data, and a line on each other one; where not
     `every` one was asked for, its error. So a folder is taken only for what can be asked.
     """
     from electra.analysis.contract.record import able
 
-    ready: dict[str, Data] = {}
+    ready: dict[str, tuple[Probe, Data]] = {}
     left_out = []
     for name, probe in probes.items():
         try:
@@ -146,5 +169,5 @@ def _askable(
                 raise
             left_out.append(f"{name}: left out, {problem}")
         else:
-            ready[name] = found
+            ready[name] = probe, found
     return ready, left_out

@@ -19,7 +19,7 @@ from electra.workflow.display import Display, Told, display_for
 
 if TYPE_CHECKING:
     from electra.data.corpus import CorpusConfig
-    from electra.data.packing import Progress
+    from electra.data.packing import Counted
     from electra.data.tokenizer import Tokenizer, TokenizerConfig
     from electra.workflow.store import Store
 
@@ -195,7 +195,7 @@ def sources(source: Source | Sequence[Source]) -> list[str]:
     return [os.fspath(one) for one in several]
 
 
-def counting(display: Display) -> Progress:
+def counting(display: Display) -> Counted:
     """What building a store calls while it reads."""
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
 

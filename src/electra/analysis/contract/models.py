@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from electra import durable
 from electra.analysis.contract.origin import Origin, origin_of
+from electra.artifacts.folder import distinct_names
 from electra.artifacts.model import WEIGHTS
 from electra.errors import AbsentNetwork, ElectraError, ModelError
 
@@ -127,13 +127,7 @@ def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> 
         Path(os.path.abspath(source) if Path(source).name in ("", "..") else source).parts or (source,)
         for source in sources
     ]
-    names = [path[-1] for path in parts]
-    for depth in range(2, max(map(len, parts), default=0) + 1):
-        count = Counter(names)
-        names = [
-            "/".join(path[-depth:]) if count[name] > 1 else name
-            for path, name in zip(parts, names, strict=True)
-        ]
+    names = distinct_names(parts)
     if len(set(names)) < len(names):
         raise ModelError(
             "named twice",

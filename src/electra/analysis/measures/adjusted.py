@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from electra.analysis.measures.reliability import sigmoid
 from electra.arrays import Floats, Ints
 
 RIDGE = (
@@ -52,7 +53,7 @@ class Model:
         present = np.bincount(self.group, weights, self.num_groups) > 0
         found = np.full(self.num_groups, np.nan)
         for number in np.flatnonzero(present):
-            found[number] = np.average(_sigmoid(beyond + coefficients[number]), weights=weights)
+            found[number] = np.average(sigmoid(beyond + coefficients[number]), weights=weights)
         return found
 
     def remaining(self, weights: Floats) -> float:
@@ -87,7 +88,3 @@ class Model:
             )  # a perfectly separated group: the penalty bounds it
             fitter.fit(features[used], self.event[used], sample_weight=weights[used])
         return np.asarray(fitter.coef_[0], np.float64)
-
-
-def _sigmoid(z: Floats) -> Floats:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -z)))
