@@ -193,7 +193,7 @@ def carry_out(order: Order, display: Display, *, dry_run: bool = False) -> None:
                 return
             store.tokenizer.save(folder.tokenizer)  # where the workers find it
             session.begin(planned, differences=(), rewrite=True)
-            _train(order, planned, standing, jobs, session, display)
+            _train(order, planned, standing, jobs, session=session, display=display)
 
 
 def _open_store(order: Order, study: Plan, display: Display) -> TokenStore:
@@ -231,6 +231,7 @@ def _train(
     planned: Mapping[str, Any],
     standing: Sequence[Standing],
     jobs: Sequence[Standing],
+    *,
     session: Session,
     display: Display,
 ) -> None:
