@@ -105,7 +105,7 @@ def test_no_such_file_and_no_such_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Did you mean 'rtd'\? Or give the path of a \.py file"):
         objectives.module_of("rdt")
     (tmp_path / "three.py").write_text("TASK = 3\n")
-    with pytest.raises(ConfigError, match="`TASK` is not a Task"):
+    with pytest.raises(ConfigError, match="`TASK` is not an electra Task"):
         load_task(str(tmp_path / "three.py"))
     (tmp_path / "odd.py").write_text("from electra.objectives.mlm import Config\nProbe = 3\n")
     with pytest.raises(ConfigError, match="`Probe` is not a subclass"):

@@ -15,16 +15,15 @@ class Arguments(Order):
     temperature, ...; or a TOML file.
     """
     arm: Repeated[tuple[str, ...]] = ()
-    """An arm to train now (may be repeated; default: all). Others can follow another day; the page names what
-    is missing.
+    """An arm to train now (may be repeated; default: all). The others can be trained later; the page says
+    what is missing.
     """
     panel: Repeated[tuple[str, ...]] = ()
-    """A task that scores each encoder (may be repeated; default: pos and chunking, frozen): stsb, sst2, cola,
-    mnli are tuned, and slower.
+    """A task that scores each encoder (may be repeated; default: pos and chunking, frozen). stsb, sst2, cola
+    and mnli are fine-tuned, and slower.
     """
     dry_run: bool = False
-    """Say what the study costs, in FLOPs and in hours at the speed measured here and now, and train nothing.
-    """
+    """Print the cost of the study, in FLOPs and in hours at the speed measured now, without training."""
 
 
 def run(arguments: Arguments) -> int:

@@ -1,4 +1,4 @@
-"""Ask a model what it knows: probes with tables, figures and intervals, collected in one HTML page."""
+"""Measure what a model has learned: probes with tables, figures and intervals on one HTML page."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from electra.errors import ConfigError
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     models: Positional[tuple[str, ...]] = ()
-    """Run folders, exported or published folders, or names on the hub: one, or several to compare the first
-    with.
+    """Run folders, exported or published folders, or names on the hub. The first is compared with the others.
     """
     probe: Repeated[tuple[str, ...]] = ()
-    """A probe by name, or your own: mine.py. Repeatable (default: all whose data and networks are there)."""
+    """A probe's name, or the path of your own, mine.py (may be repeated; default: all that can run)."""
     data: Repeated[tuple[str, ...]] = ()
-    """Files and folders that hold the probes' data, found by name (may be repeated)."""
+    """A file or folder with the probes' data, which are found by name (may be repeated)."""
     out: Path | None = None
-    """The folder for the JSON files, the figures and the page. Probes run earlier stay on the page."""
+    """Directory for the JSON files, figures and page. Probes that were run earlier stay on the page."""
     probe_option: Repeated[tuple[str, ...]] = ()
-    """key=value, or PROBE.key=value (may be repeated). help: the chosen probes' options, and nothing else is
-    done.
+    """key=value or PROBE.key=value (may be repeated). "help" lists the options of the chosen probes and
+    exits.
     """
     over_training: bool = False
-    """Follow the probe over the checkpoints of a run instead of asking the finished model."""
+    """Run the probes at each checkpoint of a run instead of on the finished model."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
 

@@ -16,33 +16,33 @@ class Arguments:
     recipe: str = "budget-tiny"
     """A recipe's name or a TOML file."""
     size: str | None = None
-    """Another size than the recipe's."""
+    """Size of the model (default: the recipe's)."""
     batch_size: tuple[int, ...] = ()
-    """Rows in a batch; several are compared (default: the recipe's)."""
+    """Rows in a batch; several values are compared (default: the recipe's)."""
     length: tuple[int, ...] = ()
-    """Tokens in a row; several are compared (default: the recipe's)."""
+    """Tokens in a row; several values are compared (default: the recipe's)."""
     precision: tuple[Literal["auto", "bf16", "fp32"], ...] = ("auto",)
-    """Several are compared."""
+    """Number format of matrix products; several values are compared."""
     threads: tuple[int, ...] = ()
-    """CPU threads of each process; several are compared (default: torch's choice)."""
+    """CPU threads of each process; several values are compared (default: torch's choice)."""
     processes: tuple[int, ...] = (1,)
-    """Processes that share a batch; several are compared."""
+    """Processes that share a batch; several values are compared."""
     compile: tuple[Literal["off", "on"], ...] = ("off",)
-    """torch.compile of the encoders' layers; both are compared. The compiling itself (a minute, once) is not
-    counted.
+    """Whether to compile the encoders' layers with torch.compile; with both, they are compared. The
+    compilation itself (about a minute, once) is not counted.
     """
     dropout: float | None = None
-    """Another dropout than the recipe's."""
+    """Dropout (default: the recipe's)."""
     vocab_size: int = 8192
-    """Entries of the vocabulary that the random text is drawn from."""
+    """Size of the vocabulary that the random text is drawn from."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
     seconds: float = 10.0
-    """How long to train for one measurement."""
+    """Seconds of training per measurement."""
     rounds: int = 1
-    """Runs of each setting when several are compared: interleaved, and medians are reported."""
+    """Interleaved runs of each setting when several are compared; medians are reported."""
     json: bool = False
-    """One line of JSON for each setting, and nothing else."""
+    """Print one line of JSON for each setting, and nothing else."""
 
 
 def run(arguments: Arguments) -> int:

@@ -1,4 +1,4 @@
-"""Mark the words of a text that look replaced, by a discriminator: P(replaced) for each word and token."""
+"""Mark the words of a text that look replaced, with P(replaced) for each word and token."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Arguments:
     """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does.
     """
     threshold: float | None = None
-    """P(replaced) from which a word is marked (default: the one with the best F1 on the model's held-out
-    text, or 0.5).
+    """Mark words with at least this P(replaced) (default: the threshold with the best F1 on the model's
+    held-out text, or 0.5).
     """
     by: Literal["discriminator", "language-model"] = "discriminator"
-    """Who judges. The language model hides each word in turn: slower, and better at words that a generator
-    would not have written.
+    """Which network judges. The language model hides each word in turn: slower, but better at words that a
+    generator would not have written.
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""

@@ -1,4 +1,4 @@
-"""Turn texts into vectors: one of each text, to search, cluster or compare them."""
+"""Turn each text into a vector, to search, cluster or compare texts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Arguments:
     the lines of standard input.
     """
     out: Path | None = None
-    """Where to write: .npy holds the vectors alone (float32, a row for each text), .jsonl and .parquet also
-    the texts or the table's columns (default: the terminal, as .jsonl).
+    """The file to write. .npy holds the vectors alone (float32, one row per text); .jsonl and .parquet also
+    hold the texts or the table's columns (default: .jsonl on the terminal).
     """
     text_column: str = "text"
-    """The table's column of texts."""
+    """The column of a table that holds the texts."""
     pooling: Literal["auto", "mean", "cls"] = "auto"
-    """What stands for a whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
+    """What represents the whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
     backend: Literal["torch", "onnx"] = "torch"

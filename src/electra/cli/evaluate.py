@@ -1,4 +1,4 @@
-"""Run a suite of tasks (GLUE, tagging, SQuAD, BabyLM) on models, beside floors and published numbers."""
+"""Run a suite of tasks (GLUE, tagging, SQuAD, BabyLM) on models, beside baselines and published numbers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ class Arguments:
     suite: str = "glue"
     """glue, superglue-mini, tagging, squad, sentences, babylm, all; or a TOML file of your own."""
     data: Repeated[tuple[str, ...]]
-    """The folder below which the tasks' data lie, each in a folder named after its task (may be repeated)."""
+    """A folder with the tasks' data, each in a subfolder named after its task (may be repeated)."""
     out: Path
-    """Where results go. The same command again continues an interrupted evaluation."""
+    """Directory for results. Rerun the command to resume an interrupted evaluation."""
     seeds: int = 1
     """How many times to fine-tune each task. The published numbers are medians of many."""
     jobs: int = 1
-    """Tasks at the same time, each in a process that has its share of the cores: on a CPU, one a core is
+    """Tasks to run at the same time, each in a process with its share of the cores. On a CPU one per core is
     fastest.
     """
     random_twin: bool = False
-    """Also fine-tune fresh weights in the shape of the (first) model: what the labelled data alone can teach.
+    """Also fine-tune fresh weights in the shape of the (first) model: what can be learned from the labelled
+    data alone.
     """
     floors: bool = True
-    """Also score what needs no network: the majority answer, and counting words."""
+    """Also score baselines that need no network: the majority answer, and counting words."""
     option: Repeated[tuple[str, ...]] = ()
     """key=value: a setting of electra finetune for all tasks, such as learning_rate=1e-3 or limit_train=1000
     (may be repeated).

@@ -18,13 +18,13 @@ class Arguments:
     out: Path
     """The folder to write. It must be new, or hold an exported model and nothing else."""
     network: Literal["discriminator", "generator"] = "discriminator"
-    """Which of the two networks."""
+    """Which of the two networks to write."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
-    """onnx: the discriminator, a bare encoder or a fine-tuned model as a graph for onnxruntime."""
+    """onnx: a graph for onnxruntime, of the discriminator, a bare encoder or a fine-tuned model."""
     int8: bool = False
-    """Of ONNX: weights as 8-bit integers."""
+    """Store the weights of the ONNX graph as 8-bit integers."""
     step: int | None = None
     """The checkpoint to export (default: the finished network, or the newest checkpoint)."""
 

@@ -1,6 +1,6 @@
-"""Make a finished run of the schedule wsd longer: it ends as one that had this budget from the start.
+"""Make a finished run longer (schedule wsd). It ends as if it had had this budget from the start.
 
-The run goes on from the point where its learning rate began to fall. The networks and the page it had move to
+The run resumes where its learning rate began to fall. Its networks and page so far move to
 RUN/milestones/step-N.
 """
 
@@ -17,9 +17,9 @@ class Arguments:
     run: Positional[Path]
     """A run that electra pretrain made with --training.schedule wsd."""
     budget: str
-    """Of the whole run, what it has included: 2e16flops, 50Mtokens or 5000steps, or a time, such as 2h."""
+    """The budget of the whole run, including what it has spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
     store: str | None = None
-    """The store it was trained on (default: where it lay, or RUN/store)."""
+    """The store it was trained on (default: RUN/store, or the recorded path)."""
     processes: int = 1
     """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core.
     Across machines, use torchrun.

@@ -1,4 +1,4 @@
-"""Turn a published ELECTRA (or your own export) into a folder pair to continue pre-training from."""
+"""Convert a published ELECTRA (or your own export) to a pair of folders to continue pre-training from."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ class Arguments:
     out: Path
     """The folder to write; the networks go to discriminator/ and generator/ in it."""
     generator: str | None = None
-    """Folder or hub name of the generator, if you have it."""
+    """Folder or hub name of the generator, if there is one."""
     allow_pickle: bool = False
-    """Also read pytorch_model.bin. It is opened with torch's restricted unpickler, which makes tensors and
-    calls no code.
+    """Also read pytorch_model.bin, with torch's restricted unpickler, which makes tensors and runs no code.
     """
 
 

@@ -50,12 +50,12 @@ def overview() -> str:
     lines = [
         "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
         "",
-        "usage: electra VERB [options]",
+        "usage: electra COMMAND [options]",
         "",
     ]
     for verb, module in verbs().items():
         lines.append(f"  {verb:<10}{_first_line(module)}")
-    lines += ["", "electra VERB --help lists a verb's options. --version, --debug (tracebacks) go anywhere."]
+    lines += ["", "electra COMMAND --help lists its options. --version and --debug (tracebacks) go anywhere."]
     return "\n".join(lines)
 
 

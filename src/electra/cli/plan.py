@@ -1,6 +1,6 @@
-"""What a budget would buy on this machine: each size measured for seconds, one recommended.
+"""Find out what a budget buys on this machine: measure each size for seconds and recommend one.
 
-Reads the corpus (or knows the store) and trains nothing. Then: electra pretrain --recipe OUT --corpus CORPUS.
+Reads the corpus (or a store) and trains nothing. Afterwards: electra pretrain --recipe OUT --corpus CORPUS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Arguments:
     budget: str
     """How much to spend: 2h, 2e16flops, 50Mtokens or 5000steps."""
     recipe: str = "budget-tiny"
-    """The recipe to begin with: a name or a TOML file."""
+    """The recipe to start from: a name or a TOML file."""
     sizes: tuple[str, ...] = ("tiny", "mini", "small")
     """Sizes to compare: tiny, mini, small, small++, base, large."""
     out: Path | None = None

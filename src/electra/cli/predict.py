@@ -18,11 +18,11 @@ class Arguments:
     also SQuAD's JSON. - is standard input: a table with a header line, JSON lines, or a text on each line.
     """
     out: str = "-"
-    """Where to write the predictions beside the file's own columns; - is the terminal. Its ending is the
-    format: .tsv, .csv, .jsonl, .parquet or .json (of questions the official scorers' file).
+    """Where to write the predictions, beside the file's own columns; - is the terminal. The file extension
+    sets the format: .tsv, .csv, .jsonl, .parquet or .json (for questions, the file of the official scorers).
     """
     format: Literal["tsv", "csv", "jsonl", "parquet", "json"] | None = None
-    """The format (default: by the ending of --out; tsv in the terminal)."""
+    """The format (default: by the extension of --out; tsv on the terminal)."""
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair pass the option twice (default: as in fine-tuning, or the usual
     names).
@@ -32,8 +32,8 @@ class Arguments:
     encoding: str | None = None
     """How csv and tsv files are encoded, such as cp1252 (default: UTF-8, or what else they look like)."""
     threshold: float | None = None
-    """For questions that may have no answer: none is given where null odds exceed this (default: what was
-    best on dev, else the published one).
+    """For questions that may have no answer: give none where the null odds exceed this (default: the best
+    threshold on dev, else the published one).
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""

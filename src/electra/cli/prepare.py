@@ -26,13 +26,15 @@ class Arguments:
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""
     memory: int = 1000
-    """Megabytes for finding duplicates; what is more lies on disk. The store is the same for any."""
+    """Megabytes of memory for finding duplicates; the rest is kept on disk. The store is the same for any
+    value.
+    """
     shard: str | None = None
-    """Prepare one of several parts, such as 3/8 (counted from 0), on a machine of its own. Needs
+    """Prepare one part of several, such as 3/8 (counted from 0), on a machine of its own. Needs
     --tokenizer.source; --merge joins the parts.
     """
     merge: bool = False
-    """CORPUS are the shards of one corpus: join them into the store that one command would have made."""
+    """Join the shards named as CORPUS into the store that a single command would have made."""
     tokenizer: TokenizerSection = field(default_factory=lambda: TokenizerSection(vocab_size=30_522))
     data: DataSection = field(default_factory=DataSection)
 

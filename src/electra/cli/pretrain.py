@@ -43,10 +43,10 @@ class Arguments:
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     milestones: tuple[str, ...] = ()
-    """Shorter lengths at which to keep finished networks, with the schedule wsd: 10Mtokens 20Mtokens."""
+    """Shorter budgets at which to keep finished networks (schedule wsd), such as 10Mtokens 20Mtokens."""
     init: str | None = None
-    """Start from this model, with both networks where it has both: a run, a model folder, or tiny-en, which
-    comes with the package. Sets size, tokenizer and learning rate as --init-discriminator does.
+    """Start from this model, from both of its networks where it has both: a run, a model folder, or tiny-en,
+    which comes with the package. Size, tokenizer and learning rate are set as by --init-discriminator.
     """
     init_discriminator: str | None = None
     """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub
@@ -62,7 +62,7 @@ class Arguments:
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""
     dry_run: bool = False
-    """Print the whole recipe and what it would cost on this machine, and train nothing."""
+    """Print the whole recipe and what it would cost on this machine, without training."""
     model: ModelSection = field(default_factory=ModelSection)
     training: TrainingSection = field(default_factory=TrainingSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)

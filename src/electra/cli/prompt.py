@@ -15,7 +15,7 @@ class Arguments(PromptSettings):
     model: Positional[str]
     """A run folder, an exported folder, or a name on the hub, with a discriminator."""
     words: Repeated[tuple[str, ...]] = ()
-    """What stands for a label, LABEL=WORDS; once for each label where it is to differ from the task's."""
+    """The words for a label, LABEL=WORDS; repeat for each label that should differ from the task's."""
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair pass the option twice (default: the usual names)."""
 

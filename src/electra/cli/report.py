@@ -1,4 +1,4 @@
-"""Write the page of a run, study, evaluation or analysis: one self-contained HTML file."""
+"""Write the report of a run, study, fine-tuning, evaluation or analysis: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from electra.cli.arguments import Positional
 @dataclass(frozen=True)
 class Arguments:
     folder: Positional[Path]
-    """A folder that electra pretrain (finished or in progress), ablate, evaluate or analyze wrote."""
+    """A folder that any electra command wrote: a run (finished or in progress), study, evaluation, ..."""
     out: Path | None = None
-    """Where a run's page goes (default: report.html in the run folder)."""
+    """Where to write a run's page (default: report.html in the run folder)."""
     compare: tuple[Path, ...] = ()
-    """Other run folders, drawn over this run at equal tokens and FLOPs."""
+    """Other run folders to compare with this run at equal tokens and FLOPs."""
 
 
 def run(arguments: Arguments) -> int:

@@ -1,4 +1,4 @@
-"""Serve models over HTTP: a page to try them, and detect, embed, predict and fill as JSON."""
+"""Serve models over HTTP: a page to try them, and detect, embed, predict and fill as a JSON API."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ class Arguments:
     wants a run: it has both networks.
     """
     host: str = "127.0.0.1"
-    """The address to listen on. Other machines reach 0.0.0.0, and nobody has to log in."""
+    """The address to listen on. With 0.0.0.0 other machines can connect; there is no login."""
     port: int = 8000
     """The port to listen on (0: any free one)."""
     threads: int | None = None
     """CPU threads (default: torch's choice)."""
     max_texts: int = 256
-    """Texts in one request."""
+    """Most texts in one request."""
     max_characters: int = 20_000
-    """Characters of one text."""
+    """Most characters in one text."""
     max_body: int = 1 << 20
-    """Bytes of one request."""
+    """Most bytes in one request."""
     timeout: float = 30.0
-    """Seconds until a request must have its answer."""
+    """Seconds after which an unanswered request fails."""
     queue: int = 1024
-    """Requests that may wait; the next one is answered 503."""
+    """Requests that may wait; further ones are answered with 503."""
     batch_size: int = 256
-    """Texts that are computed together."""
+    """Texts to compute together."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
 

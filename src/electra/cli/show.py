@@ -18,11 +18,11 @@ class Arguments:
     else is the sentence.
     """
     text: Positional[str] = ""
-    """The sentence. Default: the paper's, "the chef cooked the meal"."""
+    """The sentence. (default: the paper's, "the chef cooked the meal")"""
     seed: int = 1
-    """The root of the masks and samples."""
+    """Seed of the masks and samples."""
     masked: float = 0.4
-    """Share of the tokens that is masked (at least one)."""
+    """Share of the tokens to mask (at least one token)."""
 
 
 def run(arguments: Arguments) -> int:

@@ -23,7 +23,7 @@ class Arguments:
     and weights with what was recorded. Exit code 2 when something differs.
     """
     store: str | None = None
-    """For --replay: the store the run was trained on (default: where it lay, or RUN/store)."""
+    """For --replay: the store the run was trained on (default: RUN/store, or the recorded path)."""
 
 
 def run(arguments: Arguments) -> int:

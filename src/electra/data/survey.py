@@ -11,7 +11,7 @@ from pathlib import Path
 from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.kept import Kept, kept
-from electra.data.packing import Progress, no_text, sample_of
+from electra.data.packing import Counted, no_text, sample_of
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 
 SAMPLE = 4_000_000  # characters, to train a vocabulary on and to count the tokens of
@@ -32,7 +32,7 @@ def survey(
     sources: Sequence[str | Path],
     tokenizer: Tokenizer | TokenizerConfig,
     config: CorpusConfig | None = None,
-    progress: Progress = lambda stage, characters: None,
+    progress: Counted = lambda stage, characters: None,
 ) -> Survey:
     """Raises CorpusError where there is no text, or none that can be read."""
     audit = Audit()

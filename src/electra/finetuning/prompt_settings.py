@@ -19,7 +19,7 @@ class PromptSettings:
     out: Path
     """Directory for results. Rerun the command to resume."""
     template: str | None = None
-    """The sentence to make, with {text}, {text2} of pairs, and {label} (default: the task's)."""
+    """The sentence to make, with {text}, {text2} for pairs, and {label} (default: the task's)."""
     words: tuple[str, ...] = ()
     """What stands for a label, LABEL=WORDS, where it is to differ from the task's."""
     shots: int = 0
@@ -29,15 +29,15 @@ class PromptSettings:
     seed: int = 0
     """The first seed."""
     steps: int = 200
-    """Updates in few-shot training, all of which are done: to choose the best would need labelled examples
-    beyond the shots.
+    """Updates in few-shot training. All are done: choosing the best would need more labelled examples than
+    the shots.
     """
     batch_size: int = 8
     """Examples in an update, each with all its candidates."""
     learning_rate: float | None = None
-    """At its peak (default: a fifth of that for fine-tuning a model of this size; 2e-5 for base)."""
+    """Peak learning rate (default: a fifth of that for fine-tuning a model of this size; 2e-5 for base)."""
     dropout: float = 0.1
-    """In the encoder, in few-shot training."""
+    """Dropout in the encoder, in few-shot training."""
     max_length: int = 256
     """Tokens of a prompt, within the model's positions. The longer text is truncated."""
     limit_eval: int | None = None

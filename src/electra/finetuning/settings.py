@@ -50,11 +50,11 @@ class Settings:
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
     encoding: str | None = None
-    """How csv and tsv files are encoded, such as cp1252 (default: UTF-8, or what else they look like)."""
+    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess where that fails)."""
     skip_unlabelled: bool = False
     """Leave out training and dev rows without an answer (empty or NaN) instead of stopping."""
     seeds: int = 1
-    """How many times to fine-tune, with other random draws. Use five for small data."""
+    """How many times to fine-tune, each with its own random draws. Use five for small data."""
     seed: int = 0
     """The first seed."""
     search: str | None = None
@@ -62,9 +62,10 @@ class Settings:
     this time (10m, 2h) or number of trainings (12), before fine-tuning with the best.
     """
     floors: bool = True
-    """Also score what needs no network: the majority answer, and counting words."""
+    """Also score baselines that need no network: the majority answer, and counting words."""
     random_twin: bool = False
-    """Also fine-tune fresh weights in the shape of the (first) model: what the labelled data alone can teach.
+    """Also fine-tune fresh weights in the shape of the (first) model: what can be learned from the labelled
+    data alone.
     """
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
@@ -83,25 +84,23 @@ class Settings:
     batch_size: int = 32
     """Examples in an update."""
     learning_rate: float | None = None
-    """Of the head (default: 1e-3, 3e-4, 1e-4 or 5e-5 by the model's size)."""
+    """Learning rate of the head (default: 1e-3, 3e-4, 1e-4 or 5e-5, by the model's size)."""
     layer_decay: float | None = None
-    """Each layer learns this much slower than the one above it (default: 0.8, or 0.9 for large models)."""
-    reference_decay: bool = False
-    """Slow the top layer, and so each below it, down once more, as the published code does (its known
-    off-by-one error).
+    """Factor between the learning rate of each layer and the one above it (default: 0.8, or 0.9 for large
+    models).
     """
+    reference_decay: bool = False
+    """Apply the decay once more to every layer, as the published code does (a known off-by-one error)."""
     weight_decay: float = 0.0
-    """Decoupled; never on biases and norms, as in the published code."""
+    """Decoupled weight decay; never on biases and norms, as in the published code."""
     warmup: float = 0.1
     """Share of the steps over which the learning rate rises."""
     multi_label: bool = False
-    """Any number of the labels can be right: a list of them, or names with commas between; each is decided by
-    itself.
-    """
+    """Any number of labels can be right: a list, or names separated by commas. Each is decided on its own."""
     class_weights: Literal["none", "balanced"] = "none"
-    """balanced: in the training loss a rare label counts more, so that all labels together count the same."""
+    """balanced: rare labels weigh more in the training loss, so that every label weighs the same in total."""
     dropout: float = 0.1
-    """In the encoder and the head, whatever the model was pre-trained with."""
+    """Dropout in the encoder and the head, whatever the model was pre-trained with."""
     clip: float = 1.0
     """Largest global gradient norm."""
     max_length: int | None = None
@@ -115,9 +114,9 @@ class Settings:
     both_orders: bool | None = None
     """Train on (a, b) and on (b, a) (default: only for MRPC and STS-B)."""
     limit_train: int | None = None
-    """Train on this many examples, chosen by hash: the same ones whatever the order of the file."""
+    """Train on this many examples, chosen by hash: the same ones whatever their order in the file."""
     limit_eval: int | None = None
-    """Predict and score this many examples of each other file, chosen in the same way."""
+    """Predict and score this many examples of each other file, chosen the same way."""
     evaluate_every_epoch: bool = False
     """Also score dev after each epoch."""
     keep_epoch: Literal["last", "best"] = "last"
@@ -125,7 +124,7 @@ class Settings:
     biased by model selection.
     """
     ensemble: bool = False
-    """Also average the predictions of all seeds, and score that."""
+    """Also average the predictions of all seeds, and score the average."""
     keep: Literal["best", "median"] = "best"
     """Which seed's model to save, by the primary metric on dev."""
     checkpoint_every: int = 500

@@ -23,8 +23,8 @@ class ModelSection:
     layers: int | None = None
     """Layers of the discriminator (default: the size's)."""
     hidden_size: int | None = None
-    """Width of the discriminator (default: the size's). Heads are 64 wide: of other widths as many as fit,
-    one at least.
+    """Width of the discriminator (default: the size's). A head is 64 wide; other widths get as many heads as
+    fit, at least one.
     """
     encoder: Literal["electra", "modern"] = "electra"
     """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as
@@ -35,20 +35,23 @@ class ModelSection:
     generator_depth: float = 1.0
     """Generator's number of layers as a fraction of the discriminator's."""
     sharing: Literal["none", "token", "embeddings", "all", "disentangled"] = "embeddings"
-    """Weights that generator and discriminator have in common. disentangled: the token table, trained by the
-    generator alone (GDES).
+    """Weights that generator and discriminator share. disentangled: the token table, which the generator
+    alone trains (GDES).
     """
     dropout: float = 0.1
+    """Dropout of embeddings and layers."""
     attention_dropout: float = 0.1
+    """Dropout of attention weights."""
     initialisation: Literal["paper", "reference", "fan_in"] = "paper"
+    """How fresh weights are drawn: as in the paper, as in the published code, or scaled by fan-in."""
     start: Literal["fresh", "counts"] = "fresh"
-    """counts: token table and output bias are counted in the training text instead of drawn."""
+    """counts: token table and output bias start from counts in the training text instead of random values."""
 
 
 @dataclass(frozen=True)
 class TrainingSection:
     seed: int = 1
-    """The root of every random draw."""
+    """Seed of every random draw."""
     length: int = 128
     """Tokens in a row, [CLS] and [SEP] included."""
     batch_size: int = 32
@@ -56,43 +59,44 @@ class TrainingSection:
     micro_batch: int | None = None
     """Rows in one forward pass (default: the batch, divided over the processes)."""
     steps: int | None = None
-    """Updates. Give this or --budget."""
+    """Number of updates, instead of a budget."""
     budget: str | None = None
-    """30m, 2h, 2e16flops, 50Mtokens or 5000steps: fixes `steps` when the run starts."""
+    """30m, 2h, 2e16flops, 50Mtokens or 5000steps; sets `steps` when the run starts."""
     learning_rate: float = 5e-4
+    """Peak learning rate."""
     generator_learning_rate: float | None = None
-    """For the weights that only the generator has (default: the same)."""
+    """Learning rate of the weights that only the generator has (default: the same)."""
     warmup: float = 0.01
     """Share of the steps over which the learning rate rises."""
     warmup_steps: int | None = None
     """Updates over which the learning rate rises (default: the share `warmup`)."""
     schedule: Literal["linear", "reference", "wsd"] = "linear"
-    """linear: up, then down to zero. reference: the published code's product of warm-up and a decay that
-    starts at step 0. wsd: up, level, and down at the end; such a run can grow (electra extend).
+    """linear: up, then down to zero. reference: as in the published code, warm-up times a decay that starts
+    at step 0. wsd: up, level, and down at the end; electra extend can make such a run longer.
     """
     decay: float = 0.2
-    """Share of the steps over which the learning rate of `wsd` falls."""
+    """Share of the steps over which the learning rate falls (schedule wsd)."""
     optimizer: Literal["adamw", "muon"] = "adamw"
     """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Adam's decay rates of the two moments."""
     epsilon: float = 1e-6
+    """Adam's epsilon."""
     weight_decay: float = 0.01
-    """Decoupled; never on biases and norms, as in the published code."""
+    """Decoupled weight decay; never on biases and norms, as in the published code."""
     bias_correction: bool = True
-    """False: Adam as the published code has it, without correction of the moments' start."""
+    """Correct Adam's moments for their start at zero; the published code does not."""
     clip: float = 1.0
     """Largest global gradient norm, over both networks together."""
     clip_separately: bool = False
-    """True: the generator's own weights and all others are clipped apart, as DeBERTa's decoupled trainer
-    does.
-    """
+    """Clip the generator's own weights apart from all others, as DeBERTa's decoupled trainer does."""
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling
     are always fp32.
     """
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile of the encoders' layers. auto: in runs of ten minutes and more where a compiler is at
-    hand (a CPU: without dropout).
+    """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more where a compiler
+    is installed (on a CPU, only without dropout).
     """
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute (auto: a GPU when there is one)."""
@@ -107,10 +111,10 @@ class TrainingSection:
     log_every: int = 10
     """Steps between rows of metrics.jsonl."""
     on_collapse: Literal["warn", "stop"] = "warn"
-    """What to do when the discriminator stays at "all original" after half of the run."""
+    """What to do when the discriminator still answers "all original" halfway through the run."""
     on_spike: Literal["warn", "skip", "stop"] = "warn"
-    """What to do when a loss lies far above those before it. warn: record the batch; skip: leave its update
-    out as well; stop: end the run before it.
+    """What to do when a loss is far above the ones before it. warn: record the batch; skip: also leave out
+    its update; stop: end the run before it.
     """
 
 
@@ -149,8 +153,8 @@ class DataSection:
     heldout: float = 0.005
     """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
     near_duplicates: float | None = None
-    """Drop documents at least so similar to an earlier one: 0.8 of their runs of 8 bytes in common (default:
-    only equal ones).
+    """Drop documents that share at least this much of their 8-byte runs with an earlier one, such as 0.8
+    (default: only equal documents).
     """
 
 

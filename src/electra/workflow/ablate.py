@@ -71,8 +71,8 @@ class Order:
 
     study: str
     out: Path
-    """The study's folder. Rerun the command to resume a stopped study; another --arm, more --seeds, or a
-    panel add to it.
+    """The study's folder. Rerun the command to resume a stopped study; another --arm, more --seeds or a panel
+    are added to it.
     """
     arm: tuple[str, ...] = ()
     """The arms to train now (none: all)."""
@@ -85,8 +85,8 @@ class Order:
     (s3://..., https://...).
     """
     budget: str | None = None
-    """What each arm gets (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, at least that for every
-    arm; 30m of the baseline arm.
+    """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, the minimum per arm;
+    or a time for the baseline arm, such as 30m.
     """
     seeds: int = 3
     """Replicates of each arm. Arms share the seed of a replicate, and with it the order of the data."""
@@ -97,15 +97,15 @@ class Order:
     ours).
     """
     panel_data: Path | None = None
-    """A folder with the panel's data (docs/ablations.md names the files); without it a study has pre-training
-    metrics only.
+    """A folder with the panel's data (docs/ablations.md names the files). Without it a study has only
+    pre-training metrics.
     """
     panel: tuple[str, ...] = ()
     """The tasks that score each encoder."""
     jobs: int = 1
-    """Arms trained at the same time."""
+    """Arms to train at the same time."""
     threads: int | None = None
-    """CPU threads of each (default: the cores, divided by --jobs)."""
+    """CPU threads per arm (default: the cores divided by --jobs)."""
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""
 
