@@ -114,7 +114,7 @@ def disk_error(error: OSError, path: Path) -> DiskError:
     return DiskError(
         f"cannot write here: {os.strerror(error.errno or 0)}",
         where=path,
-        fix="Choose another folder or mend its permissions",
+        fix="Choose another folder or fix its permissions",
     )
 
 

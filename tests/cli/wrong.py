@@ -95,7 +95,7 @@ class Case:
 BINARY = bytes(range(256)) * 40
 CUT = gzip.compress(" ".join(map(str, range(3000))).encode())[:-900]
 TABLE = "text,label\n" + "".join(f"the cat sees the sea {i},{i % 2}\n" for i in range(20))
-SUFFIXES = r"known by their suffix: \.txt \.jsonl"
+SUFFIXES = r"Recognised extensions: \.txt \.jsonl"
 
 
 def lines(p: Place) -> str:
@@ -418,13 +418,13 @@ RECIPES = [
     Case(
         "budget below one step",
         ConfigError,
-        r"pays for less than one step.*Give more",
+        r"is less than one step.*Give more",
         lambda p: p.pretrain("--budget", "1tokens"),
     ),
     Case(
         "no CUDA here",
         ConfigError,
-        r"no CUDA device here.*cpu",
+        r"no CUDA device found.*cpu",
         lambda p: p.pretrain("--training.device", "cuda"),
     ),
     Case(

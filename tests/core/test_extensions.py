@@ -84,7 +84,7 @@ WRONG = {
     "import sys\nsys.exit(0)": r"mine\.py:2: cannot be imported: SystemExit",
     "\0": r"mine\.py.*null bytes",
     "class Config: pass\nObjective = 3\n": "`Config` is not a frozen dataclass",
-    "from electra.objectives.mlm import Config\nclass Objective: pass\n": "not a subclass of electra's",
+    "from electra.objectives.mlm import Config\nclass Objective: pass\n": "does not subclass electra's",
 }
 
 

@@ -210,7 +210,7 @@ def test_a_killed_worker_is_an_error_in_one_line(
         for child in parallel.multiprocessing.active_children():
             os.kill(child.pid, signal.SIGKILL)
 
-    with pytest.raises(parallel.RunFailed, match=r"ended from outside.*fewer `workers`"):
+    with pytest.raises(parallel.RunFailed, match=r"an encoding process was killed.*fewer `workers`"):
         build_store(
             [write(tmp_path, texts(3000))], tokenizer, tmp_path / "store", workers=2, progress=kill_a_worker
         )

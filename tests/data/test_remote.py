@@ -63,7 +63,7 @@ def test_what_is_wrong_there_is_told(tmp_path: Path, tokenizer: Tokenizer, cache
     import fsspec
 
     fsspec.filesystem("memory").pipe_file("/torn/store/train.ds", b"something else")
-    with pytest.raises(StoreError, match=r"train\.ds: arrived damaged"):
+    with pytest.raises(StoreError, match=r"train\.ds: was damaged on the way"):
         remote.fetch_store("memory://torn/store")
     assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], (
         "nothing half-copied is left"

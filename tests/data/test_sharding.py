@@ -88,7 +88,7 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
         sharding.build_shard([text], tokenizer, shards[0], (1, 3), config=CONFIG)
     with pytest.raises(ConfigError, match="no shards named"):
         sharding.merge([], tmp_path / "out")
-    with pytest.raises(ConfigError, match="7 files cannot be dealt to 8 shards"):
+    with pytest.raises(ConfigError, match="7 files cannot be divided into 8 shards"):
         sharding.build_shard([text], tokenizer, tmp_path / "new", (0, 8))
     damaged = shards[1] / "train.ds"
     damaged.write_bytes(bytes(len(damaged.read_bytes())))
@@ -148,5 +148,5 @@ def test_from_the_command_line(
     assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "2/2", *given]) == 2
     assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "0/2"]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[-2].startswith("error: ") and "'2/2' is no shard" in said[-2]
+    assert said[-2].startswith("error: ") and "'2/2' is not a shard" in said[-2]
     assert "all shards need the same tokenizer" in said[-1]

@@ -51,7 +51,7 @@ def test_the_papers_average_leaves_wnli_out() -> None:
         ('title = "x"\n[[task]]\nname = "rte"\n[[task]]\nname = "rte"', "two tasks are named 'rte'"),
         ('title = "x"\n[[task]]\nname = "rte"\nfolder = "y"', "no such key"),
         ('title = "x"\n[[task]]\nname = "../rte"', "cannot name a folder"),
-        ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "two numbers are wanted"),
+        ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "expected two numbers"),
         ('title = "x"\n[[task]]\nname = "rte"\n[[average]]\ntitle = "a"\ntasks = ["rt"]', "averages 'rt'"),
         ("title", "not valid TOML"),
     ],

@@ -158,7 +158,7 @@ BAD: list[tuple[str, str, str, str]] = [
         "squad",
         ".json",
         squad({**one, "answers": [{"text": "night", "answer_start": 0}]}, context="red town"),
-        "no answer stands in its context",
+        "no answer occurs in its context",
     ),
     (
         "squad",

@@ -235,8 +235,8 @@ def test_entropy_is_watched_and_can_be_rewarded() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"anneal_from": 0.6, "anneal_to": 0.2}, "no stretch of the training"),
-        ({"anneal_to": 1.5}, "no stretch of the training"),
+        ({"anneal_from": 0.6, "anneal_to": 0.2}, "not a part of the training"),
+        ({"anneal_to": 1.5}, "not a part of the training"),
         ({"temperature": 0.0}, r"objective\.temperature: must be above 0"),
         ({"gradient": "guess"}, "'guess' is not one of 'reinforce', 'gumbel'"),
     ],

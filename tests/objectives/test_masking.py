@@ -153,7 +153,7 @@ def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
     """Told before the run begins."""
     with pytest.raises(
         ConfigError,
-        match=r"objective\.masking: whole words cannot be told: no token of this tokenizer begins with",
+        match=r"objective\.masking: cannot tell whole words: no token of this tokenizer begins with",
     ):
         objectives.create(
             {"name": "rtd", "masking": "whole_word"},

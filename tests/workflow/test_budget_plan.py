@@ -58,7 +58,7 @@ def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
     assert written.model.size == "tiny" and written.training.budget == "200steps"
     assert written.tokenizer.vocab_size == made.vocab_size
     assert made.write(recipe) == recipe, "the same once more is fine"
-    with pytest.raises(ConfigError, match="exists and says something else"):
+    with pytest.raises(ConfigError, match="exists with other contents"):
         made.write(recipe, mini)
     store = electra.prepare(corpus, tmp_path / "store", vocab_size=made.vocab_size, progress="quiet")
     exact = store.tokens.train.num_tokens + store.tokens.heldout.num_tokens

@@ -50,7 +50,7 @@ def module_of(name: str) -> Any:
     """The module of a name, or of a path to a file."""
     module = PROBES.load(name)
     if not (isinstance(module.Probe, type) and issubclass(module.Probe, Probe)):
-        raise ConfigError("`Probe` is not a subclass of electra's", where=module.__file__)
+        raise ConfigError("`Probe` does not subclass electra's Probe", where=module.__file__)
     return module
 
 
@@ -104,7 +104,7 @@ def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[s
         key = key.replace("-", "_")
         if not equals:
             raise ConfigError(
-                f"{word!r} is not key=value", where=OPTION, fix=f"Such as {OPTION} resamples=200"
+                f"{word!r} is not key=value", where=OPTION, fix=f"For example: {OPTION} resamples=200"
             )
         if dot and name_of(probe) not in known_as:
             raise ConfigError(

@@ -42,7 +42,7 @@ def run(arguments: Arguments) -> int:
         raise ConfigError(
             "give a text or --file, one of them",
             where="electra detect",
-            fix='Such as: electra detect MODEL "The chef ate"',
+            fix='For example: electra detect MODEL "The chef ate"',
         )
     from electra.workflow.lines import lines_of
     from electra.workflow.model import load

@@ -63,7 +63,7 @@ def run(arguments: Arguments) -> int:
     )
     if evaluation.failures:
         failed = ", ".join(f"{failure['task']} ({failure['model']})" for failure in evaluation.failures)
-        fix = "The lines above say why; then run it again"
+        fix = "See the lines above, then rerun the command"
         raise ConfigError(f"failed: {failed}", where=arguments.out, fix=fix)
     return 0
 

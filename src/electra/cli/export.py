@@ -36,7 +36,7 @@ def run(arguments: Arguments) -> int:
     if arguments.format == "onnx":
         if arguments.network != "discriminator" or arguments.dtype != "float32":
             raise ConfigError(
-                "an ONNX graph is of the discriminator or a fine-tuned model, in float32 or int8",
+                "ONNX export supports discriminators and fine-tuned models, in float32 or int8",
                 key="format",
             )
         sys.stdout.write(f"{model.export_onnx(arguments.out, int8=arguments.int8)}\n{arguments.out}\n")

@@ -45,7 +45,7 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.serve import serve
 
     if not arguments.models:
-        raise ConfigError("no model given", where="electra serve", fix="Such as: electra serve runs/mine")
+        raise ConfigError("no model given", where="electra serve", fix="For example: electra serve runs/mine")
     limits = Limits(**{field.name: getattr(arguments, field.name) for field in fields(Limits)})
     return serve(
         arguments.models,

@@ -56,7 +56,7 @@ class Documents:
         found = find_sources(sources, scratch, config.format)
         index, count = shard
         if len(found) < count:
-            what = f"{len(found)} files cannot be dealt to {count} shards"
+            what = f"{len(found)} files cannot be divided into {count} shards"
             raise ConfigError(what, key="shard", fix="Use fewer shards, or more and smaller files")
         self.sources = found[len(found) * index // count : len(found) * (index + 1) // count]
 

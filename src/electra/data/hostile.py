@@ -22,7 +22,7 @@ def refuse(definition: Mapping[str, Any], origin: object) -> None:
             raise TokenizerError(f"its {name} has {len(found):,} entries, over {most:,}", where=origin)
     if _growth(definition.get("normalizer")) > MOST_GROWTH:
         what = f"its normalizer makes over {MOST_GROWTH:,} characters of one"
-        raise TokenizerError(what, where=origin, fix="No tokenizer needs that: get it from its source again")
+        raise TokenizerError(what, where=origin, fix="Download it again from its source")
 
 
 def _growth(normalizer: Any) -> int:

@@ -330,7 +330,7 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
     if start >= stop:
         raise CorpusError(
             f"too little text ({total} tokens)",
-            fix="Part of it is held out, and something must remain to train on",
+            fix="Give more text: part of it is held out",
         )
     ends[place:] -= np.uint64(stop - start)
     tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")

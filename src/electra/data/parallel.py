@@ -64,7 +64,7 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
                 yield under_way.popleft().result()
         except BrokenProcessPool:
             raise RunFailed(
-                "a process that encodes text was ended from outside",
+                "an encoding process was killed",
                 fix="If memory ran out, use fewer `workers`",
             ) from None
         finally:

@@ -79,7 +79,7 @@ def read(source: Source, unit: Unit, field: str) -> Iterator[Text]:
                 )
     except DAMAGE as error:
         raise CorpusError(
-            f"damaged or cut off ({error})", where=source.name, fix="Fetch or compress it again"
+            f"damaged or cut off ({error})", where=source.name, fix="Download or compress it again"
         ) from None
     except OSError as error:
         raise CorpusError(f"cannot be read ({error.strerror or error})", where=source.name) from None
@@ -160,7 +160,7 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
             raise CorpusError(
                 f"a line of more than {LONGEST_RECORD >> 20} MiB",
                 where=where,
-                fix="Keep a text of this size in a .txt file",
+                fix="Put a text of this size into a .txt file",
             )
         if line.isspace():
             continue
@@ -232,7 +232,7 @@ def _refuse_parquet_bomb(metadata: Any, column: int, name: str) -> None:
         packed, unpacked = max(1, chunk.total_compressed_size), chunk.total_uncompressed_size
         if unpacked > PARQUET_AT_ONCE and unpacked > PARQUET_RATIO * packed:
             what = f"{packed} bytes of column {chunk.path_in_schema!r} unfold to {unpacked >> 20} MiB"
-            raise CorpusError(what, where=name, fix="No text is like that: check where the file comes from")
+            raise CorpusError(what, where=name, fix="No text compresses that well: check the file's source")
 
 
 def _hub(name: str, field: str) -> Iterator[Text]:
@@ -251,7 +251,7 @@ def _hub(name: str, field: str) -> Iterator[Text]:
         raise CorpusError(
             f"cannot be loaded ({str(error).strip().splitlines()[0]})",
             where=name,
-            fix="The form is hub:NAME:CONFIG:SPLIT",
+            fix="Use the form hub:NAME:CONFIG:SPLIT",
         ) from error
     if field not in records.column_names:
         known = ", ".join(records.column_names)

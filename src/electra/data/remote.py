@@ -77,7 +77,7 @@ def _copy(url: str, digest: str, target: Path) -> None:
         shutil.copyfileobj(stream, file, 1 << 20)
     if durable.sha256(target) != digest:
         raise StoreError(
-            "arrived damaged, or is another file than the manifest's",
+            "was damaged on the way, or does not match the manifest",
             where=url,
             fix="Try again, or copy the store there again",
         )

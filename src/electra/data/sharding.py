@@ -45,7 +45,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     """`3/8` -> (3, 8). Shards are counted from 0, as array jobs are."""
     index, slash, count = text.partition("/")
     if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        raise ConfigError(f"{text!r} is no shard", key="shard", fix="Such as 0/8, 1/8, ... 7/8")
+        raise ConfigError(f"{text!r} is not a shard", key="shard", fix="Use 0/8, 1/8, ... 7/8")
     return int(index), int(count)
 
 
@@ -190,7 +190,7 @@ def _in_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         raise ConfigError(
             "no shards named",
             where="electra prepare --merge",
-            fix="Such as: electra prepare shards/* --merge --out store",
+            fix="For example: electra prepare shards/* --merge --out store",
         )
     opened = [(folder, _open(folder)) for folder in folders]
     opened.sort(key=lambda entry: int(entry[1]["settings"]["shard"][0]))

@@ -129,7 +129,7 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
             raise CorpusError(
                 "no text files in this folder",
                 where=argument,
-                fix=f"Files are known by their suffix: {_SUFFIXES}",
+                fix=f"Recognised extensions: {_SUFFIXES}",
             )
         yield from sources
     elif path.exists():
@@ -173,7 +173,7 @@ def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
         raise CorpusError(
             "unrecognised file extension",
             where=name,
-            fix=f"Known are {_SUFFIXES}; or give `data.format`",
+            fix=f"Use {_SUFFIXES}, or give `data.format`",
         )
     return Source(name, "file", path, known if forced == "auto" else forced, compression, named)
 
@@ -201,9 +201,9 @@ def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
         known, compression = _kind(re.sub(r"[?#].*", "", name))
         if forced == "auto" and not known:
             raise CorpusError(
-                "its name tells no format of text",
+                "unrecognised file extension",
                 where=name,
-                fix=f"Known are {_SUFFIXES}; or give `data.format`",
+                fix=f"Use {_SUFFIXES}, or give `data.format`",
             )
         format = known if forced == "auto" else forced
         with explain(name), opened() as stream:
@@ -229,9 +229,7 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         else:
             files = [path] if _kind(path)[0] else sorted(file for file in system.find(path) if _kind(file)[0])
     if not files:
-        raise CorpusError(
-            "no text files found there", where=url, fix=f"Files are known by their suffix: {_SUFFIXES}"
-        )
+        raise CorpusError("no text files found there", where=url, fix=f"Recognised extensions: {_SUFFIXES}")
     for file in files:
         yield url if file == path else system.unstrip_protocol(file), partial(system.open, file, "rb")
 

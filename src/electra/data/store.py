@@ -174,7 +174,7 @@ class TokenStore:
         for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
             if documents.out_of_order():
                 where = StoreFolder(self.path).index(split)
-                raise StoreError("document ends that go backwards", where=where, fix=REBUILD)
+                raise StoreError("document ends that are not in order", where=where, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
         if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= AT_ONCE:
             check.run()
@@ -190,7 +190,7 @@ class TokenStore:
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
             if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
-                raise StoreError("its content is not the one store.json names", where=self.path, fix=REBUILD)
+                raise StoreError("its content does not match store.json", where=self.path, fix=REBUILD)
 
 
 class ContentCheck(threading.Thread):
@@ -274,7 +274,7 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
     dtype = id_dtype(tokenizer.vocab_size)
     documents = map_documents(path, dtype)
     if documents.out_of_order():
-        raise StoreError("document ends that go backwards", where=f"{path}.index")
+        raise StoreError("document ends that are not in order", where=f"{path}.index")
     if (largest := largest_id(documents)) >= tokenizer.vocab_size:
         fix = (
             f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has"

@@ -104,7 +104,7 @@ def evaluate(
     probes = find_probes(suite, roots)
     if not jobs and not probes:
         wanted = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
-        fix = "Give the folder that holds theirs, each in a folder of its name"
+        fix = "Pass the folder that holds a folder of data for each task"
         raise DataError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
     folder = EvaluationFolder(out)

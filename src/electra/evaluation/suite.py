@@ -154,7 +154,7 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
     """With its defaults filled in, and checked as far as that is possible without data."""
     if len(entry.full) not in (0, 2):
         raise ConfigError(
-            "two numbers are wanted: training and evaluation examples", where=f"{path}: {entry.name}.full"
+            "expected two numbers: training and evaluation examples", where=f"{path}: {entry.name}.full"
         )
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
         raise ConfigError(

@@ -102,8 +102,8 @@ class QuestionAnswering(Task):
         examples = read_questions(path, (question, context, answers), labelled)
         answered = [example for example in examples if example.gold]
         if answered and not any(map(placed, answered)):
-            fix = "Check that answers and contexts are of the same file"
-            raise DataError("no answer stands in its context", where=path, fix=fix)
+            fix = "Check that answers and contexts come from the same file"
+            raise DataError("no answer occurs in its context", where=path, fix=fix)
         if labelled and self.unanswerable is False:
             _refuse_unanswerable(examples)
         return Split(examples)
@@ -140,7 +140,7 @@ class QuestionAnswering(Task):
             numbers += [number] * len(made)
             targets += [target_of(window, example, span) for window in made] if labelled else []
         if train and not windows:
-            raise DataError("the tokenizer makes nothing of any answer", where=examples[0].where)
+            raise DataError("the tokenizer drops every answer", where=examples[0].where)
         answers = [example.gold[0] for example in examples if example.gold]
         counts = {
             f"questions in {len(windows)} windows": len(examples),

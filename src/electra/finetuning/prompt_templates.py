@@ -72,7 +72,7 @@ def choose_prompt(
     for entry in words:
         label, equals, meaning = entry.partition("=")
         if not equals or not meaning.strip():
-            raise ConfigError(f"{entry!r} is not LABEL=WORDS", key="words", fix="Such as positive=great")
+            raise ConfigError(f"{entry!r} is not LABEL=WORDS", key="words", fix="For example: positive=great")
         if label not in labels:
             what = f"the task has no label {label!r}"
             raise ConfigError(what, key="words", fix=nearest(label, list(labels)))

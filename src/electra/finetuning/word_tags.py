@@ -132,7 +132,7 @@ class WordTagging(Task):
             silent += len(example.texts) - len(pieces.words)
             long += len(made) > 1
         if train and not windows:
-            raise DataError("the tokenizer makes nothing of any word", where=examples[0].where)
+            raise DataError("the tokenizer drops every word", where=examples[0].where)
         entities = labelled and self.scheme == "entities"
         odd = sum(broken(example.gold) for example in examples) if entities else 0
         notes = {

@@ -171,7 +171,9 @@ def read_config(folder: Path) -> FolderConfig:
         ) from None
     except (TypeError, ValueError, OverflowError, AttributeError) as problem:
         raise ModelError(
-            f"a value of the wrong type ({problem})", where=path, fix="The file is not one of transformers"
+            f"a value of the wrong type ({problem})",
+            where=path,
+            fix="The file was not written by transformers",
         ) from None
     except _Unsupported as problem:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
@@ -180,7 +182,7 @@ def read_config(folder: Path) -> FolderConfig:
     tied = bool(values.get("tie_word_embeddings", True))
     pooling: Literal["cls", "mean"] = "mean" if averaged else "cls"
     if not 0 <= threshold <= 1:
-        raise ModelError(f"{THRESHOLD} is {threshold}, no probability", where=path)
+        raise ModelError(f"{THRESHOLD} is {threshold}, not a probability", where=path)
     output = str(values.get(OUTPUT, LOG_ODDS))
     return FolderConfig(encoder, kind, labels, tied, pooling, output, threshold)
 

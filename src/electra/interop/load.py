@@ -107,7 +107,9 @@ def load(
     if not run_folder.holds_networks(path):
         if step is not None:
             raise ModelError(
-                "no run folder, so it has no checkpoint to choose", where=path, fix="Leave `step` out"
+                "not a run folder, so there are no checkpoints to choose from",
+                where=path,
+                fix="Leave `step` out",
             )
         return load_folder(path, network, allow_pickle=allow_pickle)
     finished = run_folder.finished_network(path, network) if step is None else None
@@ -203,7 +205,7 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     except Exception as problem:  # the unpickler raises whatever the damage leads it to
         called = _GLOBAL.search(str(problem))  # its own words advise to load it unrestrictedly
         what = f"it calls {called[1]}" if called else "damaged"
-        fix = "Do not trust it: a file of weights calls nothing" if called else "Get the file again"
+        fix = "Do not trust it: weights never call code" if called else "Get the file again"
         raise ModelError(f"not readable as weights ({what})", where=pickle, fix=fix) from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ModelError("not a table of tensors", where=pickle, fix="Give the file that transformers wrote")
@@ -231,7 +233,7 @@ def refuse_left_over(unused: Sequence[str], architecture: str, folder: Path) -> 
         raise ModelError(
             f"the encoder that config.json describes has no place for the tensor {lost[0]}{more}",
             where=folder,
-            fix="Is config.json of these weights?",
+            fix="Check that config.json belongs to these weights",
         )
 
 

@@ -140,7 +140,9 @@ def from_theirs(
         for name in names:
             if name not in tensors:
                 raise ModelError(
-                    f"the weights lack the tensor {name}", where=where, fix="Is config.json of these weights?"
+                    f"the weights lack the tensor {name}",
+                    where=where,
+                    fix="Check that config.json belongs to these weights",
                 )
             if tuple(tensors[name].shape) != shape:
                 raise ModelError(

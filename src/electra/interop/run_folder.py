@@ -137,7 +137,7 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
         raise RunFolderError(
             f"does not describe the networks ({problem})",
             where=run.path / run.RECORD,
-            fix="Is it of this version?",
+            fix="Was it written by another version?",
         ) from None
 
 

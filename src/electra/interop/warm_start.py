@@ -45,7 +45,7 @@ def load_weights_into(
             raise ModelError(
                 "this objective has no discriminator to start",
                 key="init_discriminator",
-                fix="Leave the option out",
+                fix="Omit the option",
             )
         loaded = load_main(discriminator)
         _check_tokenizer(loaded, tokenizer)
@@ -59,7 +59,7 @@ def load_weights_into(
             raise ModelError(
                 "this objective has no generator to start",
                 key="init_generator",
-                fix="Leave the option out",
+                fix="Omit the option",
             )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)

@@ -34,7 +34,7 @@ def most_bytes(path: Path) -> int:
 
 def unfolds_too_far(path: Path) -> DataError:
     what = f"unfolds to more than {most_bytes(path) >> 20} MiB"
-    return DataError(what, where=path, fix="No text is like that: check where the file comes from")
+    return DataError(what, where=path, fix="No text compresses that well: check the file's source")
 
 
 def read_bytes(path: Path) -> bytes:

@@ -10,7 +10,7 @@ from electra.errors import ConfigError
 def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.device:
     """The device that the setting `key` asks for."""
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("no CUDA device here", key=key, fix=f"Use `{key}=cpu`")
+        raise ConfigError("no CUDA device found", key=key, fix=f"Use `{key}=cpu`")
     if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
         return torch.device("cuda", local_rank)
     return torch.device("cpu")

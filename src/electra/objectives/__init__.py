@@ -27,7 +27,9 @@ def module_of(name: str) -> Any:
     module = OBJECTIVES.load(name)
     if not (isinstance(module.Objective, type) and issubclass(module.Objective, Objective)):
         raise ConfigError(
-            "`Objective` is not a subclass of electra's", where=module.__file__, fix="See docs/objectives.md"
+            "`Objective` does not subclass electra's Objective",
+            where=module.__file__,
+            fix="See docs/objectives.md",
         )
     return module
 

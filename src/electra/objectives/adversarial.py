@@ -74,7 +74,7 @@ class Objective(interface.Objective):
         super().__init__(config, **world)
         if not 0 <= config.anneal_from <= config.anneal_to <= 1:
             raise ConfigError(
-                f"from {config.anneal_from} to {config.anneal_to} is no stretch of the training",
+                f"from {config.anneal_from} to {config.anneal_to} is not a part of the training",
                 key="objective.anneal_to",
             )
         for name in ("temperature", "discriminator_weight", "mask_fraction"):

@@ -119,7 +119,7 @@ class Objective(interface.Objective):
         for fraction in (config.mask_fraction, config.final_mask_fraction):
             if fraction is not None and not 0 < fraction < 1:
                 raise ConfigError(
-                    "noise needs data beside it: a share between 0 and 1", key="objective.mask_fraction"
+                    "must be between 0 and 1: noise needs data beside it", key="objective.mask_fraction"
                 )
 
     @property

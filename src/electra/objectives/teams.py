@@ -54,7 +54,7 @@ class Objective(interface.Objective):
     def __init__(self, config: Config, **world: object) -> None:
         super().__init__(config, **world)  # type: ignore[arg-type]
         if config.candidates < 2:
-            raise ConfigError("a selection takes two candidates at least", key="objective.candidates")
+            raise ConfigError("must be at least 2", key="objective.candidates")
 
     @property
     def weights(self) -> dict[str, float]:

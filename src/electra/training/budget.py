@@ -44,6 +44,6 @@ def steps_for(
         steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
     if steps < 1:
         raise ConfigError(
-            f"{text} pays for less than one step", key="budget", fix="Give more, or train a smaller size"
+            f"{text} is less than one step", key="budget", fix="Give more, or train a smaller size"
         )
     return steps

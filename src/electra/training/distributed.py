@@ -168,7 +168,9 @@ def _timeout() -> timedelta:
     except ValueError:
         minutes = 0.0
     if not 0 < minutes < 1e6:
-        raise ConfigError(f"{text!r} is not a number of minutes", where=TIMEOUT, fix="Set it to 10, say")
+        raise ConfigError(
+            f"{text!r} is not a number of minutes", where=TIMEOUT, fix="Set it to 10, for example"
+        )
     return timedelta(minutes=minutes)
 
 

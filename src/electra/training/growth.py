@@ -27,7 +27,7 @@ def longer(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
     if training.schedule != "wsd":
         raise ConfigError(
             f"its learning rate followed the schedule {training.schedule!r}: only a run with"
-            " `training.schedule=wsd` can grow",
+            " `training.schedule=wsd` can be extended",
             where=folder.path,
             fix="Start another run from its networks with `init_discriminator` and `init_generator`",
         )
@@ -74,7 +74,7 @@ def grow(run: Run, record: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"{run.recipe.training.budget} is {run.total_steps:,} steps, and the run has {steps:,} already",
             key="budget",
-            fix="Give the length of the whole run, what it has included",
+            fix="Give the budget of the whole run, including what it has spent",
         )
     end = plateau_end(steps, float(record["training"]["decay"]))
     behind = [checkpoint.step for checkpoint in folder.saved()]

@@ -208,7 +208,7 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     if not 0 < training.decay < 1:
         raise ConfigError(f"must lie between 0 and 1, not {training.decay}", key="training.decay")
     if training.warmup_steps is not None and training.warmup_steps < 0:
-        raise ConfigError(f"must not be negative, as {training.warmup_steps} is", key="training.warmup_steps")
+        raise ConfigError(f"must be 0 or more, not {training.warmup_steps}", key="training.warmup_steps")
     if not 0 <= training.warmup < 1:
         raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", key="training.warmup")
     for name, share in (

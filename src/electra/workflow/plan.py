@@ -83,7 +83,7 @@ class Plan:
         """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
         target, text = Path(path), write_toml(recipe_sections((option or self.best).recipe)).encode()
         if target.exists() and target.read_bytes() != text:
-            raise ConfigError("exists and says something else", where=target, fix="Choose another `out`")
+            raise ConfigError("exists with other contents", where=target, fix="Choose another `out`")
         durable.commit_file(target, text)
         return target
 

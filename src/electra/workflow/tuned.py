@@ -91,7 +91,7 @@ class FineTuned(Artifact[TuningFolder]):
 
         found = self.folder.read_dev()
         if not found:
-            what, fix = "holds no dev.jsonl, which this reads", "Rerun electra finetune: it writes it"
+            what, fix = "no dev.jsonl, which this needs", "Rerun electra finetune to write it"
             raise ConfigError(what, where=self.path, fix=fix)
         return Rows(sorted(filter(is_wrong, found), key=_surest))
 

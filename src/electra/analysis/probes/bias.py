@@ -182,7 +182,7 @@ def tokenised(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentenc
             count += len(one)
     if not rows:
         raise ProbeDataError(
-            "no sentence that the model can read whole", where="bias", fix="Give other sentences"
+            "every sentence is longer than the model reads", where="bias", fix="Give other sentences"
         )
     return kept, rows
 

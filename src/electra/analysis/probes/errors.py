@@ -113,8 +113,8 @@ class Probe(contract.Probe):
         everything = [*dev, *test]
         words = describe(everything, models[0], config.language)
         if not words.wrong.any() or words.wrong.all():
-            what = "no errors among its words, or nothing else"
-            raise ProbeDataError(what, where=data["learners"][0], fix="Labels are c and i")
+            what = "needs both right and wrong words"
+            raise ProbeDataError(what, where=data["learners"][0], fix="Label right words c and wrong words i")
         chosen = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
         if not words.wrong[chosen].any() or not words.wrong[~chosen].any():
             what = (

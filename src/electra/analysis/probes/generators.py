@@ -146,9 +146,7 @@ class Probe(contract.Probe):
         progress("making text wrong", 0.0)
         made = self.make(models, data)
         if not made:
-            raise ConfigError(
-                "nothing to judge: none of the kinds has its data", where="kinds", fix="Give `data` with text"
-            )
+            raise ConfigError("no data for any of the kinds", where="kinds", fix="Give `data` with text")
         findings = Findings()
         for number, judge in enumerate(judges):
             known: dict[int, Floats] = {}

@@ -40,7 +40,7 @@ def encoders_of(models: Sequence[Model], untrained: bool) -> list[Named]:
     """
     if untrained and any(model.name == UNTRAINED for model in models):
         raise ModelError(
-            f"a model cannot be named {UNTRAINED!r}: that is the column of random weights",
+            f"a model cannot be named {UNTRAINED!r}: that is the name of the encoder with random weights",
             fix="Give a link with another name",
         )
     found = [Named(model.name, model.encoder, model.origin) for model in models]

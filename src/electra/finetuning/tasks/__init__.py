@@ -20,5 +20,5 @@ def load_task(name: str) -> Task:
     """The task of a file in this folder, of an installed package, or of the file at a path."""
     module = TASKS.load(name)
     if not isinstance(module.TASK, Task):
-        raise ConfigError("`TASK` is not a Task of electra's", where=module.__file__)
+        raise ConfigError("`TASK` is not an electra Task", where=module.__file__)
     return module.TASK

@@ -37,7 +37,7 @@ class CorpusCounts:
         ]
         if not any(marked):
             raise ConfigError(
-                f'whole words cannot be told: no token of this tokenizer begins with "{CONTINUES}"',
+                f'cannot tell whole words: no token of this tokenizer begins with "{CONTINUES}"',
                 key="objective.masking",
                 fix="Use a WordPiece tokenizer, or mask uniform, frequency or span",
             )

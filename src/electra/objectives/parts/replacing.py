@@ -37,7 +37,7 @@ class Options(masking.Options):
         if not self.temperature > 0:
             raise ConfigError(f"must be above 0, not {self.temperature}", key="objective.temperature")
         if self.focal_gamma < 0:
-            raise ConfigError(f"must not be negative, as {self.focal_gamma} is", key="objective.focal_gamma")
+            raise ConfigError(f"must be 0 or more, not {self.focal_gamma}", key="objective.focal_gamma")
 
 
 class Replaced(NamedTuple):
