@@ -13,7 +13,7 @@ from electra.interop.load import load
 from electra.interop.warm_start import load_weights_into
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 from electra.testing import toy
 
 MakePair = Callable[..., Pair]

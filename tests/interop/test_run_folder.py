@@ -17,7 +17,7 @@ from electra.errors import CheckpointError, ModelError, RunFolderError
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
 from electra.model.pair import Discriminator, Generator, Pair
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe

@@ -39,7 +39,7 @@ from electra.interop.pooling import Pooling, pooling_files
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, Generator
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer

@@ -15,7 +15,7 @@ from electra.interop.load import Loaded, load
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from electra.model.attention import attend, attention_mask
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 
 
 class Variation:

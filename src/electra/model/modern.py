@@ -17,7 +17,7 @@ from electra.model.attention import attend, attention_mask, rotary_table, rotate
 from electra.model.dropout import dropout
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 
 
 class TokenTable(nn.Module):

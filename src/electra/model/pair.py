@@ -28,7 +28,7 @@ from electra.model.encoder import ElectraEncoder, Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
 from electra.model.sizes import EncoderConfig
-from electra.model.tables import DisentangledTable
+from electra.model.token_table import DisentangledTable
 from electra.seeds import key
 
 Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
