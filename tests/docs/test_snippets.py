@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,25 @@ def test_a_command_parses(
     assert code == 0 or ABSENT.search(plain) or PARTIAL.search(plain), (
         f"{page}: electra {shlex.join(words)}\n{said}"
     )
+
+
+def test_what_else_is_typed_is_there() -> None:
+    """Targets of make, scripts of ours and extras to install."""
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = "\n".join(text_of(page) for page in [*PAGES, *EXAMPLES])
+    made = set(re.findall(r"(?:^ {4}|`)make ([\w-]+)", text, re.M))
+    scripts = set(re.findall(r"\bpython3? ([\w/]+\.py)", text))
+    extras = set(re.findall(r"electra\[(\w+)\]", text))
+    assert {"test", "quickstart"} <= made <= targets
+    assert scripts and all((ROOT / script).is_file() for script in scripts)
+    assert extras and extras <= set(project["optional-dependencies"])
+
+
+def test_python_stands_in_fences() -> None:
+    """Where the tests below see it."""
+    code = re.compile(r"^ {4}(?:from [\w.]+ import|import \w)", re.M)
+    assert [page.name for page in PAGES if code.search(FENCE.sub("", text_of(page)))] == []
 
 
 def blocks() -> list[tuple[str, str]]:

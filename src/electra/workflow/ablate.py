@@ -262,7 +262,7 @@ def _train(
         session.say(f"page: {write_report(order.out)}")
         if session.stopping() and any(one.state != "done" for one in jobs):
             session.interrupt()
-        StudyFolder(out).record_digests()
+        StudyFolder(order.out).record_digests()
         for failure in found["failed"]:
             session.say(f"failed: {failure['job']}: {failure['problem']}")
 
