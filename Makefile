@@ -35,7 +35,7 @@ lock:
 	sed '/^# The following packages/,$$d' .venv-lock/found | sed '$${/^$$/d}' >> .venv-lock/lock
 	mv .venv-lock/lock requirements.lock
 
-# A few minutes: tiny-en, which comes along, goes on with the prose of Python's own documentation.
+# A few minutes: trains tiny-en, the included model, further on the prose of Python's own documentation.
 BUDGET ?= 3m
 quickstart: setup
 	$(BIN)/electra detect tiny-en "The function returns a list of the names in the current scope."
