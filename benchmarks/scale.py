@@ -111,7 +111,7 @@ def prepare(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
         )
     documents = [row["documents"] for row in rows]
     each = {name: slope(documents, [row[name] for row in rows]) for name in ("own", "mapped")}
-    last = rows[-1]["own"] + each["own"] * (CORPUS - documents[-1])
+    last = rows[-1]["own"] + max(0.0, each["own"]) * (CORPUS - documents[-1])
     print(f"prepare: {each['own']:.1f} bytes of its own a document, {each['mapped']:.1f} mapped")
     print(f"prepare: {last / 1e9:.1f} GB of its own for {CORPUS / 1e6:.0f} million documents at this slope")
     return {"prepare": rows, "bytes_per_document": each, "extrapolated": last}
