@@ -48,6 +48,20 @@ def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
     assert [saved.step for saved in RunFolder(out).saved()] == [4]
 
 
+def test_a_loss_of_one_process_that_is_no_number_stops_both_before_the_update(
+    toy_store: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    words = command(toy_store, out, **{"objective.name": DRIFTING, "training.steps": "12"})
+    both = ranks(words, 2, tmp_path, NAN="1 5")
+    said = [process.finish() for process in both]
+    assert [process.poll() for process in both] == [1, 1], said
+    assert all(
+        "the gradient is not finite at step 5: nothing was updated" in " ".join(s.split()) for s in said
+    )
+    assert [saved.step for saved in RunFolder(out).saved()] == [4] and rows(out)[-1]["step"] == 5
+
+
 def go(words: list[str], processes: int, meet: Path, until: int | None = None) -> None:
     """To the end, or until killed after a step."""
     all_of_them = ranks(words, processes, meet) if processes > 1 else [Forked(words)]
