@@ -35,5 +35,6 @@ def refuse_drift(run: Run) -> None:
             f"process {', '.join(apart)} and process 0 no longer hold the same weights at step {run.step}:"
             " nothing was saved",
             where=run.folder,
-            fix="Rerun to resume from the checkpoint before; if it happens again, test the machine's memory",
+            fix="Rerun to resume from the checkpoint before; if it happens again, test the memory, and use"
+            " machines of one kind, because others round differently",
         )
