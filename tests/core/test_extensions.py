@@ -108,7 +108,7 @@ def test_no_such_file_and_no_such_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="`TASK` is not an electra Task"):
         load_task(str(tmp_path / "three.py"))
     (tmp_path / "odd.py").write_text("from electra.objectives.mlm import Config\nProbe = 3\n")
-    with pytest.raises(ConfigError, match="`Probe` is not a subclass"):
+    with pytest.raises(ConfigError, match="`Probe` does not subclass"):
         analysis.module_of(str(tmp_path / "odd.py"))
 
 
