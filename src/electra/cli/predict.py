@@ -30,7 +30,7 @@ class Arguments:
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
     encoding: str | None = None
-    """How csv and tsv files are encoded, such as cp1252 (default: UTF-8, or what else they look like)."""
+    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess where that fails)."""
     threshold: float | None = None
     """For questions that may have no answer: give none where the null odds exceed this (default: the best
     threshold on dev, else the published one).
