@@ -6,6 +6,7 @@ import queue
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from electra.testing import small
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> list[Served]:
     folder = small.write_pair(tmp_path_factory.mktemp("served") / "toy", "modern")
-    return open_models([str(folder)])
+    [model] = open_models([str(folder)])
+    assert model.discriminator is not None
+    return [replace(model, discriminator=replace(model.discriminator, threshold=0.4))]
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,9 @@ def client(served: list[Served]) -> Iterator[Any]:
 def test_answers_are_the_librarys(client: Any, served: list[Served]) -> None:
     judge = served[0].discriminator
     assert judge is not None
+    found = client.post("/detect", json={"texts": TEXTS}).json()["results"]
+    [own] = [model["threshold"] for model in client.get("/models").json()["models"]]
+    assert {one["threshold"] for one in found} == {own} == {judge.threshold}
     answer = client.post("/detect", json={"texts": TEXTS, "threshold": 0.3}).json()
     assert answer["results"] == [found.to_json() for found in detect(judge, TEXTS, threshold=0.3)]
     vectors = client.post("/embed", json={"texts": TEXTS, "model": "toy", "pooling": "cls"}).json()["vectors"]

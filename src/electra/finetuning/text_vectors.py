@@ -80,9 +80,8 @@ class TextVectors(TextRegression):
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         return list((vectors[::2] * vectors[1::2]).sum(-1, keepdims=True))
 
-    def gold_told(self, example: Example) -> float | None:
-        """On the scale of a cosine of texts that are more or less alike: from 0 to 1."""
-        return float(self.target(example))
+    def gold_told(self, example: Example) -> None:
+        """What a cosine can be held against is the order of all scores, not one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +140,3 @@ class ContrastedTexts(TextVectors):
         if any(example.gold is None for example in examples):
             return {name: Score(None, "these texts have no scores") for name in self.metrics}
         return super().score(predictions, examples)
-
-    def gold_told(self, example: Example) -> None:
-        """What a cosine here can be held against is the order of all scores, not one of them."""

@@ -76,6 +76,8 @@ def scores(results: Mapping[str, Any]) -> list[Block]:
         if key.endswith(OVER_SEEDS):
             plain = key.removesuffix(OVER_SEEDS)
             split, _, metric = plain.partition("_")
+            if metric == "loss" and all(value is None for value in values):
+                continue  # of a task whose loss compares the rows of a training batch
             low, high = interval(values)
             if low is not None and high is not None and metric != "loss":
                 low, high = max(low, -1.0), min(high, 1.0)  # which no score leaves

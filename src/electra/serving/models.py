@@ -49,8 +49,14 @@ class Served:
 
     def describe(self) -> dict[str, Any]:
         shape = self.encoder.config
-        told = {"name": self.name, "abilities": list(self.abilities), "encoder": shape.architecture}
+        told: dict[str, Any] = {
+            "name": self.name,
+            "abilities": list(self.abilities),
+            "encoder": shape.architecture,
+        }
         size = {"layers": shape.num_layers, "hidden_size": shape.hidden_size, "vocabulary": shape.vocab_size}
+        if self.discriminator is not None:
+            told["threshold"] = self.discriminator.threshold
         if self.predictor is None:
             return {**told, **size}
         task = self.predictor.task
@@ -59,7 +65,7 @@ class Served:
         form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
         return {**told, **size, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
-    def detect(self, texts: Sequence[str], threshold: float) -> list[dict[str, Any]]:
+    def detect(self, texts: Sequence[str], threshold: float | None) -> list[dict[str, Any]]:
         assert self.discriminator is not None
         return [found.to_json() for found in detect(self.discriminator, texts, threshold=threshold)]
 

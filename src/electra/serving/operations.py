@@ -56,7 +56,9 @@ class Detect(Request):
     EXAMPLE = {"texts": ["The chef ate the meal."]}
 
     texts: list[str]
-    threshold: float = Field(0.5, ge=0, le=1, description="P(replaced) from which a word is marked")
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="P(replaced) from which a word is marked; null: the model's own"
+    )
 
     @property
     def items(self) -> Sequence[str]:

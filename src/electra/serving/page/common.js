@@ -11,6 +11,11 @@ export const SENTENCES = [
   "They found a small house near the river.",
 ];
 
+// P(replaced) from which the chosen model marks a word.
+export function threshold() {
+  return state.models.find((one) => one.name === state.model)?.threshold ?? 0.5;
+}
+
 export async function ask(path, body, signal) {
   const sent = body && {
     method: "POST",

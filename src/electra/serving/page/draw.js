@@ -1,5 +1,5 @@
 // The table Original | Masked | Generated | Label | P(replaced), and another draw.
-import { SENTENCES, ask, by, make, newest } from "./common.js";
+import { SENTENCES, ask, by, make, newest, threshold } from "./common.js";
 
 export function draw() {
   let seed = 0;
@@ -11,7 +11,7 @@ export function draw() {
     const { results } = await ask("/draw", asked, signal);
     by("draw-rows").replaceChildren(...results[0].map(row));
     const changed = results[0].filter((one) => one.label === "replaced");
-    const found = changed.filter((one) => one.p_replaced >= 0.5).length;
+    const found = changed.filter((one) => one.p_replaced >= threshold()).length;
     const judged = results[0].some((one) => one.p_replaced !== null);
     by("draw-told").textContent = `Draw ${seed}: ${changed.length} replaced` + (judged ? `, ${found} found.` : ".");
   });
@@ -25,6 +25,6 @@ function row(one) {
   const made = make("tr", "", one.label === "replaced" ? "replaced" : "");
   for (const name of ["original", "masked", "generated", "label"]) made.append(make("td", one[name] ?? ""));
   const p = one.p_replaced;
-  made.append(make("td", p === null ? "" : p.toFixed(3), p >= 0.5 ? "number suspected" : "number"));
+  made.append(make("td", p === null ? "" : p.toFixed(3), p !== null && p >= threshold() ? "number suspected" : "number"));
   return made;
 }
