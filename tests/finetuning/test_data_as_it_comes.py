@@ -110,6 +110,13 @@ def test_labels_that_training_lacks_are_wrong(tmp_path: Path, modern_folder: Pat
     assert f"dev: {what}" in said and f"dev: {what}" in results["notes"]
     assert any(note.startswith("test: 1 of 2 examples has") for note in results["notes"])
     assert results["eval_accuracy"] <= 10 / 12 and results["test_accuracy"] <= 0.5
+    dataset = read(settings)
+    for split, right in (("dev", 10 / 12), ("test", 1 / 2)):  # whatever is said where nothing is right
+        examples = dataset.splits[split]
+        for other in (0, 1):
+            classes = [other if (told := dataset.task.target(e)) < 0 else told for e in examples]
+            predictions = [np.eye(2)[number] for number in classes]
+            assert dataset.task.score(predictions, examples)["accuracy"].value == pytest.approx(right)
     assert results["labels"]["dev"] == {"0": 5, "1": 5, "never": 2}
     assert "train: 0 30, 1 30" in said
 
@@ -136,7 +143,7 @@ def test_other_tasks_score_unlearned_answers_as_wrong() -> None:
 
 def test_rows_that_are_also_trained_on_are_counted(tmp_path: Path) -> None:
     table = "text,label\n" + "".join(f"A film {i},{i % 2}\n" for i in range(20))
-    (tmp_path / "dev.csv").write_text("text,label\na  FILM 3,1\na film of my own,0\n")
+    (tmp_path / "dev.csv").write_text("text,label\na  FILM\u00a0\uff13,1\na film of my own,0\n")
     dataset = read(chosen(tmp_path, table, dev=tmp_path / "dev.csv"))
     assert (
         "dev: 1 of 2 examples is in the training data too (but for case and spaces):"

@@ -13,6 +13,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, DataError, Interrupted
 from electra.finetuning import search as module
 from electra.finetuning.all_seeds import finetune
+from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.search import neighbours, next_values
 from electra.finetuning.settings import Settings, search_budget
 from electra.testing import toy_task
@@ -56,6 +57,17 @@ def test_the_best_is_trained_and_everything_is_recorded(
     assert list(folder.verify())
 
 
+def test_of_a_large_table_a_part_is_scored(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = wanted(Path("out"), data)
+    dataset = read_dataset(settings, choose_task(settings))
+    monkeypatch.setattr(module, "MOST", 6)
+    part = module.parted(dataset).splits
+    assert (len(part["train"]), len(part["dev"])) == (54, 6)
+    assert sorted(e.id for e in (*part["train"], *part["dev"])) == sorted(
+        e.id for e in dataset.splits["train"]
+    )
+
+
 def test_dev_is_not_looked_at(tmp_path: Path, data: Path, modern_folder: Path) -> None:
     first = finetune(str(modern_folder), wanted(tmp_path / "one", data))["search"]
     turned = tmp_path / "turned.tsv"
@@ -88,8 +100,12 @@ def test_more_trainings_go_on_until_a_seed_rests_on_the_choice(
         with pytest.raises(ZeroDivisionError):
             finetune(str(modern_folder), wanted(out, data, "2"))
     assert len(TuningFolder(out).read_search()["trainings"]) == 2
+    made: list[dict[str, float]] = []
+    train = module.one_training
+    monkeypatch.setattr(module, "one_training", lambda *given: made.append(given[1]) or train(*given))
     assert len(finetune(str(modern_folder), wanted(out, data, "3"))["search"]["trainings"]) == 3
     assert len(finetune(str(modern_folder), wanted(out, data, "9"))["search"]["trainings"]) == 3
+    assert len(made) == 1, "the first two are not trained again"
 
 
 def test_the_climb_goes_on_from_the_best() -> None:

@@ -27,7 +27,8 @@ from electra.finetuning.tuning import Tuning, evaluate
 from electra.labelled.splits import split_by_hash
 from electra.progress import quiet
 
-SHARE = 0.2  # of the training data, on which the search scores
+SHARE = 0.2  # of the training data, on which the search scores,
+MOST = 2000  # of them at most
 FEWEST = 20  # training examples
 COMPARED = 3  # trainings at least that a budget of time must hold
 MEASURED = 20  # steps after which the first training knows how long it takes
@@ -92,7 +93,9 @@ def parted(dataset: Dataset) -> Dataset:
     if any(example.gold is None for example in examples):
         what = "these texts have no answers, and so no score to search by"
         raise DataError(what, where=file_of(examples), fix="Leave out `search`")
-    train, dev = split_by_hash(examples, dataset.task.side, file_of(examples), SHARE)
+    train, dev = split_by_hash(
+        examples, dataset.task.side, file_of(examples), min(SHARE, MOST / len(examples))
+    )
     return replace(dataset, splits={"train": train, "dev": dev}, notes=())
 
 
