@@ -122,20 +122,6 @@ def blocked(p: Place) -> str:
     return p.file("in-the-way") + "/store"
 
 
-def corpus_run(p: Place) -> list[str]:
-    return [
-        "pretrain",
-        "--corpus",
-        lines(p),
-        "--out",
-        str(p.folder / "run"),
-        "--data.unit",
-        "line",
-        "--tokenizer.vocab-size",
-        "9000",
-    ]
-
-
 def recipe(p: Place, content: str) -> list[str]:
     return p.pretrain("--recipe", p.file("mine.toml", content))
 
@@ -277,12 +263,6 @@ TEXT = [
         ConfigError,
         r"--workers: must be at least 1",
         lambda p: p.prepare(lines(p), "--workers", "0"),
-    ),
-    Case(
-        "too large a vocabulary for a run",
-        TokenizerError,
-        r"^error: --tokenizer\.vocab-size: .*Choose \d+ or less",
-        corpus_run,
     ),
     Case(
         "no field, in a run",
