@@ -80,8 +80,9 @@ def _calibration(sure: Sequence[Record]) -> list[Block]:
         error += abs(mean - right) * len(members) / len(sure)
         span = f"{number / BINS:.1f} to {(number + 1) / BINS:.1f}"
         rows.append((span, Number(len(members)), Number(mean, "percent"), Number(right, "percent")))
+    over = "this one bin" if len(rows) == 1 else f"these {len(rows)} bins"
     table = Table(("probability", "answers", "on average", "right"), rows)
-    return [table, Text(f"Expected calibration error, over these {len(rows)} bins: {error:.3f}.", "quiet")]
+    return [table, Text(f"Expected calibration error, over {over}: {error:.3f}.", "quiet")]
 
 
 def _mistakes(sure: Sequence[Record]) -> Block:

@@ -79,8 +79,10 @@ def scores(results: Mapping[str, Any]) -> list[Block]:
             if metric == "loss" and all(value is None for value in values):
                 continue  # of a task whose loss compares the rows of a training batch
             low, high = interval(values)
-            if low is not None and high is not None and metric != "loss":
-                low, high = max(low, -1.0), min(high, 1.0)  # which no score leaves
+            if low is not None and high is not None and metric not in ("loss", "mae"):
+                # Which no score leaves: correlations alone can be below 0.
+                lowest = -1.0 if metric.endswith(("correlation", "pearson", "spearmanr")) else 0.0
+                low, high = max(low, lowest), min(high, 1.0)
             middle = Interval(results.get(plain), "score", low, high)
             numbers = [middle, *(Number(results.get(f"{plain}{end}"), "score") for end in ("_sd", "_median"))]
             by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
@@ -185,12 +187,20 @@ def curves(seeds: Mapping[int, Mapping[str, Any]], drawn: dict[str, str]) -> lis
     return [*panels] or [Text("No seed has finished yet.", "quiet")]
 
 
+def shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {shown(one)}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Block:
     rows: list[Sequence[object]] = []
     chosen = results.get("search", {}).get("chosen", {})
     for part in ("settings", "environment"):
         for name, value in {**record.get(part, {}), **(chosen if part == "settings" else {})}.items():
             if value is not None and value != []:
-                rows.append((name.replace("_", " "), str(value)))
+                rows.append((name.replace("_", " "), shown(value)))
     labels = record.get("identity", {}).get("labels", ())
     return Table(("", ""), [("labels", ", ".join(map(str, labels))), *rows] if labels else rows)
