@@ -8,8 +8,8 @@ torch.set_num_threads(1)
 from electra.ablation import panel
 
 run = Path(sys.argv[1])
-names = sys.argv[2:] or ["pos", "chunking", "stsb", "sst2", "mrpc", "cola", "qnli"]
-DATA = Path(sys.argv.pop(2))
+DATA = Path(sys.argv[2])
+names = sys.argv[3:] or ["pos", "chunking", "stsb", "sst2", "mrpc", "cola", "qnli"]
 T = panel.Tuned
 TASKS = dict(panel.TASKS) | {
     "sst2": T("", "glue/sst-2", "sst2", "accuracy", 3000),

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import load_file
 from test_all_seeds import silent
 
-from electra.errors import ConfigError
+from electra.errors import ConfigError, ModelError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.compare_head import FEATURES, CompareHead
 from electra.finetuning.features import Batch
-from electra.finetuning.predict import predict
+from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.tuned_model import build_head
 from electra.interop.load import load
 from electra.testing import toy_task
@@ -33,7 +33,7 @@ def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
     config = load(str(modern_folder), "encoder").config
     made = build_head("classifier", "compare", config, outputs, seed=1, pooling="mean")
     assert isinstance(made, CompareHead)
-    made.know([], [CLS, SEP, PAD])
+    made.know([], [CLS, SEP])
     return made.eval()
 
 
@@ -126,6 +126,16 @@ def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
         written = (out / "dev_predictions.tsv").read_text() if (out / "dev_predictions.tsv").exists() else ""
         assert len(found.values) == 60 and (not written or found.task.answer(found.values[0]) in written)
         assert "rarity" in load_file(out / "model" / "head.safetensors")
+        with pytest.raises(ModelError, match="the head that compares"):
+            export_tuned(str(out), tmp_path / "graph")
+
+
+def test_unknown_tokens_are_part_of_a_text(modern_folder: Path, pairs: Path, tmp_path: Path) -> None:
+    chosen = toy_task.settings(tmp_path / "out", pairs, "pair", head="compare", epochs=0.1)
+    finetune(str(modern_folder), chosen, silent)
+    saved = load_file(tmp_path / "out" / "model" / "head.safetensors")["between"]
+    specials = load(str(modern_folder), "encoder").tokenizer.specials
+    assert saved.nonzero().flatten().tolist() == sorted([specials.cls, specials.sep])
 
 
 def test_numbers_come_back_in_their_unit(modern_folder: Path, pairs: Path, tmp_path: Path) -> None:

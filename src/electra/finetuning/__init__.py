@@ -10,6 +10,7 @@ questions files of questions about contexts; context_windows: a long context in 
 characters question_answering  the tasks that find the answer in a context; readers: the paper's joint head;
 squad_metrics: the official scores features  texts -> token ids; batches of similar length
 heads     what stands on top of the encoder
+compare_head  the head for pairs that starts from counting
 losses    cross-entropy with class weights
 metrics   accuracy, F1, correlations; null with a reason where a number is not defined
 settings  what can be set, the paper's values by model size

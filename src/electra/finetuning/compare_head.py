@@ -45,9 +45,9 @@ class CompareHead(nn.Module):
         self.usual = usual
         self.wide = nn.Linear(len(FEATURES), num_outputs)
         self.rarity: Tensor
-        self.special: Tensor
+        self.between: Tensor
         self.register_buffer("rarity", torch.ones(vocab_size))
-        self.register_buffer("special", torch.zeros(vocab_size, dtype=torch.bool))
+        self.register_buffer("between", torch.zeros(vocab_size, dtype=torch.bool))
 
     def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
         usual: Tensor = self.usual(hidden_BTD, batch)
@@ -79,12 +79,12 @@ class CompareHead(nn.Module):
         return torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1)
 
     def texts(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Which tokens are the first text's and which the second's [B, T]: special tokens stand between."""
-        special_BT = self.special[batch.input_ids]
-        ordinary_BT = ~special_BT
+        """Which tokens are the first text's and which the second's [B, T]: [CLS] and [SEP] stand between."""
+        between_BT = self.between[batch.input_ids]
+        ordinary_BT = ~between_BT
         if batch.piece_ids is not None:
             ordinary_BT = ordinary_BT & (batch.piece_ids >= 0)
-        before_BT = special_BT.cumsum(1)
+        before_BT = between_BT.cumsum(1)
         return ordinary_BT & (before_BT <= 1), ordinary_BT & (before_BT > 1)
 
     @staticmethod
@@ -95,9 +95,9 @@ class CompareHead(nn.Module):
         across_BTT = _across(*both) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
         return _returns(ids_BT, across_BTT), both[0], both[1]
 
-    def know(self, windows: Iterable[npt.NDArray[np.int64]], special: Iterable[int]) -> None:
-        """The tokens that are no text, and how rare the others are: the log of one over the share of training
-        windows that have them, of mean 1.
+    def know(self, windows: Iterable[npt.NDArray[np.int64]], between: Iterable[int]) -> None:
+        """The tokens around and between the texts, and how rare the others are: the log of one over the share
+        of training windows that have them, of mean 1.
         """
         seen, count = torch.zeros(len(self.rarity), dtype=torch.float64), 0
         for ids in windows:
@@ -105,7 +105,7 @@ class CompareHead(nn.Module):
             count += 1
         rarity = torch.log((count + 1) / (seen + 0.5))
         self.rarity.copy_(rarity / rarity.mean())
-        self.special[list(special)] = True
+        self.between[list(between)] = True
 
     def fit(self, features_NK: Tensor, targets: Tensor, loss: Loss) -> None:
         """Fit the linear answer; the usual head, whose last layer becomes zero, adds nothing yet."""

@@ -146,7 +146,7 @@ def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> No
     """Fit the linear answer of a head that compares, on the encoder as it is."""
     windows, specials = tuning.train, tuning.start.tokenizer.specials
     assert windows.targets is not None, "training data have answers"
-    head.know(windows.input_ids, specials)
+    head.know(windows.input_ids, (specials.cls, specials.sep))
     model.eval()
 
     def network(rows: Pass) -> list[Any]:
