@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("source", "options", "said"),
     [
         ("toy", ["--int8"], "--format onnx"),
-        ("toy", ["--format", "onnx", "--network", "generator"], "ONNX graph is of the discriminator"),
+        ("toy", ["--format", "onnx", "--network", "generator"], "ONNX export supports discriminators"),
         ("toy", ["--format", "onnx", "--dtype", "bfloat16"], "float32 or int8"),
         ("toy", ["--format", "onnx", "--step", "3"], "no checkpoint of step 3"),
         ("missing", ["--format", "onnx"], "missing"),
