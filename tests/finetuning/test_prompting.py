@@ -82,6 +82,8 @@ def scores_of(network: nn.Module, task: PromptTask, windows: Windows, count: int
 class Consistent(nn.Module):
     """Takes every token of a sentence for replaced that has good words and bad ones."""
 
+    per_token = False
+
     def __init__(self, good: list[int], bad: list[int]) -> None:
         super().__init__()
         self.good, self.bad = torch.tensor(good), torch.tensor(bad)

@@ -313,7 +313,7 @@ def test_missing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ):
         with pytest.raises(ModelError, match=message):
             load(source)
-    with pytest.raises(ModelError, match="no run folder, so it has no checkpoint"):
+    with pytest.raises(ModelError, match="not a run folder, so there are no checkpoints"):
         load(tmp_path / "runs", step=3)
 
 

@@ -139,7 +139,7 @@ def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Pat
     (tmp_path / "mine" / "thesis.tex").write_text("")
     assert "holds other files (thesis.tex)" in fails(capsys, "export", folder, "--out", tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
-    assert "no run folder" in fails(
+    assert "not a run folder" in fails(
         capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3"
     )
     assert "no such folder" in fails(capsys, "export", tmp_path / "none", "--out", tmp_path / "new")

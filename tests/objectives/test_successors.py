@@ -91,5 +91,5 @@ def test_selection_is_a_softmax_over_the_candidates() -> None:
 
 
 def test_one_candidate_is_no_selection() -> None:
-    with pytest.raises(ConfigError, match=r"objective\.candidates: a selection takes two"):
+    with pytest.raises(ConfigError, match=r"objective\.candidates: must be at least 2"):
         toy.objective("teams", candidates=1)

@@ -25,4 +25,4 @@ class Objective(rtd.Objective):
         outcome = super().forward(pair, corrupted)
         if not self.worse:
             return outcome
-        return replace(outcome, losses={name: 3 * loss for name, loss in outcome.losses.items()})
+        return replace(outcome, losses={name: 8 * loss for name, loss in outcome.losses.items()})

@@ -296,7 +296,7 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
     words = [folders / "pair", "--probe", probe, "--probe", "errors", "--data", folders / "data"]
     words += ["--probe-option", "resamples=5", "--probe-option", "surprisal=false", "--out", out]
     assert analyze(*words) == code
-    assert {path.name for path in out.glob("*.json")} == {"stops.probe.json"}
+    assert {path.name for path in out.glob("*.probe.json")} == {"stops.probe.json"}
     assert (out / "analysis.html").exists() and "stopped; rerun" in (out / "log.txt").read_text()
     with durable.lock(out):
         assert analyze(*words) == 2
@@ -414,9 +414,9 @@ def test_what_is_wrong_is_said_in_one_line(  # noqa: PLR0917
 def test_wrong_data_is_said(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "dev.tsv").write_text("all\tc\ngood\tc\n")
     for data, told in (
-        (tmp_path / "dev.tsv", "no errors among its words"),
+        (tmp_path / "dev.tsv", "needs both right and wrong words"),
         (tmp_path / "no", "no such file"),
-        (tmp_path, "no errors"),
+        (tmp_path, "needs both right and wrong words"),
     ):
         assert analyze(folders / "pair", "--probe", "errors", "--data", data, "--out", tmp_path / "out") == 2
         assert told in capsys.readouterr().err

@@ -84,7 +84,7 @@ def ask(
 
     def scores(loaded: Any, texts: Sequence[str], names: Sequence[str], told: Any) -> dict[str, Any]:
         assert len(set(texts)) == len(texts)  # equal texts are scored once
-        told(1, 1)
+        told(1.0)
         return {name: np.array([score(text) for text in texts]) for name in names}
 
     monkeypatch.setattr(across_models, "sentence_scores", scores)
