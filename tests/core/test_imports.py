@@ -113,6 +113,16 @@ FORBIDDEN = (
 )
 
 
+def test_what_a_room_says_it_holds_is_there() -> None:
+    """The list in a package's docstring: a name, two spaces or more, and what it is."""
+    for package in SOURCE.rglob("__init__.py"):
+        listed = re.findall(
+            r"^([a-z_]+)/? {2,}\S", ast.get_docstring(ast.parse(package.read_text())) or "", re.M
+        )
+        missing = [name for name in listed if not list(package.parent.glob(f"{name}*"))]
+        assert not missing, f"{package}: {', '.join(missing)}"
+
+
 def test_nothing_unsafe_is_called_and_nothing_prints() -> None:
     offenders = []
     for file, tree in sources().items():

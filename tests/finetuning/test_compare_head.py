@@ -126,7 +126,7 @@ def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
         written = (out / "dev_predictions.tsv").read_text() if (out / "dev_predictions.tsv").exists() else ""
         assert len(found.values) == 60 and (not written or found.task.answer(found.values[0]) in written)
         assert "rarity" in load_file(out / "model" / "head.safetensors")
-        with pytest.raises(ModelError, match="the head that compares"):
+        with pytest.raises(ModelError, match="the heads compare and bag"):
             export_tuned(str(out), tmp_path / "graph")
 
 

@@ -15,7 +15,7 @@ et al. 2016: wide and deep). Shapes: B pairs, T tokens, D hidden, K features.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.finetuning.features import Batch
+from electra.finetuning.linear_fit import Loss, fit_linear
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
 FEATURES = tuple(
@@ -33,8 +34,6 @@ FEATURES = tuple(
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths",)
 PENALTY = 1e-3  # on squared weights of the linear fit, whose features have deviation 1
-ITERATIONS = 100
-Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # of a task: the sum, and what divides it
 
 
 class CompareHead(nn.Module):
@@ -112,19 +111,8 @@ class CompareHead(nn.Module):
         x_NK = features_NK.double()
         mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clamp(min=1e-6)
         x_NK = (x_NK - mean_K) / deviation_K
-        weight = torch.zeros_like(self.wide.weight, dtype=torch.float64, requires_grad=True)
-        bias = torch.zeros_like(self.wide.bias, dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-        def penalised() -> Tensor:
-            optimizer.zero_grad()
-            total, count = loss(F.linear(x_NK, weight, bias), targets)
-            value = total / count + PENALTY * weight.square().sum()
-            torch.autograd.backward(value)
-            return value
-
-        with torch.enable_grad():
-            optimizer.step(penalised)  # type: ignore[no-untyped-call]
+        nothing = (torch.zeros_like(part, dtype=torch.float64) for part in (self.wide.weight, self.wide.bias))
+        weight, bias = fit_linear(x_NK, targets, loss, PENALTY, (next(nothing), next(nothing)))
         with torch.no_grad():
             scaled = weight / deviation_K
             self.wide.weight.copy_(scaled)

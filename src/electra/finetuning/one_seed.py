@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts import checkpoints
 from electra.errors import RunFailed
+from electra.finetuning.bag_head import BagHead
 from electra.finetuning.compare_head import CompareHead
 from electra.finetuning.features import Ids, batch_of, collate
 from electra.finetuning.heads import CandidateHead
@@ -105,6 +106,8 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
     optimizer = AdamW(parameter_groups(model, *rates), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
+    if isinstance(model.head, BagHead):
+        model.head.fit(tuning.train, tuning.task.loss)
     state = restore(folder, model, optimizer, best, tuning.say)
     if not state.step and isinstance(model.head, CompareHead):
         start_comparison(tuning, model, model.head)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.errors import ModelError
+from electra.finetuning.bag_head import BagHead
 from electra.finetuning.compare_head import CompareHead
 from electra.finetuning.features import Batch
 from electra.finetuning.joint_head import JointHead
@@ -76,13 +77,13 @@ def write_tuned(  # noqa: PLR0917
     """Write a fine-tuned model as a folder with a graph, if the graph computes the same.
 
     record: of its fine-tuning, where that is known.
-    Raises ModelError where it does not, and for the heads joint and compare.
+    Raises ModelError where it does not, and for the heads joint, compare and bag.
     """
     if isinstance(model.head, JointHead):
         what = "the joint head searches while it reads, which a graph cannot"
         raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
-    if isinstance(model.head, CompareHead):
-        what = "the head that compares reads the tokens as well, which our graphs do not pass on"
+    if isinstance(model.head, CompareHead | BagHead):
+        what = "the heads compare and bag read the tokens as well, which our graphs do not pass on"
         raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
     config = ModelFolder(loaded.folder).record
     graph = TunedGraph(model, types=loaded.config.architecture == "electra")

@@ -88,6 +88,9 @@ class Task(ABC):
         if options["head"] == "compare" and not (pair and self.head == "classifier"):
             fix = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
             raise ConfigError("the head compare is for pairs of texts", key="head", fix=fix)
+        if options["head"] == "bag" and (pair or self.head != "classifier"):
+            fix = "For pairs of texts use `head` compare"
+            raise ConfigError("the head bag is for single texts", key="head", fix=fix)
         if balanced and not self.has_classes:
             raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Leave it out")
         if options.get("multi_label") and self.head != "classifier":

@@ -5,6 +5,7 @@
     TokenClassification, QuestionAnswering.
 `linear`: dropout and one matrix, as in the original code; transformers has no class for it on a whole text.
 `compare`: for pairs of texts, the first plus a linear answer on how far they agree (compare_head.py).
+`bag`: for single texts, the first plus a linear answer on the words that are there (bag_head.py).
 `joint`: the original code's reader (joint_head.py), for which transformers has no class either.
 What has no class is saved as the encoder, which transformers loads, with the head's weights in a file beside
 it, for `electra predict`.
@@ -18,6 +19,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from electra.errors import ConfigError
+from electra.finetuning.bag_head import BagHead
 from electra.finetuning.compare_head import CompareHead
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import (
@@ -38,8 +40,8 @@ from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
 
-HeadStyle = Literal["transformers", "linear", "joint", "compare"]
-AnyHead = Head | CandidateHead | CompareHead
+HeadStyle = Literal["transformers", "linear", "joint", "compare", "bag"]
+AnyHead = Head | CandidateHead | CompareHead | BagHead
 
 
 class TunedModel(nn.Module):
@@ -81,15 +83,17 @@ def build_head(  # noqa: PLR0917
     num_outputs: int,
     seed: int,
     pooling: Pooling = "cls",
-) -> Head | CompareHead:
+) -> Head | CompareHead | BagHead:
     """A fresh head; its weights depend on the seed and on their names only."""
     if kind == "vectors":
         return VectorHead(pooling)
     builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
-    head: Head | CompareHead
+    head: Head | CompareHead | BagHead
     head = JointHead(config) if style == "joint" else builders[kind](config, num_outputs, pooling)
     if style == "compare":
         head = CompareHead(head, config.vocab_size, num_outputs)
+    elif style == "bag":
+        head = BagHead(head, config.vocab_size, num_outputs)
     initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 

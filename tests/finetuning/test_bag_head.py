@@ -1,0 +1,121 @@
+"""The head that starts from a bag of words: terms, answers in training, and that it is saved whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_all_seeds import silent
+
+from electra.errors import ConfigError, ModelError
+from electra.finetuning.all_seeds import finetune
+from electra.finetuning.bag_head import BagHead
+from electra.finetuning.features import Batch, Windows
+from electra.finetuning.predict import export_tuned, predict
+from electra.finetuning.tuned_model import build_head
+from electra.interop.load import load
+from electra.testing import toy_task
+
+
+def windows(texts: list[list[int]], labels: list[int]) -> Windows:
+    ids = [np.array(text) for text in texts]
+    targets = [np.array(label) for label in labels]
+    return Windows(ids, [np.zeros_like(text) for text in ids], np.arange(len(ids)), targets)
+
+
+def batch(given: Windows, *numbers: int) -> Batch:
+    """Padded to one longer than the longest."""
+    rows = [given.input_ids[number] for number in numbers]
+    length = 1 + max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
+    pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
+    return Batch(np.array(numbers), ids, torch.zeros_like(ids), pieces, None)
+
+
+def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]:
+    return torch.nn.functional.cross_entropy(logits, gold, reduction="sum"), len(gold)
+
+
+def fitted(modern_folder: Path, given: Windows) -> BagHead:
+    made = build_head("classifier", "bag", load(str(modern_folder), "encoder").config, 2, 1, "mean")
+    assert isinstance(made, BagHead)
+    made.fit(given, loss)
+    return made
+
+
+def test_terms_are_tokens_and_neighbours_of_two_texts(modern_folder: Path) -> None:
+    made = fitted(modern_folder, windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1]))
+    assert made.terms.tolist() == [5, 6, (5 + 1) * made.vocab_size + 6], (
+        "7, 8, 9 and 6 5 are in one text each"
+    )
+    assert made.rarity.tolist() == pytest.approx([np.log(5 / 4) + 1] * 2 + [np.log(5 / 3) + 1])
+    made.weight = torch.tensor([[1.0, 10.0, 100.0], [0, 0, 0]])
+    made.bias.zero_()
+    one, other = made.eval().counted(batch(windows([[6, 5, 5, 5], [20]], [0, 0]), 0, 1))[:, 0].tolist()
+    assert one == pytest.approx(11 * 2**-0.5), "each term once, a text of length 1"
+    assert other == 0, "no known term"
+
+
+def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_folder: Path) -> None:
+    draw = np.random.default_rng(1)
+    texts = [[*draw.integers(20, 60, 6)] for _ in range(400)]
+    known = fitted(modern_folder, windows(texts, [int(25 in text or 30 in text) for text in texts]))
+    everything = batch(windows(texts, []), *range(400))
+    hidden = torch.randn(*everything.input_ids.shape, 32)
+    gold = torch.tensor([int(25 in text or 30 in text) for text in texts])
+    torch.testing.assert_close(known(hidden, everything), known.held_out)
+    assert (known.held_out.argmax(1) == gold).float().mean() > 0.9
+    assert (known.eval()(hidden, everything).argmax(1) == gold).float().mean() > 0.95
+
+    chance = draw.integers(0, 2, 400)
+    memorised = fitted(modern_folder, windows(texts, [*map(int, chance)]))
+    cross_entropy = loss(memorised.held_out, torch.from_numpy(chance))[0] / 400
+    assert cross_entropy < 0.75, "labels by chance: the strength is the weakest, the answers near a half"
+
+
+def test_a_text_is_classified_and_the_saved_model_answers_the_same(
+    modern_folder: Path, electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    for model in (modern_folder, electra_folder):
+        out = tmp_path / model.name
+        chosen = toy_task.settings(out, sst2_folder, "sst2", head="bag", epochs=1, learning_rate=1e-5)
+        results = finetune(str(model), chosen, silent)
+        assert results["eval_accuracy"] == 1.0, "the words tell the label, and a tiny rate adds nothing"
+        found = predict(str(out), sst2_folder / "dev.tsv")
+        right = [line.split("\t")[1] for line in (sst2_folder / "dev.tsv").read_text().splitlines()[1:]]
+        assert [found.task.answer(value) for value in found.values] == [
+            found.task.label_names[int(label)] for label in right
+        ]
+        assert "held_out" not in load_file(out / "model" / "head.safetensors")
+        with pytest.raises(ModelError, match="the heads compare and bag"):
+            export_tuned(str(out), tmp_path / "graph")
+
+
+def test_numbers_come_back_in_their_unit(modern_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        lines = (sst2_folder / f"{split}.tsv").read_text().splitlines()[1:]
+        numbers = {"0": "10", "1": "50"}
+        rows = [f"{text}\t{numbers[label]}" for text, label in (line.split("\t") for line in lines)]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(["sentence\tscore", *rows]) + "\n")
+    options = {"head": "bag", "epochs": 1, "learning_rate": 1e-5, "text_column": ("sentence",)}
+    results = finetune(
+        str(modern_folder), toy_task.settings(tmp_path / "out", tmp_path, "regression", **options), silent
+    )
+    assert results["eval_spearmanr"] > 0.8
+    values = np.array(
+        [float(value[0]) for value in predict(str(tmp_path / "out"), tmp_path / "dev.tsv").values]
+    )
+    assert -10 < values.min() < 20 and 40 < values.max() < 70
+
+
+@pytest.mark.parametrize("task", ["pair", "ner"])
+def test_pairs_and_tags_are_refused(
+    modern_folder: Path, sst2_folder: Path, tmp_path: Path, task: str
+) -> None:
+    chosen = toy_task.settings(tmp_path / "out", sst2_folder, task, head="bag")
+    with pytest.raises(ConfigError, match="for single texts"):
+        finetune(str(modern_folder), chosen, silent)
+    assert not (tmp_path / "out").exists()
