@@ -71,8 +71,8 @@ class Settings:
     """random: the same architecture with fresh weights, as a baseline."""
     head: Literal["transformers", "linear", "joint", "compare", "bag"] = "transformers"
     """transformers: the head of the class the model is saved as. compare and bag add a linear answer on what
-    can be counted, which helps most where labels are few: for pairs of texts how far they agree (compare), for
-    single texts which words are there (bag). linear: the original code's; joint: its reader of answers
+    can be counted, which helps most where labels are few: for pairs of texts how far they agree (compare),
+    for single texts which words are there (bag). linear: the original code's; joint: its reader of answers
     (SQuAD). transformers has no class for the last four: the saved model is then the encoder, with the head's
     weights in a file of ours beside it.
     """
