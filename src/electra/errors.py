@@ -121,14 +121,15 @@ class LostProcess(RunFailed):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Work that was asked to stop, and has saved what it had: the same call resumes it.
+    """Work that was asked to stop. It has saved what it had, and the same call resumes it; or, where not
+    `saved`, it leaves nothing behind.
 
     A KeyboardInterrupt, so that a notebook stops at the cell; the command line exits with `exit_code`.
     """
 
-    def __init__(self, where: object, exit_code: int = 130) -> None:
-        self.where, self.exit_code = str(where), exit_code
-        super().__init__(f"{where}: stopped; rerun to resume")
+    def __init__(self, where: object, exit_code: int = 130, *, saved: bool = True) -> None:
+        self.where, self.exit_code, self.saved = str(where), exit_code, saved
+        super().__init__(f"{where}: " + ("stopped; rerun to resume" if saved else "interrupted"))
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -74,7 +74,7 @@ def unwinding(where: object) -> Iterator[None]:
     """Around work that leaves nothing behind: a signal ends it where it stands, as an `Interrupted`."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(where, EXIT_CODES[signal.Signals(number)])
+        raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)
 
     caught = (signal.SIGTERM, signal.SIGINT) if _in_main_thread() else ()
     previous = {number: signal.signal(number, leave) for number in caught}

@@ -86,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error.line(as_flag)}\n")
         code = error.exit_code
     except Interrupted as stop:
+        if not stop.saved:  # what saved something has said how to resume
+            sys.stderr.write("interrupted\n")
         return stop.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
@@ -99,7 +101,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = durable.disk_error(error, Path(error.filename or Path.cwd()))
         sys.stderr.write(f"error: {found.line(as_flag)}\n")
         code = found.exit_code
-    except Exception:
+    except Exception as error:
+        if isinstance(
+            error.__cause__, KeyboardInterrupt
+        ):  # as a class body raises it that was being imported
+            sys.stderr.write("interrupted\n")
+            return 130
         if not launched():
             raise
         traceback.print_exc()

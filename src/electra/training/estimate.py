@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from electra.signals import Stop
+from electra.errors import Interrupted
+from electra.signals import Stop, unwinding
 from electra.training import budget, compilation
 from electra.training.bench import peak_memory, random_store
 from electra.training.distributed import World
@@ -53,7 +54,9 @@ def estimate(
     recipe: Recipe = make_recipe(sections)
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     fresh = replace(recipe.model, start="fresh")  # counts of random ids are worth nothing
-    with tempfile.TemporaryDirectory() as folder:
+    with unwinding("measuring"), tempfile.TemporaryDirectory() as folder:
+        if stop():
+            raise Interrupted("measuring", saved=False)
         run = build_run(
             replace(recipe, training=training, model=fresh), Path(folder), random_store(vocab_size), World()
         )

@@ -113,7 +113,7 @@ def _side_by_side(terms: Terms, setting: Setting) -> Row:
     lines: list[str] = []
     ended = launch(["electra", *terms.words(setting)], setting.processes, lines.append)
     if ended.code in EXIT_CODES.values():
-        raise Interrupted("bench", ended.code)
+        raise Interrupted("bench", ended.code, saved=False)
     if ended.code:
         raise RunFailed(ended.said.strip() or "a measurement failed", where="electra bench")
     return _row(lines)

@@ -203,7 +203,7 @@ def options(recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Di
                 raise job.error
             display.progress(f"measured {job.name}", number / len(jobs))
         if stop():
-            raise Interrupted("the plan", stop.exit_code or 143)
+            raise Interrupted("the plan", stop.exit_code or 143, saved=False)
     return [option(recipe, job.result, tokens) for recipe, job in zip(recipes, jobs, strict=True)]
 
 

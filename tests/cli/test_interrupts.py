@@ -1,0 +1,72 @@
+"""Ctrl-C where nothing is to be saved: one line, code 130, no traceback, nothing left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from electra.cli.main import main
+from electra.config import find_recipe
+from electra.errors import Interrupted
+from electra.signals import unwinding
+from electra.training.estimate import estimate
+from electra.training.recipe import make_recipe, read_recipe
+
+IMPORTS_STOP = """
+import builtins
+real = builtins.__import__
+def stop(name, *rest):
+    if name == "tyro":
+        raise KeyboardInterrupt
+    return real(name, *rest)
+builtins.__import__ = stop
+"""
+START = (
+    "import sys; sys.argv = ['electra', *sys.argv[1:]]; from electra.__main__ import main; sys.exit(main())"
+)
+
+
+def test_while_the_command_line_is_imported() -> None:
+    """The interrupt comes from an import, wherever it is."""
+    code = IMPORTS_STOP + START
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "plan", "x"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
+
+
+def test_while_a_class_body_is_made(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(verb: str, arguments: list[str]) -> int:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("electra.cli.main.run_verb", run)
+    assert main(["plan", "x"]) == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_work_that_leaves_nothing_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(verb: str, arguments: list[str]) -> int:
+        with unwinding("store"):
+            signal.raise_signal(signal.SIGINT)
+        return 0
+
+    monkeypatch.setattr("electra.cli.main.run_verb", run)
+    assert main(["prepare"]) == 130 and capsys.readouterr().err == "interrupted\n"
+    monkeypatch.setattr("electra.cli.main.run_verb", _saved)
+    assert main(["pretrain"]) == 130 and capsys.readouterr().err == ""
+
+
+def _saved(verb: str, arguments: list[str]) -> int:
+    raise Interrupted("runs/mine")
+
+
+def test_a_plan_that_was_asked_to_stop_measures_nothing_more() -> None:
+    recipe = make_recipe(read_recipe(find_recipe("budget-tiny"))).to_sections()
+    with pytest.raises(Interrupted, match=r"interrupted$"):
+        estimate(recipe, 1000, say=print, stop=lambda: True)
