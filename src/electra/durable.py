@@ -354,3 +354,28 @@ def lock(folder: Path) -> Iterator[IO[str]]:
         yield file
     finally:
         file.close()
+
+
+def held(folder: Path) -> bool:
+    """Whether a process that can be seen from here holds the folder. Looks without touching the lock, which
+    might keep its owner out.
+    """
+    file = folder / ".lock"
+    try:
+        inode, holder = file.stat().st_ino, file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    try:
+        return re.search(rf"FLOCK .*:{inode} ", Path("/proc/locks").read_text(encoding="ascii")) is not None
+    except OSError:  # not Linux
+        return _is_alive(holder.removeprefix("process "))
+
+
+def _is_alive(number: str) -> bool:
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:  # somebody else's
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True

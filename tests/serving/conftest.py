@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import queue
-import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,8 @@ pytest.importorskip("starlette", reason="needs the extra `serve`")
 
 from electra.serving.limits import DEFAULT
 from electra.serving.models import Served, open_models
-from electra.serving.server import listen, serve
+from electra.serving.server import serve
+from electra.serving.web import listen
 from electra.signals import StopRequest
 from electra.testing import small
 
@@ -42,26 +41,3 @@ def address(served: list[Served]) -> Iterator[str]:
     stop.ask()
     thread.join(timeout=20)
     assert not thread.is_alive() and said.get(timeout=1) == "stopped"
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Headless Chromium, where it and its driver are installed."""
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        pytest.skip("no browser here (Debian: apt-get install chromium chromium-driver)")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    profile: Path = tmp_path_factory.mktemp("profile")
-    for flag in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--disable-dev-shm-usage", "--window-size=1000,900", f"--user-data-dir={profile}",
-    ):  # fmt: skip
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
-    started.set_page_load_timeout(30)
-    yield started
-    started.quit()

@@ -17,7 +17,8 @@ from electra.cli.main import main
 from electra.errors import ConfigError
 from electra.serving.limits import DEFAULT
 from electra.serving.models import Served, open_models
-from electra.serving.server import listen, serve
+from electra.serving.server import serve
+from electra.serving.web import listen
 from electra.signals import StopRequest
 from electra.testing import small
 
@@ -59,7 +60,8 @@ def test_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     from electra.workflow.serve import serve as verb
 
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
-    monkeypatch.delitem(__import__("sys").modules, "electra.serving.server")
+    for name in ("server", "web"):
+        monkeypatch.delitem(__import__("sys").modules, f"electra.serving.{name}")
     with pytest.raises(ConfigError, match=r"uvicorn is not installed.*electra\[serve\]"):
         verb(["toy"])
 

@@ -33,6 +33,7 @@ Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = ("step", "tokens", "flops", "seconds")
 _TAIL = 1 << 14  # bytes of the file that hold its last rows
+_MEMORY = 512  # bytes by which a follower knows the file again
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,11 @@ class Ledger:
 
     @cached_property
     def train(self) -> tuple[Point, ...]:
-        return tuple(_point(row) for row in self.of("train"))
+        return tuple(point_of(row) for row in self.of("train"))
 
     @cached_property
     def evals(self) -> tuple[Point, ...]:
-        return tuple(_point(row) for row in self.of("eval"))
+        return tuple(point_of(row) for row in self.of("eval"))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -168,6 +169,60 @@ class Writer:
             self._file.close()
 
 
+class Grown(NamedTuple):
+    """What a ledger gained since it was last looked at."""
+
+    rows: list[Row]
+    anew: bool
+    """Whether `rows` replace all rows before: a resume went back, or the file is another."""
+
+
+class Follower:
+    """Reads a ledger that somebody else writes: each look reads only the lines that are new."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = 0  # bytes read so far; always the end of a line
+        self._end = b""  # the last of them: other bytes there mean another file
+        self._furthest: dict[Any, int] = {}  # kind -> step
+
+    def look(self) -> Grown:
+        """The rows that were added. A line that is still being written is left for later."""
+        rows, anew = self._read(), False
+        if rows is None or self._went_back(rows):
+            self._at, self._end, self._furthest, anew = 0, b"", {}, True
+            rows = _without_abandoned(self._read() or [])
+            self._went_back(rows)
+        return Grown(rows, anew)
+
+    def _read(self) -> list[Row] | None:
+        """The rows of the new lines; None where what was read before is no longer there."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self._at - len(self._end))
+                content = file.read()
+        except FileNotFoundError:
+            return [] if self._at == 0 else None
+        except OSError:
+            return []
+        if content[: len(self._end)] != self._end:
+            return None
+        lines = content[len(self._end) : content.rfind(b"\n") + 1]
+        self._at += len(lines)
+        self._end = (self._end + lines)[-_MEMORY:]
+        return [row for row in map(_row, lines.splitlines()) if row is not None]
+
+    def _went_back(self, rows: Sequence[Row]) -> bool:
+        back = False
+        for row in rows:
+            kind, step = row.get("kind"), row["step"]
+            if kind in ("train", "eval"):
+                others = max(self._furthest.values(), default=-1)
+                back |= step < others or step == self._furthest.get(kind, -1)
+                self._furthest[kind] = step
+        return back
+
+
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
     """Every row that can be read, those of abandoned stretches included; and notes on what cannot."""
     try:
@@ -229,7 +284,8 @@ def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
     return [row for place, row in enumerate(kept) if place not in gone]
 
 
-def _point(row: Row) -> Point:
+def point_of(row: Row) -> Point:
+    """A train or eval row as a point."""
     values = (
         row.get("metrics")
         if row["kind"] == "eval"

@@ -25,6 +25,7 @@ ORDER = [
     "plan",
     "prepare",
     "pretrain",
+    "watch",
     "extend",
     "detect",
     "embed",

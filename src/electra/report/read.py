@@ -129,16 +129,9 @@ class RunRecord:
 def read_run(path: Path) -> RunRecord:
     """Read a run folder, whatever state it is in. A path that is not a run folder is a RunFolderError."""
     path = Path(path)
-    fix = "Give the folder that electra pretrain wrote (its --out)"
-    if not path.exists():
-        raise RunFolderError("no such run folder", where=path, fix=fix)
-    if not path.is_dir():
-        raise RunFolderError("is a file, not a run folder", where=path, fix=fix)
+    refuse_no_run(path)
     folder = RunFolder(path)
     files = [path / folder.RECORD, folder.metrics, folder.audit, folder.examples]
-    if not any(file.is_file() for file in files[:2]):
-        names = " nor ".join(file.name for file in files[:2])
-        raise RunFolderError(f"not a run folder: it has neither {names}", where=path, fix=fix)
     missing = [file.name for file in files if not file.is_file()]
     notes = [f"Not in the run folder: {', '.join(missing)}."] if missing else []
     recipe = _read_toml(files[0], notes)
@@ -149,8 +142,21 @@ def read_run(path: Path) -> RunRecord:
     ledger = folder.ledger()
     notes += ledger.notes
     audit = _read_json(folder.audit, dict, notes)
-    examples = _read_examples(folder.examples, notes)
+    examples = read_examples(folder.examples, notes)
     return RunRecord(path, recipe, identity, environment, ledger, audit, examples, tuple(notes))
+
+
+def refuse_no_run(path: Path) -> None:
+    """A RunFolderError where `path` is no run folder in any state."""
+    fix = "Give the folder that electra pretrain wrote (its --out)"
+    if not path.exists():
+        raise RunFolderError("no such run folder", where=path, fix=fix)
+    if not path.is_dir():
+        raise RunFolderError("is a file, not a run folder", where=path, fix=fix)
+    files = [path / RunFolder.RECORD, RunFolder(path).metrics]
+    if not any(file.is_file() for file in files):
+        names = " nor ".join(file.name for file in files)
+        raise RunFolderError(f"not a run folder: it has neither {names}", where=path, fix=fix)
 
 
 def _read_toml(path: Path, notes: list[str]) -> dict[str, Any]:
@@ -177,7 +183,9 @@ def _note(error: Exception, path: Path, notes: list[str]) -> None:
         notes.append(f"{path.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
 
 
-def _read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
+def read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
+    """The worked examples of a run; what is wrong with the file is added to `notes`."""
+
     def text(value: object) -> str | None:
         return value if isinstance(value, str) else None
 

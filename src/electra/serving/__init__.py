@@ -7,6 +7,7 @@ batching    requests of many clients, computed together
 metrics     counts and times, for Prometheus
 openapi     the description of it all, for programs and for people
 app         the application: routes, errors, headers
-server      the process: the socket, signals, a graceful stop
+server      the application on a socket
+web         what any page on a port needs: the socket, headers, a graceful stop
 page/       the page's files
 """

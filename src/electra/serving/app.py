@@ -28,17 +28,10 @@ from electra.serving.limits import DEFAULT, Limits, Refused
 from electra.serving.metrics import CONTENT_TYPE, Metrics
 from electra.serving.models import Served
 from electra.serving.operations import OPERATIONS, Request
+from electra.serving.web import WithHeaders
 
 PAGE = Path(str(files("electra.serving") / "page"))
 DRAINED = 1 << 28  # bytes of a refused body that are read and dropped, so that its sender reads the answer
-HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
-    " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
 
 
 def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence[str] = ("*",)) -> Starlette:
@@ -104,6 +97,7 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
     known = {operation.PATH for operation in OPERATIONS} | set(looks)
     middleware = [
         Middleware(_Watched, metrics=metrics, known=known),
+        Middleware(WithHeaders),
         Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
     ]
     handlers: Any = {
@@ -118,7 +112,7 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
 
 
 class _Watched:
-    """Counts and times every request, and puts the headers on every answer."""
+    """Counts and times every request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, known: set[str]) -> None:
         self.app, self.metrics, self.known = app, metrics, known
@@ -132,9 +126,6 @@ class _Watched:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [
-                    *message["headers"], *((name.encode(), value.encode()) for name, value in HEADERS.items())
-                ]  # fmt: skip
             await send(message)
 
         try:

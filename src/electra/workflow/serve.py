@@ -28,8 +28,8 @@ def serve(
     """
     try:
         from electra.serving.models import open_models
-        from electra.serving.server import listen
         from electra.serving.server import serve as run
+        from electra.serving.web import listen
         from electra.signals import StopRequest
     except ImportError as missing:
         what = f"{missing.name} is not installed"

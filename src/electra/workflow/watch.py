@@ -1,0 +1,46 @@
+"""Runs on a live page, from outside: their ledgers are followed, and nothing of theirs is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from electra.artifacts.folder import distinct_names
+from electra.errors import ConfigError
+from electra.workflow.artifact import Source
+from electra.workflow.display import Told, display_for
+
+
+def watch(runs: Sequence[Source], *, port: int = 8001, progress: Told = None) -> int:
+    """Show `runs` on a page of this machine until asked to stop; an exit code. Raises ConfigError and
+    RunFolderError before it begins.
+
+    port: on the loopback address (0: any free one).
+    """
+    try:
+        from electra.serving.web import listen, serve_app
+        from electra.signals import StopRequest
+        from electra.watching.app import make_app
+        from electra.watching.watched import Watched
+    except ImportError as missing:
+        what = f"{missing.name} is not installed"
+        raise ConfigError(what, fix='Install it: pip install "electra[serve]"') from None
+    paths = [Path(run) for run in runs]
+    names = distinct_names([path.absolute().parts for path in paths])
+    watched = [Watched(path, name) for path, name in zip(paths, names, strict=True)]
+    with listen("127.0.0.1", port) as taken, display_for(progress) as display:
+        return serve_app(make_app(watched, _examples), taken, say=display.say, stop=StopRequest())
+
+
+def _examples(run: Path) -> list[Any]:
+    """Worked examples of the newest checkpoint, on one thread: the run needs the others."""
+    import torch
+
+    from electra.interop.examples import example_rows
+    from electra.workflow.model import Model
+    from electra.workflow.train import SENTENCES
+
+    torch.set_num_threads(1)
+    both = Model(run, device="cpu").pair()
+    return [{"text": text, "rows": example_rows(*both, text)} for text in SENTENCES]
