@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from electra.workflow.extend import extend as extend
     from electra.workflow.finetune import finetune as finetune
     from electra.workflow.import_pair import import_pair as import_pair
+    from electra.workflow.log import log as log
     from electra.workflow.model import Model as Model
     from electra.workflow.model import load as load
     from electra.workflow.open import open as open
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from electra.workflow.pretrain import pretrain as pretrain
     from electra.workflow.prompt import Prompting as Prompting
     from electra.workflow.prompt import prompt as prompt
+    from electra.workflow.push import push as push
     from electra.workflow.run import Run as Run
     from electra.workflow.store import Store as Store
     from electra.workflow.tuned import FineTuned as FineTuned
@@ -66,12 +68,14 @@ _HOMES = {  # where each name lives
     "finetune": "workflow.finetune",
     "import_pair": "workflow.import_pair",
     "load": "workflow.model",
+    "log": "workflow.log",
     "open": "workflow.open",
     "plan": "workflow.plan",
     "predict": "workflow.predict",
     "prepare": "workflow.prepare",
     "pretrain": "workflow.pretrain",
     "prompt": "workflow.prompt",
+    "push": "workflow.push",
     "verify": "workflow.open",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604

@@ -26,6 +26,7 @@ ORDER = [
     "prepare",
     "pretrain",
     "watch",
+    "log",
     "extend",
     "detect",
     "embed",

@@ -11,6 +11,7 @@ run_folder   the networks of a run, finished or stopped
 load         any of these -> a model ready for use
 warm_start   a new run's networks from the weights of others
 transfer     export and import
+hub          publishing: which files go, what is cut from them, sending them
 verify       is everything as it was written?
 embedding    a vector of each text
 detection    P(replaced) for the tokens and words of texts

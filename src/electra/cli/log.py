@@ -1,0 +1,41 @@
+"""Send a run's curves to TensorBoard, Trackio, Weights & Biases or MLflow, after or while it trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    run: Positional[Path]
+    """A run folder, in progress or ended."""
+    to: Literal["tensorboard", "trackio", "wandb", "mlflow"]
+    """Where to send them. Each needs its extra: pip install "electra[wandb]"."""
+    out: Path | None = None
+    """The folder of the tracker's files (default: one named after the tracker, here)."""
+    project: str = "electra"
+    """The project or experiment there. TensorBoard has none."""
+    name: str | None = None
+    """The run's name there (default: that of its folder)."""
+    follow: bool = False
+    """Go on until the run ends."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.workflow.display import Terminal
+    from electra.workflow.log import log
+
+    log(
+        arguments.run,
+        arguments.to,
+        out=arguments.out,
+        project=arguments.project,
+        name=arguments.name,
+        follow=arguments.follow,
+        progress=Terminal(),
+    )
+    return 0

@@ -1,0 +1,37 @@
+"""Publish a run, model or fine-tuning on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from electra.cli.arguments import Positional
+
+
+@dataclass(frozen=True)
+class Arguments:
+    source: Positional[Path]
+    """A finished run, an imported pair, a model folder or a fine-tuning."""
+    repo: Positional[str]
+    """The repository, owner/name. It is made where there is none."""
+    private: bool = False
+    """Make a new repository private."""
+    revision: str = "main"
+    """The branch to write to."""
+    dry_run: bool = False
+    """List what would be sent, and send nothing. Needs no token."""
+
+
+def run(arguments: Arguments) -> int:
+    from electra.workflow.display import Terminal
+    from electra.workflow.push import push
+
+    push(
+        arguments.source,
+        arguments.repo,
+        private=arguments.private,
+        revision=arguments.revision,
+        dry_run=arguments.dry_run,
+        progress=Terminal(),
+    )
+    return 0

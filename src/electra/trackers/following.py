@@ -1,0 +1,132 @@
+"""A ledger, carried into a tracker row by row: what it already has is never sent twice.
+
+Beside the tracker's files, .electra/NAME/reached.json says how far each kind of row was sent, and of which
+ledger. A run that was resumed from before that point repeats the same values, so they are left out as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from electra import durable
+from electra.artifacts.ledger import Follower, Ledger, Row, point_of
+from electra.artifacts.private import without_paths
+from electra.artifacts.run import RunFolder
+from electra.errors import ConfigError, RunFolderError
+from electra.progress import Say, quiet
+from electra.signals import Stop
+from electra.trackers.interface import NAMES, Target, Tracker
+
+BETWEEN = 2.0  # seconds between two looks at the ledger
+KINDS = {"train": "train", "eval": "heldout"}  # rows, and how their values are called
+
+
+def carry(
+    run: Path, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop, say: Say = quiet
+) -> int:
+    """Send what the tracker `to` lacks of a run's curves; the number of rows sent.
+
+    follow: go on until the run ends, or until asked to stop.
+    """
+    if to not in NAMES:
+        raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(NAMES)}")
+    spec = importlib.util.find_spec(to)
+    if spec is None or spec.origin is None:  # without an origin, it is a folder of that name that lies here
+        raise ConfigError(f"{to} is not installed", key="to", fix=f'Install it: pip install "electra[{to}]"')
+    folder = RunFolder.open(run)
+    record = folder.record
+    follower = Follower(folder.metrics)
+    rows = follower.look().rows
+    first = next((row for row in rows if row.get("kind") in KINDS), None)
+    while first is None and follow and not stop():
+        time.sleep(BETWEEN)
+        rows += follower.look().rows
+        first = next((row for row in rows if row.get("kind") in KINDS), None)
+    if first is None:
+        say(f"{run}: nothing measured yet")
+        return 0
+    mark = out / ".electra" / name.replace("/", "-")
+    with durable.lock(mark):
+        reached = _Reached(mark / "reached.json", first, name)
+        settings = dict(_flat(without_paths(RunFolder.settings(record))))
+        began = (run / folder.RECORD).stat().st_mtime
+        target = Target(name, out, project, settings, began, reached.id)
+        told: list[Row] = []
+        tracker: Tracker | None = None
+        sent, ended = 0, False
+        try:
+            while True:
+                told += [row for row in rows if row.get("kind") == "event"]
+                new = [row for row in rows if _is_new(row, reached)]
+                if new and tracker is None:
+                    tracker = importlib.import_module(f"electra.trackers.{to}").open(target)
+                    reached.id = tracker.id
+                if tracker is not None:
+                    sent += _send(new, tracker, reached)
+                ended = _ended(told, reached, folder.total_steps)
+                if not follow or ended or stop():
+                    return sent
+                time.sleep(BETWEEN)
+                rows = follower.look().rows
+        finally:
+            if tracker is not None:
+                tracker.close(ended)
+
+
+class _Reached:
+    """How far each kind of row was sent."""
+
+    def __init__(self, path: Path, first: Row, name: str) -> None:
+        self.path = path
+        self.ledger = hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()
+        self.steps: dict[str, int] = {}
+        self.id = ""
+        if not path.exists():
+            return
+        known = durable.read_json(path, RunFolderError)
+        if known.get("ledger") != self.ledger:
+            fix = "Choose another `name` or `out`"
+            raise RunFolderError(f"already holds another run named {name}", where=path.parents[2], fix=fix)
+        self.steps, self.id = known["steps"], known["id"]
+
+    def save(self) -> None:
+        durable.commit_json(self.path, {"ledger": self.ledger, "steps": self.steps, "id": self.id})
+
+
+def _is_new(row: Row, reached: _Reached) -> bool:
+    kind = row.get("kind")
+    return kind in KINDS and row["step"] > reached.steps.get(kind, -1)
+
+
+def _send(rows: list[Row], tracker: Tracker, reached: _Reached) -> int:
+    for row in rows:
+        kind, point = row["kind"], point_of(row)
+        measured = {**point.values, "tokens": point.tokens, "flops": point.flops}
+        values = {f"{KINDS[kind]}/{key.replace('.', '/')}": value for key, value in measured.items()}
+        known = {name: value for name, value in values.items() if value is not None}
+        tracker.log(point.step, point.seconds or 0.0, known)
+        reached.steps[kind] = point.step
+    if rows:
+        tracker.flush()
+        reached.save()
+    return len(rows)
+
+
+def _ended(told: list[Row], reached: _Reached, total: int | None) -> bool:
+    rows = [*told, {"kind": "train", "step": max(reached.steps.values(), default=0)}]
+    return Ledger(rows).status(total) != "in progress"
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Any:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value

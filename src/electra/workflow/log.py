@@ -1,0 +1,43 @@
+"""A run's curves in other programs: TensorBoard, Trackio, Weights & Biases, MLflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from electra.signals import StopRequest
+from electra.trackers.following import carry
+from electra.trackers.interface import NAMES
+from electra.workflow.artifact import Source
+from electra.workflow.display import Told, display_for
+
+To = Literal["tensorboard", "trackio", "wandb", "mlflow"]
+
+
+def log(
+    run: Source,
+    to: To,
+    *,
+    out: Source | None = None,
+    project: str = "electra",
+    name: str | None = None,
+    follow: bool = False,
+    progress: Told = None,
+) -> int:
+    """Send a run's curves and recipe to a tracker, as far as it lacks them; the number of rows sent.
+
+    out:     the folder of the tracker's files (None: one named after the tracker, here).
+    project: the project or experiment there; TensorBoard has none.
+    name:    of the run there (None: that of its folder).
+    follow:  go on until the run ends. To end it before, interrupt it: nothing is lost or sent twice.
+
+    Raises ConfigError where the tracker is not installed, and RunFolderError where `run` is no run or another
+    run of this name was sent there.
+    """
+    run, where = Path(run), Path(to if out is None else out)
+    with display_for(progress) as display, StopRequest() as stop:
+        called = name or run.resolve().name
+        sent = carry(run, to, where, project, called, follow=follow, stop=stop, say=display.say)
+        display.say(f"{sent:,} row{'s' * (sent != 1)} of {run} sent to {to} in {where}")
+        display.say(f"to look at them: {NAMES[to].format(out=where)}")
+        return sent

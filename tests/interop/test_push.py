@@ -1,0 +1,125 @@
+"""Publishing, against the hub's API on loopback: what arrives, that nothing private does, and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_hub import Hub, fake_hub
+
+from electra.artifacts.private import without_paths
+from electra.interop.hub import clean_card, plan
+from electra.testing import small
+
+PRIVATE = "/home/somebody/secret project"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run with a milestone, and with paths of its machine wherever they may stand."""
+    folder = small.write_pair(tmp_path_factory.mktemp("pushed") / "toy")
+    (folder / "run.toml").write_text(
+        f'[environment]\ncommand = "--corpus {PRIVATE}/x.txt"\n', encoding="utf-8"
+    )
+    card = f'# toy\n\nname = "toy"  # here\n\ninit = "{PRIVATE}/model"\nAutoModel.from_pretrained(name)\n'
+    for name in ("discriminator", "generator"):
+        (folder / name / "README.md").write_text(card, encoding="utf-8")
+    config = json.loads((folder / "discriminator" / "config.json").read_text(encoding="utf-8"))
+    config["_name_or_path"] = f"{PRIVATE}/model"
+    (folder / "discriminator" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "discriminator" / ".notes").write_text(PRIVATE, encoding="utf-8")
+    for name in ("discriminator", "generator"):
+        shutil.copytree(folder / name, folder / "milestones" / "step-00000500" / name)
+    return folder
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with fake_hub() as hub:
+        yield hub
+
+
+def push(hub: Hub, *words: str, token: str = "good", home: Path) -> tuple[int, str, str]:
+    """electra push in a process of its own: the library reads its environment when it is imported."""
+    given = {
+        "HF_ENDPOINT": hub.address,
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_XET": "1",
+    }
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
+    environment |= given | ({"HF_TOKEN": token} if token else {})
+    ended = subprocess.run(
+        [sys.executable, "-m", "electra", "push", *words],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_run_arrives_whole_and_nothing_private_does(hub: Hub, run: Path, tmp_path: Path) -> None:
+    code, said, error = push(hub, str(run), "me/toy", "--private", home=tmp_path)
+    assert code == 0, error
+    assert f"{hub.address}/me/toy" in said + error and hub.private is True
+    for branch, around in (("main", run), ("step-00000500", run / "milestones" / "step-00000500")):
+        sent = hub.branches[branch]
+        for name, under in (("discriminator", ""), ("generator", "generator/")):
+            weights = (around / name / "model.safetensors").read_bytes()
+            assert sent[f"{under}model.safetensors"] == weights
+            assert {f"{under}config.json", f"{under}tokenizer.json", f"{under}README.md"} <= set(sent)
+        assert not [name for name in sent if "toml" in name or name.startswith(".")]
+        everything = b"\n".join(
+            content for name, content in sent.items() if not name.endswith(".safetensors")
+        )
+        assert b"somebody" not in everything and str(Path.home()).encode() + b"/" not in everything
+    card = hub.branches["step-00000500"]["generator/README.md"].decode()
+    assert 'name = "me/toy"\n' in card
+    assert 'from_pretrained(name, subfolder="generator", revision="step-00000500")' in card
+    assert (run / "discriminator" / "config.json").read_text(encoding="utf-8").count("somebody") == 1
+
+
+@pytest.mark.parametrize(
+    ("repo", "token", "said"),
+    [
+        ("me/toy", "", "me/toy: no token for the hub. Log in with"),
+        ("me/toy", "wrong", "me/toy: the hub does not accept the token"),
+        ("others/toy", "good", "others/toy: no permission to write there"),
+        ("a b/c d", "good", "a b/c d: not a name for a repository"),
+    ],
+)
+def test_a_refusal_is_one_line(hub: Hub, run: Path, repo: str, token: str, said: str) -> None:
+    code, _, error = push(hub, str(run), repo, token=token, home=run.parent)
+    assert code == 2 and said in error and error.count("\n") == 1
+    assert hub.branches == {"main": {}}
+
+
+def test_a_dry_run_sends_nothing_and_needs_no_hub(run: Path, tmp_path: Path) -> None:
+    nowhere = Hub()
+    nowhere.address = "http://127.0.0.1:9"
+    code, said, error = push(nowhere, str(run), "me/toy", "--dry-run", token="", home=tmp_path)
+    assert code == 0 and "step-00000500: generator/model.safetensors" in said + error
+    assert "nothing was sent" in said + error
+    code, _, error = push(nowhere, str(run), "me/toy", home=tmp_path)
+    assert code == 2 and "the hub cannot be reached" in error and error.count("\n") == 1
+
+
+def test_what_is_pushed(run: Path, tmp_path: Path) -> None:
+    model = [(one.branch, one.name) for one in plan(run / "generator", "draft")]
+    assert ("draft", "model.safetensors") in model
+    (tmp_path / "run.toml").write_text("", encoding="utf-8")
+    with pytest.raises(Exception, match="has no finished network"):
+        plan(tmp_path)
+
+
+def test_paths_are_cut() -> None:
+    given = {"a": ["/home/me/x/texts.txt", "~/models/mine", "C:\\me\\x"], "/kept/key": "and/or", "n": 1}
+    assert without_paths(given) == {"a": ["texts.txt", "mine", "x"], "/kept/key": "and/or", "n": 1}
+    card = 'data = "/srv/x/y.txt"\nlist = ["~/a/b", \'/c/d\']\nsee https://host/a/b\n'
+    assert clean_card(card, "me/toy", "README.md", "main") == (
+        'data = "y.txt"\nlist = ["b", \'d\']\nsee https://host/a/b\n'
+    )
