@@ -37,6 +37,9 @@ INTRODUCTION = f"""# Command line and recipes
 Made by `python docs/make_cli.py` from the code; change it there.
 
 `electra VERB --help` prints the same. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
+
+For completion of commands, options and their values, put one line into your shell's startup file: `source <(electra
+--print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
 """
 RECIPES = """## Recipes
 
@@ -83,7 +86,7 @@ def _kind(annotation: ast.expr) -> str:
             return _kind(inner[0])
         if text.startswith("tuple"):
             return f"{_kind(inner[0])}, several" if text.endswith("...]") else " ".join(_kind(one) for one in inner)
-    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path", "Device": "auto, cpu, cuda"}.get(text, text)
+    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path", "Device": "auto, cpu, cuda, mps"}.get(text, text)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

@@ -408,6 +408,12 @@ RECIPES = [
         lambda p: p.pretrain("--training.device", "cuda"),
     ),
     Case(
+        "no Apple GPU here",
+        ConfigError,
+        r"no Apple GPU found by this torch.*cpu",
+        lambda p: p.pretrain("--training.device", "mps"),
+    ),
+    Case(
         "no share",
         ConfigError,
         r"data\.heldout: must lie between 0 and 1",

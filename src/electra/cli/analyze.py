@@ -28,8 +28,8 @@ class Arguments:
     """
     over_training: bool = False
     """Run the probes at each checkpoint of a run instead of on the finished model."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 
 def run(arguments: Arguments) -> int:

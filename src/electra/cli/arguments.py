@@ -109,6 +109,26 @@ def _options(kind: type, prefix: str = "--") -> Iterator[str]:
             yield name
 
 
+def choices(kind: type) -> dict[str, list[str]]:
+    """Every option of a dataclass by its whole name, with the values it may take (none: any)."""
+    return {f"--{name}": values for name, values in _choices(kind, "")}
+
+
+def _choices(kind: type, before: str) -> Iterator[tuple[str, list[str]]]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        name, hint = before + field.name.replace("_", "-"), hints[field.name]
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            yield from _choices(hint, f"{name}.")
+        elif hint is bool:
+            yield from ((name, []), (f"{before}no-{field.name.replace('_', '-')}", []))
+        elif Positional not in getattr(hint, "__metadata__", ()):
+            plain = [
+                one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is typing.Literal
+            ]
+            yield name, [str(value) for one in plain for value in typing.get_args(one)]
+
+
 def _show_plainly(arguments: type, with_help: bool) -> None:
     """In --help, show an argument's value in a word, where tyro would show its type; positional arguments by
     their names. A default that says nothing (None, or no value) is not shown: the help tells what it means.

@@ -35,8 +35,8 @@ class Arguments:
     """Dropout (default: the recipe's)."""
     vocab_size: int = 8192
     """Size of the vocabulary that the random text is drawn from."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     seconds: float = 10.0
     """Seconds of training per measurement."""
     rounds: int = 1

@@ -31,8 +31,8 @@ class Arguments:
     """Which network judges. The language model hides each word in turn: slower, but better at words that a
     generator would not have written.
     """
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"
     """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 

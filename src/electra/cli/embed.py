@@ -26,8 +26,8 @@ class Arguments:
     """The column of a table that holds the texts."""
     pooling: Literal["auto", "mean", "cls"] = "auto"
     """What represents the whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"
     """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 

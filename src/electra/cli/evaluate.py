@@ -39,8 +39,8 @@ class Arguments:
     """
     probe_option: Repeated[tuple[str, ...]] = ()
     """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 
 def run(arguments: Arguments) -> int:

@@ -38,7 +38,7 @@ ORDER = [
     "analyze",
     "ablate",
 ]
-HELPERS = {"main", "arguments", "recipe_flags"}
+HELPERS = {"main", "arguments", "recipe_flags", "completion"}
 
 
 def verbs() -> dict[str, str]:
@@ -58,6 +58,7 @@ def overview() -> str:
     for verb, module in verbs().items():
         lines.append(f"  {verb:<10}{_first_line(module)}")
     lines += ["", "electra COMMAND --help lists its options. --version and --debug (tracebacks) go anywhere."]
+    lines += ["electra --print-completion bash (zsh, fish) prints what makes the shell complete all of this."]
     return "\n".join(lines)
 
 
@@ -81,6 +82,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"electra {importlib.metadata.version('electra')}\n")
         return 0
     try:
+        if arguments[0] == "--print-completion":
+            from electra.cli.completion import script
+
+            sys.stdout.write(script(" ".join(arguments[1:]), verbs()))
+            return 0
         return run_verb(arguments[0], arguments[1:])
     except ElectraError as error:
         if debug:

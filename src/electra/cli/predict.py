@@ -35,8 +35,8 @@ class Arguments:
     """For questions that may have no answer: give none where the null odds exceed this (default: the best
     threshold on dev, else the published one).
     """
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"
     """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 

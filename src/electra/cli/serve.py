@@ -34,8 +34,8 @@ class Arguments:
     """Requests that may wait; further ones are answered with 503."""
     batch_size: int = 256
     """Texts to compute together."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 
 def run(arguments: Arguments) -> int:

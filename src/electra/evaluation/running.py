@@ -62,7 +62,7 @@ OWN = {
 @dataclass(frozen=True)
 class Options:
     seeds: int = 1
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     jobs: int = 1
     """Tasks at the same time, each in a process of its own."""
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -49,7 +49,7 @@ class PromptSettings:
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
     device: Device = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
     def __post_init__(self) -> None:
         least = {"shots": 0, "seeds": 1, "steps": 1, "batch_size": 1, "max_length": 8, "limit_eval": 1}

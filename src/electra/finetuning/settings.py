@@ -19,7 +19,7 @@ from typing import Any, Literal
 from electra.errors import ConfigError
 from electra.training import budget
 
-Device = Literal["auto", "cpu", "cuda"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class Settings:
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere."""
     device: Device = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
     """CPU threads (default: torch's choice)."""
 

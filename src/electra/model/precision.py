@@ -11,6 +11,10 @@ def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.de
     """The device that the setting `key` asks for."""
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("no CUDA device found", key=key, fix=f"Use `{key}=cpu`")
+    if name == "mps":  # an Apple GPU
+        if not torch.backends.mps.is_available():
+            raise ConfigError("no Apple GPU found by this torch", key=key, fix=f"Use `{key}=cpu`")
+        return torch.device("mps")
     if name == "cuda" or (name == "auto" and torch.cuda.is_available()):
         return torch.device("cuda", local_rank)
     return torch.device("cpu")
@@ -20,6 +24,8 @@ def pick_precision(name: str, device: torch.device) -> str:
     """'bf16' or 'fp32'."""
     if name != "auto":
         return name
+    if device.type == "mps":
+        return "fp32"
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
     return "bf16" if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported() else "fp32"

@@ -98,8 +98,8 @@ class TrainingSection:
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more where a compiler
     is installed (on a CPU, only without dropout).
     """
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute (auto: a GPU when there is one)."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
     """CPU threads of each process (default: torch's choice)."""
     checkpoint_every: int | None = None

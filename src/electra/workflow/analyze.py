@@ -49,7 +49,7 @@ def analyze(
     data: Source | Sequence[Source] = (),
     options: Sequence[str] = (),
     over_training: bool = False,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     progress: Told = None,
 ) -> Analysis:
     """Ask models what they know, in the folder `out`. The answer of a probe that was asked the same before is

@@ -53,7 +53,7 @@ def evaluate(
     floors: bool = True,
     settings: Mapping[str, Any] | None = None,
     probe_options: Sequence[str] = (),
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     progress: Told = None,
 ) -> Evaluation:
     """Run a suite of tasks on one model or several in the folder `out`, or resume what lies there.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from electra.interop.onnx_graph import Written
     from electra.model.sizes import EncoderConfig
 
-Device = Literal["auto", "cpu", "cuda"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
 Backend = Literal["torch", "onnx"]
 Judge = Literal["discriminator", "language-model"]
 

@@ -32,7 +32,7 @@ def predict(
     columns: Sequence[str] = (),
     encoding: str | None = None,
     threshold: float | None = None,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     format: Format | None = None,
     backend: Literal["torch", "onnx"] = "torch",
 ) -> Predictions:

@@ -18,7 +18,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     limits: Limits = DEFAULT,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     threads: int | None = None,
     progress: Told = None,
 ) -> int:

@@ -62,7 +62,7 @@ class FineTuned(Artifact[TuningFolder]):
         texts: Text | Iterable[Text] | pandas.DataFrame | Source,
         *,
         threshold: float | None = None,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
+        device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
     ) -> Rows:
         """One row a text (a row a word for tags): its own columns, then `predicted`, `probability`, and the
         probability of each label.
