@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 
 .PHONY: setup setup-locked lock quickstart check test test-reliability test-portable test-mutations test-pythons \
-	test-oldest bench bench-scale clean
+	test-oldest test-package docs dist audit bench bench-scale clean
 
 setup: .venv/.installed
 
@@ -53,10 +53,10 @@ check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
-	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda" $(FAST))
+	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda and not package" $(FAST))
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda and not package"
 
 test-reliability: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m reliability --timeout 3600
@@ -77,7 +77,7 @@ test-oldest:
 	.venv-oldest/bin/python tests/oldest.py report notebook data dedup > .venv-oldest/constraints
 	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-oldest/constraints \
 		-e '.[report,notebook,data,dedup]' pytest pytest-timeout hypothesis
-	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "not reliability and not cuda" \
+	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "not reliability and not cuda and not package" \
 		tests/core tests/model tests/artifacts tests/data --ignore tests/data/test_tokenizer.py
 
 # Install and core tests under each Python that is here, in a .venv-VERSION of its own.
@@ -92,6 +92,25 @@ test-pythons:
 			&& OMP_NUM_THREADS=1 .venv-$$version/bin/pytest tests/core || exit 1; \
 	done
 
+# The site, in build/site: every link is checked, and nothing is loaded from elsewhere.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Wheel and source distribution, in dist/.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+
+# Both of them installed in a fresh environment without any extra, and used there; minutes.
+test-package: dist
+	$(BIN)/pytest -m package --timeout 1800 tests/core/test_package.py
+
+# Licences of all that is installed here; and known vulnerabilities of what requirements.lock names, from the network.
+audit: setup
+	$(BIN)/pip-licenses --from=mixed --order=license
+	$(BIN)/pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --requirement requirements.lock --disable-pip --no-deps
+
 bench: setup
 	$(BIN)/python benchmarks/encode.py
 	$(BIN)/python benchmarks/pretrain.py --rounds 3 --seconds 3 --batch 8
@@ -102,4 +121,4 @@ bench-scale: setup
 	$(BIN)/python benchmarks/scale.py
 
 clean:
-	rm -rf .venv .venv-3.* .venv-lock .venv-oldest .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist .venv .venv-3.* .venv-lock .venv-oldest .pytest_cache .mypy_cache .ruff_cache

@@ -83,9 +83,9 @@ __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from electra.machine import versions
 
-        return version("electra")
+        return versions("electra")["electra"]
     if name not in _HOMES:
         raise AttributeError(f"module 'electra' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"electra.{_HOMES[name]}"), name)

@@ -1,6 +1,9 @@
 """What this process may use of the machine."""
 
 import os
+from importlib.metadata import version
+
+DISTRIBUTION = "electra-encoder"  # what the package index calls this package
 
 
 def cores() -> int:
@@ -13,3 +16,8 @@ def cores() -> int:
 def launched() -> bool:
     """Whether this is one of several processes that a launcher started to share a training."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def versions(*libraries: str) -> dict[str, str]:
+    """Those installed, of electra and of libraries, by name."""
+    return {name: version(DISTRIBUTION if name == "electra" else name) for name in libraries}

@@ -1,42 +1,86 @@
-"""docs/from-a-csv.md, followed from top to bottom in an empty folder; with a small network and few rows."""
+"""Every tutorial is followed from top to bottom, in an empty folder; with few rows and few steps."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import shlex
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_snippets import FENCE, ROOT
 
+from electra import jobs
 from electra.cli.main import main
-from electra.testing import toy_task
+from electra.testing import driven, toy_task
+from electra.testing.driven import toy_store  # noqa: F401
 
-PAGE = (ROOT / "docs" / "from-a-csv.md").read_text(encoding="utf-8")
 ROWS = 40
+SHORT = ["--training.length", "16", "--training.batch-size", "4", "--evaluation.rows", "8"]
+QUICK = {  # one thread: two of them wait for each other where a core is busy
+    "finetune": ["--epochs", "1", "--max-length", "16", "--threads", "1"],
+    "pretrain": [*SHORT, "--training.threads", "1"],
+    "ablate": ["--threads", "1"],
+}
 
 
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """(standard input, words after electra) of each line to type."""
-    for line in PAGE.splitlines():
+def text_of(page: str) -> str:
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str = "python") -> list[str]:
+    return [block for found, block in FENCE.findall(text_of(page)) if found == language]
+
+
+def commands(page: str) -> Iterator[tuple[str, list[str]]]:
+    """(standard input, words after electra) of each line to type, outside fences."""
+    for line in FENCE.sub("", text_of(page)).splitlines():
         if line.startswith("    ") and "electra " in line:
             before, _, command = line.strip().rpartition("| ")
-            yield before.removeprefix("echo ").strip().strip('"'), shlex.split(command)[1:]
+            yield before.removeprefix("echo ").strip().strip('"'), shlex.split(command, comments=True)[1:]
 
 
-def test_the_tutorial_can_be_followed(
+@pytest.fixture(autouse=True)
+def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --dry-run spends its seconds on."""
+    for room in ("estimate", "rehearsal"):
+        monkeypatch.setattr(f"electra.training.{room}.seconds_per_step", lambda *_: 0.01)
+
+
+def follow(
+    page: str, instead: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """Type every command, with some words replaced; what each printed."""
+    said = []
+    for typed, words in commands(page):
+        if words[0] == "serve":
+            continue  # tests/serving follow that one
+        if typed:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{typed}\n".encode())))
+        replaced = [instead.get(word, word) for word in words]
+        code = main([*replaced, *QUICK.get(words[0], [])])
+        out, err = capsys.readouterr()
+        assert code == 0, f"{page}: electra {shlex.join(words)}\n{err}"
+        said.append(out)
+    return said
+
+
+def test_from_a_csv(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    make, use = [block for language, block in FENCE.findall(PAGE) if language == "python"]
+    make, use = blocks("from-a-csv.md")
     exec(compile(make, "from-a-csv.md", "exec"), {})
     with open("docstrings.csv", encoding="utf-8", newline="") as file:
         columns, *rows = csv.reader(file)
     assert len(rows) > 1000, "as the page says"
-    shown = [line.strip() for line in PAGE.splitlines() if line.startswith(("    module,", "    a"))]
+    text = text_of("from-a-csv.md")
+    shown = [line.strip() for line in text.splitlines() if line.startswith(("    module,", "    a"))]
     assert [line.split(",")[0] for line in shown] == ["module", "argparse", "ast"]
     assert ",".join(columns) == shown[0] and all(line.split(",") in rows for line in shown[1:])
     with open("docstrings.csv", "w", encoding="utf-8", newline="") as file:
@@ -44,12 +88,7 @@ def test_the_tutorial_can_be_followed(
 
     model = toy_task.save_encoder(tmp_path / "toy", "modern")
     instead = {"tiny-en": str(model), "10m": "2", "3": "1"}  # a model, a budget, seeds
-    for typed, words in commands():
-        if typed:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{typed}\n".encode())))
-        quick = ["--epochs", "1"] if words[0] == "finetune" else []
-        assert main([*(instead.get(word, word) for word in words), *quick]) == 0, capsys.readouterr().err
-    said = capsys.readouterr().out
+    said = "".join(follow("from-a-csv.md", instead, monkeypatch, capsys))
     assert "accuracy to compare: majority 0." in said and "fresh weights 0." in said and "search 2:" in said
     assert said.splitlines()[-1].startswith("Return the square root of x.\t")
     assert Path("runs/kinds/report.html").is_file() and Path("runs/searched/search.json").is_file()
@@ -57,3 +96,82 @@ def test_the_tutorial_can_be_followed(
         header = next(csv.reader(file))
     assert header == [*columns, "predicted", "probability", "p(class)", "p(function)"]
     exec(compile(use, "from-a-csv.md", "exec"), {})
+
+
+def write_texts(folder: Path) -> None:
+    """A folder of small documents, one a file."""
+    folder.mkdir()
+    lines = driven.write_corpus(folder.parent / "lines.txt").read_text().splitlines()
+    for number, line in enumerate(lines):
+        (folder / f"{number}.txt").write_text(line)
+
+
+def test_from_your_own_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texte")
+    rows = [f"der Film {i} war {'gut' if i % 2 else 'fad'},{'ja' if i % 2 else 'nein'}" for i in range(ROWS)]
+    Path("bewertungen.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    said = "".join(
+        follow("from-your-own-text.md", {"8192": "90", "30m": "4steps", "3": "1"}, monkeypatch, capsys)
+    )
+    assert "P(replaced)" in said and Path("runs/mine/report.html").is_file()
+    names: dict[str, object] = {}
+    exec(compile(blocks("from-your-own-text.md")[0], "from-your-own-text.md", "exec"), names)
+    assert type(names["encoder"]).__name__ == "ModernBertModel"
+
+
+SMALLER = """
+[base.training]
+length = 16
+batch_size = 4
+precision = "fp32"
+[base.evaluation]
+rows = 8
+"""
+
+
+def in_turn_here(
+    todo: Iterable[jobs.Job], at_once: int, *, look: Callable[[], None], **kept: Any
+) -> Iterator[jobs.Job]:
+    """Processes of their own would each import torch."""
+    for job in jobs.in_turn(todo, say=kept["say"], stop=kept["stop"]):
+        look()
+        yield job
+
+
+def test_compare_two_objectives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texts")
+    monkeypatch.setattr(jobs, "side_by_side", in_turn_here)
+    [study] = blocks("compare-two-objectives.md", "toml")
+    Path("objectives.toml").write_text(study + SMALLER)
+    instead = {"8192": "90", "2Mtokens": "10steps", "3": "2"}
+    follow("compare-two-objectives.md", instead, monkeypatch, capsys)
+    results = json.loads(Path("runs/judge-or-name/results.json").read_text())
+    assert results["complete"] and set(results["budgets"][0]["arms"]) == {"mlm", "rtd"}
+
+
+STUTTER = "\n".join(block for block in blocks("write-an-objective.md") if "electra.testing" not in block)
+
+
+def test_write_an_objective(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its tests, as the page says to write them, and its training."""
+    monkeypatch.chdir(tmp_path)
+    Path("stutter.py").write_text(STUTTER)
+    store = request.getfixturevalue("toy_store")
+    follow("write-an-objective.md", {"store": str(store), "10m": "4steps"}, monkeypatch, capsys)
+    assert main(["detect", "runs/stutter", "the the cat sees"]) == 0
+    [tests] = [block for block in blocks("write-an-objective.md") if "electra.testing" in block]
+    Path("test_stutter.py").write_text(tests)
+    typed = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_stutter.py"]
+    done = subprocess.run(typed, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]

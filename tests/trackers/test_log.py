@@ -152,7 +152,10 @@ def test_curves_arrive_once(tracker: str, run: Path, tmp_path: Path, monkeypatch
         (["mine", "--to", "nowhere"], "--to"),
         (["gone", "--to", "tensorboard"], "no such folder"),
         ([".", "--to", "tensorboard"], "not a run"),
-        (["mine", "--to", "wandb"], 'wandb is not installed. Install it: pip install "electra[wandb]"'),
+        (
+            ["mine", "--to", "wandb"],
+            'wandb is not installed. Install it: pip install "electra-encoder[wandb]"',
+        ),
         (["other", "--to", "tensorboard", "--name", "mine"], "already holds another run named mine"),
     ],
 )

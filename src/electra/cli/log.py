@@ -14,7 +14,7 @@ class Arguments:
     run: Positional[Path]
     """A run folder, in progress or ended."""
     to: Literal["tensorboard", "trackio", "wandb", "mlflow"]
-    """Where to send them. Each needs its extra: pip install "electra[wandb]"."""
+    """Where to send them. Each needs its extra: pip install "electra-encoder[wandb]"."""
     out: Path | None = None
     """The folder of the tracker's files (default: one named after the tracker, here)."""
     project: str = "electra"

@@ -19,7 +19,7 @@ from types import ModuleType
 
 from electra import cli, durable
 from electra.errors import ElectraError, Interrupted, nearest
-from electra.machine import launched
+from electra.machine import launched, versions
 
 ORDER = [
     "plan",
@@ -77,9 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(overview() + "\n")
         return 0
     if arguments[0] == "--version":
-        import importlib.metadata
-
-        sys.stdout.write(f"electra {importlib.metadata.version('electra')}\n")
+        sys.stdout.write(f"electra {versions('electra')['electra']}\n")
         return 0
     try:
         if arguments[0] == "--print-completion":

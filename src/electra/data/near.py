@@ -191,7 +191,7 @@ def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
     try:
         import rensa
     except ImportError:
-        fix = "pip install 'electra[dedup]'"
+        fix = "pip install 'electra-encoder[dedup]'"
         raise ConfigError("near-duplicates need rensa", key="near_duplicates", fix=fix) from None
     contents = [f" {' '.join(text[:LONGEST].lower().split())} ".encode().ljust(WINDOW) for text in texts]
     content = b"".join([*contents, bytes(WINDOW)])

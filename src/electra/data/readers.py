@@ -189,7 +189,7 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
         from pyarrow import ArrowException, types
     except ImportError:
         raise CorpusError(
-            "parquet files need pyarrow", where=source.name, fix="pip install 'electra[data]'"
+            "parquet files need pyarrow", where=source.name, fix="pip install 'electra-encoder[data]'"
         ) from None
 
     with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
@@ -241,7 +241,7 @@ def _hub(name: str, field: str) -> Iterator[Text]:
         import datasets
     except ImportError:
         raise CorpusError(
-            "hub data sets need the datasets library", where=name, fix="pip install 'electra[hub]'"
+            "hub data sets need the datasets library", where=name, fix="pip install 'electra-encoder[hub]'"
         ) from None
 
     path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
@@ -287,7 +287,7 @@ class _ZstdStream(io.RawIOBase):
             import zstandard
         except ImportError:
             raise CorpusError(
-                "zstd files need zstandard", where=name, fix="pip install 'electra[data]'"
+                "zstd files need zstandard", where=name, fix="pip install 'electra-encoder[data]'"
             ) from None
         self._error: type[Exception] = zstandard.ZstdError
         self._new = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj

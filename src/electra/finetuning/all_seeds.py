@@ -6,7 +6,6 @@ trained again.
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -46,6 +45,7 @@ from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import Loaded, load
 from electra.interop.pooling import Pooling
 from electra.labelled.tables import read_tsv
+from electra.machine import versions
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 from electra.progress import Say, quiet
@@ -182,9 +182,7 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
         "settings": tuning.settings.recorded(),
         "identity": identity,
         "environment": {
-            **{
-                name: importlib.metadata.version(name) for name in ("electra", "torch", "numpy", "tokenizers")
-            },
+            **versions("electra", "torch", "numpy", "tokenizers"),
             "platform": platform.platform(),
             "device": str(tuning.device),
             "threads": torch.get_num_threads(),
@@ -298,7 +296,7 @@ def summarise(
         "kept_seed": choose(finished, task.metrics[0], settings.keep).seed,
         "notes": list(notes),
         **({"labels": counts} if (counts := labels_of(dataset)) else {}),
-        **{f"{name}_version": importlib.metadata.version(name) for name in ("electra", "torch")},
+        **{f"{name}_version": each for name, each in versions("electra", "torch").items()},
         **{name: getattr(settings, name) for name in IN_RESULTS},
         "precision": tuning.precision,
     }

@@ -7,7 +7,6 @@ run to its end. Few-shot training is fine-tuning (one_seed.py), each seed on its
 
 from __future__ import annotations
 
-import importlib.metadata
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -34,6 +33,7 @@ from electra.interop.huggingface import digest, weights_of
 from electra.interop.load import Loaded, load
 from electra.labelled.examples import Example, Examples
 from electra.labelled.splits import find_split, limit_by_hash
+from electra.machine import versions
 from electra.model.precision import pick_device, pick_precision
 from electra.progress import Say, quiet
 from electra.seeds import key, permute
@@ -95,7 +95,7 @@ def prompt(
             "device": str(tuning.device),
             "seconds": round(time.monotonic() - started, 3),
             "notes": notes,
-            **{f"{name}_version": importlib.metadata.version(name) for name in ("electra", "torch")},
+            **{f"{name}_version": each for name, each in versions("electra", "torch").items()},
         }
         durable.commit_json(folder.results, results)
         folder.record_digests()

@@ -130,7 +130,7 @@ def _parquet(records: Sequence[Record]) -> bytes:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise DataError("parquet files need pyarrow", fix="pip install 'electra[data]'") from None
+        raise DataError("parquet files need pyarrow", fix="pip install 'electra-encoder[data]'") from None
     content = io.BytesIO()
     try:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(record) for record in records]), content)

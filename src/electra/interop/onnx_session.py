@@ -111,4 +111,6 @@ def installed(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ConfigError(f"{name} is not installed", fix='Install it: pip install "electra[onnx]"') from None
+        raise ConfigError(
+            f"{name} is not installed", fix='Install it: pip install "electra-encoder[onnx]"'
+        ) from None

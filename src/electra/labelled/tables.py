@@ -137,7 +137,9 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         import pyarrow.parquet
         from pyarrow import ArrowException
     except ImportError:
-        raise DataError("parquet files need pyarrow", where=path, fix="pip install 'electra[data]'") from None
+        raise DataError(
+            "parquet files need pyarrow", where=path, fix="pip install 'electra-encoder[data]'"
+        ) from None
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(read_bytes(path)))
         strings = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]

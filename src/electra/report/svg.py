@@ -28,7 +28,7 @@ DASHES: tuple[Any, ...] = (
     (0, (9, 2)),
     (0, (3, 1.2, 1, 1.2, 1, 1.2)),
 )
-INSTALL = "Figures need matplotlib: pip install electra[report]"
+INSTALL = "Figures need matplotlib: pip install electra-encoder[report]"
 INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 STYLE: Any = {
     "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own face

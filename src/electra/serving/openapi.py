@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from electra.machine import versions
 from electra.serving.answers import ANSWERS, Failed
 from electra.serving.limits import Limits
 from electra.serving.operations import OPERATIONS, Request
@@ -43,7 +43,7 @@ def describe(limits: Limits) -> dict[str, Any]:
         paths[path] = {"get": {"summary": what, "responses": {"200": {"description": what}}}}
     size = f"{limits.max_texts} texts of {limits.max_characters:,} characters in {limits.max_body:,} bytes"
     told = f"At most {size} a request. Answers to errors have the shape `Failed`."
-    info = {"title": "electra serve", "version": version("electra"), "description": told}
+    info = {"title": "electra serve", "version": versions("electra")["electra"], "description": told}
     return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 

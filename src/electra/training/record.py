@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import merge
 from electra.errors import ConfigError
 from electra.extensions import OBJECTIVES
+from electra.machine import versions
 from electra.training.growth import length, reached_by_both
 from electra.training.recipe import make_recipe
 from electra.training.run import Run
@@ -27,13 +27,10 @@ from electra.training.shapes import TAKEN
 
 def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
     """run.toml: the resolved recipe, what identifies the run, and what it ran on."""
-    versions = {
-        name: importlib.metadata.version(name) for name in ("torch", "numpy", "tokenizers", "safetensors")
-    }
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
-        **versions,
+        **versions("torch", "numpy", "tokenizers", "safetensors"),
         "device": str(run.device),
     }
     environment |= {"command": command, "recipe": name, "store": str(run.store.path.absolute())}

@@ -23,7 +23,7 @@ class Rows(list[dict[str, Any]]):
             import pandas
         except ImportError:
             raise ConfigError(
-                "pandas is not installed", fix='Install it: pip install "electra[notebook]"'
+                "pandas is not installed", fix='Install it: pip install "electra-encoder[notebook]"'
             ) from None
         return pandas.DataFrame.from_records(list(self))
 

@@ -136,7 +136,9 @@ class Run(Artifact[RunFolder]):
         try:
             from matplotlib.figure import Figure
         except ImportError:
-            raise ConfigError("matplotlib is not installed", fix='pip install "electra[report]"') from None
+            raise ConfigError(
+                "matplotlib is not installed", fix='pip install "electra-encoder[report]"'
+            ) from None
         metrics = self.metrics
         held_out = any(row["kind"] == "eval" and key in row for row in metrics)
         curve = metrics.curve("eval" if held_out else "train", key, against)

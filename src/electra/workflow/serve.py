@@ -33,7 +33,7 @@ def serve(
         from electra.signals import StopRequest
     except ImportError as missing:
         what = f"{missing.name} is not installed"
-        raise ConfigError(what, fix='Install it: pip install "electra[serve]"') from None
+        raise ConfigError(what, fix='Install it: pip install "electra-encoder[serve]"') from None
     if threads is not None:
         import torch
 

@@ -100,7 +100,9 @@ def _pyarrow(out: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise DataError("parquet files need pyarrow", where=out, fix="pip install 'electra[data]'") from None
+        raise DataError(
+            "parquet files need pyarrow", where=out, fix="pip install 'electra-encoder[data]'"
+        ) from None
     return pyarrow
 
 

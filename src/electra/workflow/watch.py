@@ -25,7 +25,7 @@ def watch(runs: Sequence[Source], *, port: int = 8001, progress: Told = None) ->
         from electra.watching.watched import Watched
     except ImportError as missing:
         what = f"{missing.name} is not installed"
-        raise ConfigError(what, fix='Install it: pip install "electra[serve]"') from None
+        raise ConfigError(what, fix='Install it: pip install "electra-encoder[serve]"') from None
     paths = [Path(run) for run in runs]
     names = distinct_names([path.absolute().parts for path in paths])
     watched = [Watched(path, name) for path, name in zip(paths, names, strict=True)]

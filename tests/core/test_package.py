@@ -1,0 +1,56 @@
+"""What `make dist` wrote: the wheel holds what is needed and no tests; installed without extras, it works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from electra.cli.main import verbs
+from electra.testing import driven
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.package
+NEEDED = ["py.typed", "recipes/budget-tiny.toml", "models/tiny-en/discriminator/model.safetensors"]
+NEEDED += ["report/page.html.j2", "report/page.css", "studies/objectives.toml"]
+
+
+def newest(pattern: str) -> Path:
+    [made] = (ROOT / "dist").glob(pattern)
+    return made
+
+
+def test_the_wheel_holds_what_is_needed_and_no_tests() -> None:
+    names = zipfile.ZipFile(newest("*.whl")).namelist()
+    assert [name for name in NEEDED if f"electra/{name}" not in names] == []
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"electra", "electra_encoder"}
+
+
+@pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
+def test_installed_alone_it_detects_helps_and_trains(pattern: str, tmp_path: Path) -> None:
+    def run(*words: str) -> str:
+        quiet = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(words, cwd=tmp_path, env=quiet, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
+        return done.stdout
+
+    run(sys.executable, "-m", "venv", "fresh")
+    python, electra = str(tmp_path / "fresh/bin/python"), str(tmp_path / "fresh/bin/electra")
+    run(python, "-m", "pip", "install", "-q", "-c", str(ROOT / "constraints.txt"), str(newest(pattern)))
+    version = run(electra, "--version").split()[1]
+    assert run(python, "-c", "import electra; print(electra.__version__)").strip() == version
+    assert version in newest("*.whl").name
+    assert "seven" in run(
+        electra, "detect", "tiny-en", "--by", "language-model", "The capital of France is seven."
+    )
+    for verb in verbs():
+        run(electra, verb, "--help")
+    driven.write_corpus(tmp_path / "text.txt")
+    settings = [word for pair in driven.SETTINGS.items() for word in pair] + ["--tokenizer.vocab-size", "90"]
+    settings += ["--data.unit", "line", "--data.heldout", "0.1", "--corpus", "text.txt", "--out", "run"]
+    run(electra, "pretrain", *settings, "--training.steps", "4")
+    assert (tmp_path / "run" / "discriminator" / "model.safetensors").is_file()

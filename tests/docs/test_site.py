@@ -1,0 +1,57 @@
+"""The site is built strictly, from every page, and loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import electra
+
+ROOT = Path(__file__).parents[2]
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b(?![^>]*canonical)[^>]*\bhref=\"?(?:https?:)?//|@import|fonts\.googleapis"
+)
+
+
+def listed() -> set[Path]:
+    folder = ROOT / "docs"
+    links = re.findall(r"\]\(([^)#]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8"))
+    return {(folder / link).resolve() for link in links}
+
+
+def test_every_page_is_in_the_menu() -> None:
+    pages = {*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")} - {ROOT / "docs" / "README.md"}
+    assert sorted(page.name for page in pages - listed()) == []
+
+
+def test_the_python_reference_names_all_that_is_public() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^::: electra\.(\w+)$", page, flags=re.M))
+    assert set(electra.__all__) - {"__version__"} <= named
+
+
+def test_it_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings_handlers.python")
+    typed = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(typed, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    made = {page: page.read_text(encoding="utf-8") for page in (tmp_path / "site").rglob("*.html")}
+    assert len(made) > 50
+    assert [str(page) for page, text in made.items() if LOADED.search(text)] == []
+    site = tmp_path / "site"
+    assert "vocab_size" in made[site / "docs" / "api" / "index.html"], "signatures"
+    assert (site / "results" / "2026-11-23-words-first" / "index.html").is_file()
