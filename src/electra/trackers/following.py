@@ -39,7 +39,9 @@ def carry(
         raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(NAMES)}")
     spec = importlib.util.find_spec(to)
     if spec is None or spec.origin is None:  # without an origin, it is a folder of that name that lies here
-        raise ConfigError(f"{to} is not installed", key="to", fix=f'Install it: pip install "electra[{to}]"')
+        raise ConfigError(
+            f"{to} is not installed", key="to", fix=f'Install it: pip install "electra-encoder[{to}]"'
+        )
     folder = RunFolder.open(run)
     record = folder.record
     follower = Follower(folder.metrics)
