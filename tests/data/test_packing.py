@@ -251,10 +251,21 @@ def finish(process: subprocess.Popen[bytes]) -> bytes:
     return output
 
 
-def test_hash_seeds_and_processes_change_no_byte(tmp_path: Path) -> None:
-    corpus = write(tmp_path, texts(200))
+def test_hash_seeds_processes_and_locales_change_no_byte(tmp_path: Path) -> None:
+    corpus = write(tmp_path, [*texts(200), "Straße, naïve, 東京"])
+    others = {
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "TZ": "Asia/Kathmandu",
+    }  # files are ASCII unless told otherwise
     running = [
-        builder(corpus, tmp_path / f"s{seed}", workers=2 - seed % 2, PYTHONHASHSEED=str(seed))
+        builder(
+            corpus,
+            tmp_path / f"s{seed}",
+            workers=2 - seed,
+            PYTHONHASHSEED=str(seed),
+            **(others if seed else {}),
+        )
         for seed in (0, 1)
     ]
     assert len({finish(process) for process in running}) == 1

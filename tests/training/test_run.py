@@ -416,6 +416,27 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+def test_rows_are_shared_out_once_each_or_refused(tmp_path: Path) -> None:
+    """Random triples of batch, processes and micro-batch."""
+    draw, step = np.random.default_rng(1), 3
+    whole = build_run(toy.recipe(), tmp_path, toy.store(), World())
+    for _ in range(200):
+        rows, processes, micro = (int(value) for value in draw.integers(1, [65, 9, 20]))
+        recipe = toy.recipe(training={"batch_size": rows, "micro_batch": micro})
+        if rows % processes:
+            with pytest.raises(ConfigError, match=f"{rows} rows cannot be shared by {processes} processes"):
+                build_run(recipe, tmp_path, toy.store(), World(0, processes))
+            continue
+        shares = [
+            replace(whole, recipe=recipe, world=World(rank, processes)).micro_batches(step)
+            for rank in range(processes)
+        ]
+        given = [example for share in shares for batch in share for example in batch.examples]
+        assert given == list(range(step * rows, (step + 1) * rows))
+        assert len({sum(len(batch.examples) for batch in share) for share in shares}) == 1
+        assert all(len(batch.examples) <= micro for share in shares for batch in share)
+
+
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all", "disentangled"])
 def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
