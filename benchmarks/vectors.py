@@ -28,7 +28,7 @@ def embed(side: str, model: str, texts: list[str]) -> Score:
     if side == "sentence-transformers":
         from sentence_transformers import SentenceTransformer
 
-        encoder = SentenceTransformer(model, device="cpu")
+        encoder = SentenceTransformer(model, device="cpu", model_kwargs={"dtype": "float32"})
         return lambda: encoder.encode(texts)
     if side == "transformers":
         return loop(model, texts, "AutoModel", pooled)

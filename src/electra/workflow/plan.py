@@ -196,12 +196,13 @@ def options(recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Di
         Job(f"size {recipe.model.size}", estimate, (recipe.to_sections(), vocab_size)) for recipe in recipes
     ]
     with StopRequest() as stop:
-        for number, job in enumerate(
-            side_by_side(jobs, 1, threads=machine.cores(), say=display.say, stop=stop), start=1
-        ):
+        display.progress(f"measuring {jobs[0].name}", 0)
+        measured = side_by_side(jobs, 1, threads=machine.cores(), say=display.say, stop=stop)
+        for number, job in enumerate(measured, start=1):
             if job.error is not None:
                 raise job.error
-            display.progress(f"measured {job.name}", number / len(jobs))
+            following = f"measuring {jobs[number].name}" if number < len(jobs) else "measured all sizes"
+            display.progress(following, number / len(jobs))
         if stop():
             raise Interrupted("the plan", stop.exit_code or 143, saved=False)
     return [option(recipe, job.result, tokens) for recipe, job in zip(recipes, jobs, strict=True)]
