@@ -98,9 +98,16 @@ def finetune(
         folder.record_digests()
         for name in tuning.task.metrics:
             session.say(headline(results, name))
-        for line in compared(results):
+        for line in compared(results, counting_head(tuning)):
             session.say(line)
         return results
+
+
+def counting_head(tuning: Tuning) -> str:
+    """The head that starts from counting, where the task has one and another was chosen."""
+    if tuning.task.head != "classifier" or tuning.settings.head in ("bag", "compare"):
+        return ""
+    return "compare" if len(tuning.splits["dev"].examples[0].texts) == 2 else "bag"
 
 
 def source_of(model: str) -> str | Path:

@@ -57,8 +57,11 @@ def headline(results: dict[str, Any], metric: str) -> str:
     return f"dev {metric}: {number:.4f}, the mean of {count} seeds; {spread}"
 
 
-def compared(results: Mapping[str, Any]) -> Iterator[str]:
-    """What the floors and the untrained twin score on dev, and whether one of them is ahead."""
+def compared(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
+    """What the floors and the untrained twin score on dev, and whether one of them is ahead.
+
+    head: one that starts from counting, to be suggested where that is.
+    """
     key = f"eval_{results['primary_metric']}"
     others = {**results.get("floors", {}), "fresh weights": results.get("untrained", {})}
     known = {name: found[key] for name, found in others.items() if found.get(key) is not None}
@@ -68,4 +71,5 @@ def compared(results: Mapping[str, Any]) -> Iterator[str]:
     yield f"dev {results['primary_metric']} to compare: {listed}"
     own, ahead = results[key], max(known, key=lambda name: known[name])
     if own is None or own <= known[ahead]:
-        yield f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
+        told = f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
+        yield told + (f"; try head {head}, which starts from counting" if head else "")
