@@ -252,19 +252,6 @@ def test_wrong_kind_is_one_line(published: Callable[..., tuple[Any, Path]], expo
 def test_local_attention_and_untied_generators_are_refused(
     published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
 ) -> None:
-    sizes = {
-        "hidden_size": 24,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 3,
-        "intermediate_size": 32,
-        "pad_token_id": 0,
-    }
-    _, folder = published(
-        transformers.ModernBertForMaskedLM,
-        transformers.ModernBertConfig(vocab_size=uncased.vocab_size, **sizes),
-    )
-    with pytest.raises(ModelError, match="local attention"):
-        load(folder, "generator")
     config = electra_config(vocab_size=uncased.vocab_size, tie_word_embeddings=False)
     _, folder = published(transformers.ElectraForMaskedLM, config, "untied")
     with pytest.raises(ModelError, match="not its token table"):

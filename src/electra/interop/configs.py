@@ -32,7 +32,10 @@ CLASSES: dict[str, dict[Kind, str]] = {
         "reader": "ModernBertForQuestionAnswering",
     },
 }
+FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names of a layer's attention
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
+# The same network as the paper's under another name; read, and written as an ELECTRA.
+MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
 # softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
 ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
@@ -43,7 +46,7 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 THRESHOLD, HALF = "detection_threshold", 0.5
 LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = (
-    "Give an ELECTRA folder (or a ModernBERT one with full attention): config.json, model.safetensors,"
+    "Give the folder of an ELECTRA, BERT, RoBERTa or ModernBERT: config.json, model.safetensors,"
     " tokenizer.json"
 )
 
@@ -57,6 +60,7 @@ class FolderConfig:
     labels: tuple[str, ...]
     tied: bool
     pooling: Literal["cls", "mean"]  # what a classifier reads of the text
+    skipped: int = 0  # rows of the position table before that of the first token
     output: str = LOG_ODDS  # of a discriminator: what its logits are
     threshold: float = HALF  # of a discriminator: P(replaced) from which a word is marked
 
@@ -114,7 +118,8 @@ def _electra_only(config: EncoderConfig) -> dict[str, Any]:
 
 
 def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
-    rope = {"rope_type": "default", "rope_theta": config.rope_theta}
+    full = {"rope_type": "default", "rope_theta": config.rope_theta}
+    local = {"rope_type": "default", "rope_theta": config.window_theta} if config.global_every > 1 else full
     return {
         "model_type": "modernbert",
         "hidden_activation": "gelu",
@@ -125,12 +130,13 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
         "embedding_dropout": config.dropout,
         "mlp_bias": False,
         "mlp_dropout": config.dropout,
-        "layer_types": ["full_attention"] * config.num_layers,
-        "rope_parameters": {"full_attention": rope, "sliding_attention": rope},
+        "layer_types": _layer_types(config.num_layers, config.global_every),
+        "rope_parameters": {"full_attention": full, "sliding_attention": local},
+        **({"local_attention": 2 * config.window} if config.global_every > 1 else {}),
         # The same again, as transformers 4 spelled it.
-        "global_attn_every_n_layers": 1,
-        "global_rope_theta": config.rope_theta,
-        "local_rope_theta": config.rope_theta,
+        "global_attn_every_n_layers": config.global_every,
+        "global_rope_theta": full["rope_theta"],
+        "local_rope_theta": local["rope_theta"],
         "decoder_bias": True,
         "classifier_pooling": (
             "mean"
@@ -163,6 +169,7 @@ def read_config(folder: Path) -> FolderConfig:
     try:
         encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
         labels = _labels(values)
+        skipped = first_position(values) if architecture == "electra" else 0
         threshold = float(values.get(THRESHOLD, HALF))
         kind = _kind(values, architecture, labels)
     except KeyError as missing:
@@ -184,7 +191,7 @@ def read_config(folder: Path) -> FolderConfig:
     if not 0 <= threshold <= 1:
         raise ModelError(f"{THRESHOLD} is {threshold}, not a probability", where=path)
     output = str(values.get(OUTPUT, LOG_ODDS))
-    return FolderConfig(encoder, kind, labels, tied, pooling, output, threshold)
+    return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold)
 
 
 class _Unsupported(Exception):
@@ -195,24 +202,36 @@ def _electra_config(values: dict[str, Any]) -> EncoderConfig:
     """Keys left out have ElectraConfig's defaults, as in transformers."""
     _require(values, "hidden_act", "gelu")
     _require(values, "position_embedding_type", "absolute")
-    hidden = int(values.get("hidden_size", 256))
+    own = values["model_type"] == "electra"
+    hidden = int(values.get("hidden_size", 256) if own else values["hidden_size"])
     return _checked(
         EncoderConfig(
             architecture="electra",
             vocab_size=int(values["vocab_size"]),
-            embedding_size=int(values.get("embedding_size", 128)),
+            embedding_size=int(values.get("embedding_size", 128)) if own else hidden,
             hidden_size=hidden,
             num_layers=int(values.get("num_hidden_layers", 12)),
-            num_heads=int(values.get("num_attention_heads", 4)),
-            intermediate_size=int(values.get("intermediate_size", 1024)),
-            max_positions=int(values.get("max_position_embeddings", 512)),
+            num_heads=int(values.get("num_attention_heads", 4 if own else 12)),
+            intermediate_size=int(values.get("intermediate_size", 1024 if own else 3072)),
+            max_positions=int(values.get("max_position_embeddings", 512)) - first_position(values),
             dropout=float(values.get("hidden_dropout_prob", 0.1)),
             attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
             norm_eps=float(values.get("layer_norm_eps", 1e-12)),
-            pad_id=int(values.get("pad_token_id") or 0),
+            pad_id=_pad_id(values),
             num_token_types=int(values.get("type_vocab_size", 2)),
         )
     )
+
+
+def first_position(values: Mapping[str, Any]) -> int:
+    """The row of the position table that the first token has: RoBERTa's begin after the padding's id."""
+    return 0 if values["model_type"] in ("electra", "bert") else _pad_id(values) + 1
+
+
+def _pad_id(values: Mapping[str, Any]) -> int:
+    usual = 0 if values["model_type"] in ("electra", "bert", "modernbert") else 1
+    found = values.get("pad_token_id", usual)
+    return usual if found is None else int(found)
 
 
 def _modern_config(values: dict[str, Any]) -> EncoderConfig:
@@ -220,18 +239,19 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
         _require(values, name, needed)
     for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
         _require(values, name, False)
-    layers = int(values["num_hidden_layers"])
-    every = int(values.get("global_attn_every_n_layers") or 3)
-    types = set(
-        values.get("layer_types")
-        or (["full_attention"] if every == 1 or layers == 1 else ["sliding_attention"])
-    )
-    if types != {"full_attention"}:
-        raise _Unsupported("a ModernBERT with local attention layers; only full attention is supported")
-    rope = (values.get("rope_parameters") or {}).get("full_attention") or {}
-    if rope.get("rope_type", "default") != "default":
-        raise _Unsupported(f"rotary positions of type {rope['rope_type']!r}; only 'default' is supported")
-    hidden = int(values["hidden_size"])
+    layers, hidden = int(values["num_hidden_layers"]), int(values["hidden_size"])
+    every = _global_every(values, layers)
+    window = int(values.get("local_attention") or 128) // 2 if every > 1 else 0
+    if window < 1 and every > 1:
+        raise _Unsupported("a window of local attention without tokens")
+    rope = values.get("rope_parameters") or {}
+    full, local = (rope.get(kind) or {} for kind in (FULL, SLIDING))
+    for found in (full, local):
+        if found.get("rope_type", "default") != "default":
+            what = f"rotary positions of type {found['rope_type']!r}; only 'default' is supported"
+            raise _Unsupported(what)
+    theta = float(full.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
+    near = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
     return _checked(
         EncoderConfig(
             architecture="modern",
@@ -245,10 +265,29 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
             dropout=float(values.get("mlp_dropout", 0.0)),
             attention_dropout=float(values.get("attention_dropout", 0.0)),
             norm_eps=float(values.get("norm_eps", 1e-5)),
-            pad_id=int(values.get("pad_token_id") or 0),
-            rope_theta=float(rope.get("rope_theta") or values.get("global_rope_theta") or 160_000.0),
+            pad_id=_pad_id(values),
+            rope_theta=theta,
+            global_every=every,
+            window=window,
+            window_theta=near or 10_000.0,
         )
     )
+
+
+def _layer_types(layers: int, every: int) -> list[str]:
+    return [SLIDING if number % every else FULL for number in range(layers)]
+
+
+def _global_every(values: dict[str, Any], layers: int) -> int:
+    """Every how many layers one attends to all tokens, the first included; 1 where all do."""
+    types = values.get("layer_types")
+    if types is None:
+        every = int(values.get("global_attn_every_n_layers") or 3)
+        return every if layers > 1 else 1
+    for every in range(1, layers + 1):
+        if list(types) == _layer_types(layers, every):
+            return every
+    raise _Unsupported("local and full attention in an order that no ModernBERT has")
 
 
 def _checked(config: EncoderConfig) -> EncoderConfig:
@@ -270,7 +309,7 @@ def _checked(config: EncoderConfig) -> EncoderConfig:
         0 <= config.dropout < 1
         and 0 <= config.attention_dropout < 1
         and 0 < config.norm_eps < 1
-        and config.rope_theta > 0
+        and min(config.rope_theta, config.window_theta) > 0
     ):
         raise _Unsupported("a dropout, epsilon or rotary base outside its range")
     return config

@@ -127,7 +127,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     config = described.encoder
     read = read_tensors(folder, allow_pickle)
     refuse_broken(read, folder)
-    tensors = names.normalise(read, config.architecture)
+    tensors = names.normalise(read, config.architecture, described.skipped)
     kind = _choose(described, set(tensors), network, folder)
     if kind == "generator":
         _refuse_untied(described, tensors, folder)

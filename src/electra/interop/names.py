@@ -85,6 +85,8 @@ JUDGE = ("classifier.weight", "classifier.bias")
 
 # Written by some versions of transformers; they say nothing the rest does not.
 _REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|decoder\.weight")
+_KIN = re.compile(r"^(bert|roberta)\.")
+_POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
 
 def their_names(ours: str, architecture: str, kind: Kind) -> Names:
@@ -155,18 +157,26 @@ def from_theirs(
     return state, sorted(name for name in tensors if name not in used and not _REDUNDANT.fullmatch(name))
 
 
-def normalise(tensors: Mapping[str, Tensor], architecture: str) -> dict[str, Tensor]:
+def normalise(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0) -> dict[str, Tensor]:
     """The names of today's transformers: its first versions wrote gamma and beta, and bare encoders carry no
-    prefix.
+    prefix. BERT's and RoBERTa's become ELECTRA's, without the pooler and the first `skipped` positions.
     """
     old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
     renamed = {
         reduce(lambda found, pair: found.replace(*pair), old, name): tensor
         for name, tensor in tensors.items()
     }
-    if any(name.startswith(PREFIX[architecture]) for name in renamed):
-        return renamed
-    return {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
+    if architecture == "electra":
+        if any(_KIN.match(name) for name in renamed):  # their heads are not ELECTRA's, even of one name
+            renamed = {
+                _KIN.sub(PREFIX["electra"], name) if _KIN.match(name) else f"other.{name}": tensor
+                for name, tensor in renamed.items()
+            }
+        renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
+    if not any(name.startswith(PREFIX[architecture]) for name in renamed):
+        renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
+    places = PREFIX[architecture] + "embeddings.position_embeddings.weight"
+    return renamed | ({places: renamed[places][skipped:]} if skipped and places in renamed else {})
 
 
 def kinds_in(names: set[str], architecture: str) -> list[Kind]:

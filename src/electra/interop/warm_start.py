@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from electra.errors import ModelError
 from electra.interop.huggingface import weights_of
-from electra.interop.load import Loaded, load
+from electra.interop.load import AbsentNetwork, Loaded, load
+from electra.interop.names import Kind
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-3  # relative error at which a token table still counts as a projection of another
 
+MAIN: tuple[Kind, ...] = ("discriminator", "generator", "encoder")  # what a discriminator can start from
 SIZES_DIFFER = "Choose the model's size, width and depth as the folder has them"
 
 
@@ -82,14 +84,17 @@ def load_weights_into(
 
 
 def load_main(source: str | Path) -> Loaded:
-    """The network that a discriminator can start from: a discriminator, or else a masked language model."""
-    try:
-        return load(source, "discriminator")
-    except ModelError as none:
+    """The network that a discriminator can start from: a discriminator, or else a masked language model, or
+    else an encoder.
+    """
+    first: AbsentNetwork | None = None
+    for kind in MAIN:
         try:
-            return load(source, "generator")
-        except ModelError:
-            raise none from None
+            return load(source, kind)
+        except AbsentNetwork as absent:
+            first = first or absent
+    assert first is not None
+    raise first
 
 
 @torch.no_grad()
@@ -99,7 +104,8 @@ def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
     for head in pair.heads.values():
         if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
             head.load_state_dict(loaded.head.state_dict())
-    return "the discriminator starts from the encoder of a masked language model"
+    of = " of a masked language model" if isinstance(loaded.head, GeneratorHead) else ""
+    return f"the discriminator starts from the encoder{of}"
 
 
 def _parameters(network: nn.Module | None) -> set[int]:

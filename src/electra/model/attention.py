@@ -27,6 +27,15 @@ def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
     return (piece_ids_BT[:, None, :, None] == piece_ids_BT[:, None, None, :]).detach()
 
 
+def within(mask_B1TT: Tensor | None, window: int, length: int, device: torch.device) -> Tensor | None:
+    """The mask, with attention to at most `window` tokens to either side: [B or 1, 1, T, T]."""
+    if length <= window + 1:
+        return mask_B1TT
+    place_T = torch.arange(length, device=device)
+    near_TT = (place_T[:, None] - place_T[None, :]).abs() <= window
+    return near_TT[None, None] if mask_B1TT is None else mask_B1TT & near_TT
+
+
 def attend(
     q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float
 ) -> Tensor:

@@ -73,12 +73,13 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
             )
         encoder(input_ids, piece_ids=piece_ids)
     B, T = input_ids.shape
-    mask_B1TT = attention_mask(piece_ids)
     weights = []
-    for qkv in projected:
+    for number, qkv in enumerate(projected):
+        mask_B1TT = attention_mask(piece_ids)
         q_BHTK, k_BHTK, _ = qkv.view(B, T, 3, encoder.config.num_heads, -1).permute(2, 0, 3, 1, 4)
         if isinstance(encoder, ModernEncoder):
-            q_BHTK, k_BHTK = (rotate(x, encoder.cos[:T], encoder.sin[:T]) for x in (q_BHTK, k_BHTK))
+            mask_B1TT, cos, sin = encoder.view(encoder.is_local(number), mask_B1TT, T)
+            q_BHTK, k_BHTK = rotate(q_BHTK, cos, sin), rotate(k_BHTK, cos, sin)
         scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
         if mask_B1TT is not None:
             scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))

@@ -1,10 +1,10 @@
 """The modern encoder: pre-norm, rotary positions, gated feed-forward, no biases.
 
-Weight-compatible with transformers' `ModernBertModel` when all its layers use full attention, and exported as
-such (interop holds the names), so no remote code is needed. Why a second encoder: on small budgets the
-paper's post-norm network spends most of its compute in a plateau (docs/decisions.md). Departure from
-ModernBERT (Warner et al. 2024): no local layers, one rotary base. Shapes: B batch, T tokens, D hidden, H
-heads, K head size, V vocabulary.
+Weight-compatible with transformers' `ModernBertModel` (Warner et al. 2024) and exported as such (interop
+holds the names), so no remote code is needed. Why a second encoder: on small budgets the paper's post-norm
+network spends most of its compute in a plateau (docs/decisions.md). Our own sizes attend to all tokens in
+every layer; published ones do in every third, and to a window in the others, which have another rotary base.
+Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import attend, attention_mask, rotary_table, rotate
+from electra.model.attention import attend, attention_mask, rotary_table, rotate, within
 from electra.model.dropout import dropout
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
@@ -90,16 +90,34 @@ class ModernEncoder(Encoder):
             ModernLayer(config, first=index == 0) for index in range(config.num_layers)
         )
         self.final_norm = _norm(config)
-        cos, sin = rotary_table(
-            config.max_positions, config.hidden_size // config.num_heads, config.rope_theta
-        )
         self.cos: Tensor
         self.sin: Tensor
-        self.register_buffer("cos", cos, persistent=False)
-        self.register_buffer("sin", sin, persistent=False)
+        self.window_cos: Tensor
+        self.window_sin: Tensor
+        head_size = config.hidden_size // config.num_heads
+        for prefix, theta in (("", config.rope_theta), ("window_", config.window_theta)):
+            if not prefix or config.global_every > 1:
+                cos, sin = rotary_table(config.max_positions, head_size, theta)
+                self.register_buffer(f"{prefix}cos", cos, persistent=False)
+                self.register_buffer(f"{prefix}sin", sin, persistent=False)
 
     def token_table(self) -> Tensor:
         return self.tokens.table()
+
+    def is_local(self, number: int) -> bool:
+        """Whether a layer attends to a window."""
+        return number % self.config.global_every > 0
+
+    def view(
+        self, local: bool, mask_B1TT: Tensor | None, length: int, position_ids: Tensor | None = None
+    ) -> tuple[Tensor | None, Tensor, Tensor]:
+        """What a layer attends to, and the cosines and sines of its rotary positions."""
+        cos, sin = (self.window_cos, self.window_sin) if local else (self.cos, self.sin)
+        if local:
+            mask_B1TT = within(mask_B1TT, self.config.window, length, cos.device)
+        if position_ids is None:
+            return mask_B1TT, cos[:length], sin[:length]
+        return mask_B1TT, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)
 
     def forward(
         self,
@@ -111,14 +129,15 @@ class ModernEncoder(Encoder):
     ) -> Tensor:
         """`token_type_ids` are accepted and not used: ModernBERT has no token types."""
         mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
-        if position_ids is None:
-            cos, sin = self.cos[: input_ids.shape[1]], self.sin[: input_ids.shape[1]]
-        else:
-            cos, sin = self.cos[position_ids].unsqueeze(1), self.sin[position_ids].unsqueeze(1)
+        length = input_ids.shape[1]
+        views = [
+            self.view(local, mask_B1TT, length, position_ids)
+            for local in ((False, True) if self.config.global_every > 1 else (False,))
+        ]
         words = variation.embed(F.embedding(input_ids, self.token_table()))
         x_BTD = dropout(self.embedding_norm(words), self.config.dropout, self.training)
-        for layer in self.layers:
-            x_BTD = layer(x_BTD, mask_B1TT, cos, sin)
+        for number, layer in enumerate(self.layers):
+            x_BTD = layer(x_BTD, *views[self.is_local(number)])
         return torch.as_tensor(self.final_norm(x_BTD))
 
 

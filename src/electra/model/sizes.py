@@ -52,7 +52,11 @@ class EncoderConfig:
     norm_eps: float = 1e-12
     pad_id: int = 0
     num_token_types: int = 2  # the paper's encoder only
-    rope_theta: float = 10_000.0  # the modern encoder only
+    # The modern encoder only
+    rope_theta: float = 10_000.0  # base of the rotary positions
+    global_every: int = 1  # of so many layers the first attends to all tokens, the others to a window
+    window: int = 0  # tokens to either side, of layers with a window
+    window_theta: float = 10_000.0  # base of their rotary positions
 
 
 def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:

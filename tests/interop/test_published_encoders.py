@@ -1,0 +1,179 @@
+"""Folders as transformers writes them for encoders that others publish: the same states, and a folder of the
+same class (or, of the paper's kin, an ELECTRA) with the same states again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ModelError
+from electra.interop.card import Card
+from electra.interop.huggingface import write_model
+from electra.interop.load import load
+from electra.model.hidden import attention_weights
+from electra.model.pair import build_encoder
+from electra.model.sizes import generator_config
+
+TOLERANCE = 1e-5
+SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40}
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ModernBERT": ("ModernBert", {"num_hidden_layers": 4, "local_attention": 8}),
+    "ModernBERT, every second layer": (
+        "ModernBert",
+        {"num_hidden_layers": 5, "local_attention": 6, "global_attn_every_n_layers": 2},
+    ),
+    "mmBERT": (
+        "ModernBert",
+        {
+            "num_hidden_layers": 4,
+            "local_attention": 8,
+            "global_rope_theta": 160_000,
+            "local_rope_theta": 160_000,
+        },
+    ),
+    "ModernBERT, a window as long as the text": (
+        "ModernBert",
+        {"num_hidden_layers": 4, "local_attention": 64},
+    ),
+    "BERT": ("Bert", {"num_hidden_layers": 2, "max_position_embeddings": 40}),
+    "RoBERTa": (
+        "Roberta",
+        {"num_hidden_layers": 2, "max_position_embeddings": 42, "type_vocab_size": 1, "pad_token_id": 1},
+    ),
+    "XLM-RoBERTa": (
+        "XLMRoberta",
+        {"num_hidden_layers": 2, "max_position_embeddings": 42, "type_vocab_size": 1, "pad_token_id": 1},
+    ),
+}
+
+
+def published(name: str, folder: Path, uncased: Tokenizer, head: str = "Model") -> Any:
+    """A model of that shape with random weights, saved by transformers, with our tokenizer beside it."""
+    family, options = SHAPES[name]
+    torch.manual_seed(1)
+    options = {"pad_token_id": 0, **SIZES, **options, "vocab_size": uncased.vocab_size}
+    model = getattr(transformers, f"{family}{head}")(
+        getattr(transformers, f"{family}Config")(**options)
+    ).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # away from what a fresh one has: biases of 0, norms of 1
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    uncased.save(folder)
+    return model
+
+
+def states(model: Any, ids: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    found = model(input_ids=ids, attention_mask=real.long())
+    return torch.as_tensor(found.last_hidden_state)
+
+
+def rows(pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(5, 100, (3, 33), generator=torch.Generator().manual_seed(0))
+    real = torch.arange(33)[None] < torch.tensor([33, 20, 4])[:, None]
+    return ids.masked_fill(~real, pad), real
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@torch.inference_mode()
+def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
+    theirs = published(name, tmp_path / "given", uncased)
+    loaded = load(tmp_path / "given", "encoder")
+    ids, real = rows(theirs.config.pad_token_id)
+    pieces = torch.where(real, 0, -1)
+    ours = loaded.encoder(ids, piece_ids=pieces)
+    wanted = states(theirs, ids, real)
+    assert (ours - wanted)[real].abs().max() <= TOLERANCE
+    assert (loaded.encoder(ids[:1]) - wanted[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
+
+    write_model(
+        tmp_path / "ours",
+        loaded.encoder,
+        None,
+        kind="encoder",
+        labels=(),
+        tokenizer=uncased,
+        card=Card("x", "encoder"),
+    )
+    family = "ModernBert" if SHAPES[name][0] == "ModernBert" else "Electra"
+    again, report = getattr(transformers, f"{family}Model").from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert (states(again.eval(), ids, real) - wanted)[real].abs().max() <= TOLERANCE
+    assert load(tmp_path / "ours", "encoder").config == loaded.config
+
+
+@torch.inference_mode()
+def test_packed_documents_have_windows_of_their_own(uncased: Tokenizer, tmp_path: Path) -> None:
+    published("ModernBERT", tmp_path, uncased)
+    encoder = load(tmp_path, "encoder").encoder
+    ids, _ = rows(0)
+    first, second = ids[:1, :13], ids[1:2, :20]
+    packed = encoder(
+        torch.cat([first, second], 1),
+        torch.cat([torch.arange(13), torch.arange(20)])[None],
+        torch.tensor([[0] * 13 + [1] * 20]),
+    )
+    apart = torch.cat([encoder(first), encoder(second)], 1)
+    assert (packed - apart).abs().max() <= TOLERANCE
+
+
+@torch.inference_mode()
+def test_attention_that_is_looked_at_has_the_windows(uncased: Tokenizer, tmp_path: Path) -> None:
+    published("ModernBERT", tmp_path, uncased)
+    encoder = load(tmp_path, "encoder").encoder
+    ids, _ = rows(0)
+    far = (torch.arange(33)[:, None] - torch.arange(33)).abs() > 4
+    seen = [bool(weights[..., far].any()) for weights in attention_weights(encoder, ids[:1])]
+    assert seen == [True, False, False, True]
+
+
+def test_a_generator_beside_it_has_windows_too(uncased: Tokenizer, tmp_path: Path) -> None:
+    published("ModernBERT", tmp_path, uncased)
+    config = generator_config(load(tmp_path, "encoder").config, width=0.5, depth=0.5)
+    assert (config.num_layers, config.global_every, config.window) == (2, 3, 4)
+    build_encoder(config)
+
+
+@torch.inference_mode()
+def test_a_masked_language_model_is_a_generator(uncased: Tokenizer, tmp_path: Path) -> None:
+    theirs = published("ModernBERT", tmp_path, uncased, "ForMaskedLM")
+    ids, real = rows(0)
+    found = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))
+    assert (found - theirs(input_ids=ids, attention_mask=real.long()).logits)[real].abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"])
+def test_a_head_of_bert_is_left_out_and_said(head: str, uncased: Tokenizer, tmp_path: Path) -> None:
+    published("BERT", tmp_path, uncased, head)
+    loaded = load(tmp_path, "encoder")
+    assert loaded.kind == "encoder" and "not used: " in loaded.notes[0]
+    with pytest.raises(ModelError, match="an encoder without a head"):
+        load(tmp_path, "generator")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"layer_types": ["sliding_attention"] + ["full_attention"] * 3}, "in an order that no ModernBERT has"),
+        ({"local_attention": 1}, "a window of local attention without tokens"),
+        ({"attention_bias": True}, "attention_bias is True; only False is supported"),
+        ({"model_type": "deberta-v2"}, "a model of type 'deberta-v2'"),
+    ],
+)  # fmt: skip
+def test_what_no_encoder_of_ours_has(
+    changes: dict[str, Any], said: str, uncased: Tokenizer, tmp_path: Path
+) -> None:
+    published("ModernBERT", tmp_path, uncased)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
+    with pytest.raises(ModelError, match=said):
+        load(tmp_path, "encoder")
