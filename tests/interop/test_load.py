@@ -154,11 +154,11 @@ def drop(name: str) -> Callable[[Path], None]:
 
 
 def bert(folder: Path) -> None:
-    edit(folder, model_type="bert")
+    edit(folder, model_type="gpt2")
 
 
 BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "bert": (bert, "this is a model of type 'bert', not an ELECTRA"),
+    "bert": (bert, "this is a model of type 'gpt2', not an ELECTRA"),
     "no config": (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
     "not json": (lambda f: (f / "config.json").write_text("{,"), "config.json:1: not readable as JSON"),
     "a list": (lambda f: (f / "config.json").write_text("[]"), "not a JSON object"),

@@ -17,8 +17,9 @@ from electra.errors import ModelError
 from electra.interop.card import Card
 from electra.interop.huggingface import write_model
 from electra.interop.load import load
+from electra.interop.warm_start import load_main, load_weights_into
 from electra.model.hidden import attention_weights
-from electra.model.pair import build_encoder
+from electra.model.pair import Discriminator, Pair, build_encoder
 from electra.model.sizes import generator_config
 
 TOLERANCE = 1e-5
@@ -163,7 +164,7 @@ def test_a_head_of_bert_is_left_out_and_said(head: str, uncased: Tokenizer, tmp_
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"layer_types": ["sliding_attention"] + ["full_attention"] * 3}, "in an order that no ModernBERT has"),
+        ({"layer_types": ["sliding_attention"] + ["full_attention"] * 3}, "an order that no ModernBERT has"),
         ({"local_attention": 1}, "a window of local attention without tokens"),
         ({"attention_bias": True}, "attention_bias is True; only False is supported"),
         ({"model_type": "deberta-v2"}, "a model of type 'deberta-v2'"),
@@ -177,3 +178,14 @@ def test_what_no_encoder_of_ours_has(
     (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
     with pytest.raises(ModelError, match=said):
         load(tmp_path, "encoder")
+
+
+@pytest.mark.parametrize("name", ["ModernBERT", "BERT", "RoBERTa"])
+@torch.inference_mode()
+def test_it_is_trained_further_as_a_discriminator(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
+    published(name, tmp_path, uncased)
+    loaded = load_main(tmp_path)
+    pair = Pair(Discriminator(loaded.config))
+    assert "from the encoder" in load_weights_into(pair, discriminator=tmp_path)[0]
+    ids, _ = rows(0)
+    assert torch.equal(pair.main.encoder(ids), loaded.encoder(ids))

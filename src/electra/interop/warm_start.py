@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from electra.errors import ModelError
+from electra.errors import AbsentNetwork, ModelError
 from electra.interop.huggingface import weights_of
-from electra.interop.load import AbsentNetwork, Loaded, load
+from electra.interop.load import Loaded, load
 from electra.interop.names import Kind
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
