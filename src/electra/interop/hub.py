@@ -16,7 +16,7 @@ from typing import Any
 from electra import durable
 from electra.artifacts import open_folder
 from electra.artifacts.folder import numbered
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.model import CARD, TOKENIZER, ModelFolder
 from electra.artifacts.private import without_paths
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.tuning import TuningFolder
@@ -24,9 +24,8 @@ from electra.errors import ConfigError, ModelError
 from electra.progress import Say, quiet
 
 MAIN = "main"
-CARD = "README.md"
 SUFFIXES = {".json", ".txt", ".safetensors", ".md", ".model", ".onnx", ".data"}
-VERBATIM = {"tokenizer.json", "vocab.json"}  # their strings are tokens
+VERBATIM = {TOKENIZER, "vocab.json"}  # their strings are tokens
 QUOTED = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 
 
