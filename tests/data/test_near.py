@@ -160,5 +160,5 @@ def test_what_cannot_be_asked(tmp_path: Path, tokenizer: Tokenizer, monkeypatch:
     with pytest.raises(ConfigError, match="shards do not know each other"):
         build_shard([path], tokenizer, tmp_path / "shard", (0, 1), config=config)
     monkeypatch.setitem(sys.modules, "rensa", None)
-    with pytest.raises(ConfigError, match=r"electra\[dedup\]"):
+    with pytest.raises(ConfigError, match=r"electra-encoder\[dedup\]"):
         build_store([path], tokenizer, tmp_path / "store", config=config, workers=1)

@@ -199,7 +199,7 @@ def test_hub_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CorpusError, match=r"cannot be loaded.*hub:NAME:CONFIG:SPLIT"):
         texts(tmp_path, f"hub:{tmp_path}/nowhere")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(CorpusError, match=r"pip install 'electra\[hub\]'"):
+    with pytest.raises(CorpusError, match=r"pip install 'electra-encoder\[hub\]'"):
         texts(tmp_path, f"hub:{folder}")
 
 
@@ -271,7 +271,7 @@ def test_optional_packages_are_named_when_they_are_missing(
         with monkeypatch.context() as patch:
             for module in ("zstandard", "pyarrow", "pyarrow.parquet"):
                 patch.setitem(sys.modules, module, None)
-            with pytest.raises(CorpusError, match=r"pip install 'electra\[data\]'"):
+            with pytest.raises(CorpusError, match=r"pip install 'electra-encoder\[data\]'"):
                 texts(tmp_path, tmp_path / name)
 
 

@@ -62,7 +62,7 @@ def test_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     for name in ("server", "web"):
         monkeypatch.delitem(__import__("sys").modules, f"electra.serving.{name}")
-    with pytest.raises(ConfigError, match=r"uvicorn is not installed.*electra\[serve\]"):
+    with pytest.raises(ConfigError, match=r"uvicorn is not installed.*electra-encoder\[serve\]"):
         verb(["toy"])
 
 
