@@ -185,7 +185,7 @@ def test_what_no_encoder_of_ours_has(
 def test_it_is_trained_further_as_a_discriminator(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
     published(name, tmp_path, uncased)
     loaded = load_main(tmp_path)
-    pair = Pair(Discriminator(loaded.config))
+    pair = Pair(Discriminator(build_encoder(loaded.config))).eval()
     assert "from the encoder" in load_weights_into(pair, discriminator=tmp_path)[0]
     ids, _ = rows(0)
     assert torch.equal(pair.main.encoder(ids), loaded.encoder(ids))

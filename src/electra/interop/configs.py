@@ -283,10 +283,13 @@ def _global_every(values: dict[str, Any], layers: int) -> int:
     types = values.get("layer_types")
     if types is None:
         every = int(values.get("global_attn_every_n_layers") or 3)
+        if every < 1:
+            raise _Unsupported(f"global_attn_every_n_layers is {every}; it counts layers")
         return every if layers > 1 else 1
-    for every in range(1, layers + 1):
-        if list(types) == _layer_types(layers, every):
-            return every
+    types = list(types)
+    every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
+    if len(types) == layers and types == _layer_types(layers, every):
+        return every
     raise _Unsupported("local and full attention in an order that no ModernBERT has")
 
 
