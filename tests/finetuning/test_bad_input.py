@@ -193,12 +193,12 @@ def test_missing_folders(refused: Callable[..., None], sst2_folder: Path, tmp_pa
 def test_a_model_of_another_architecture(
     refused: Callable[..., None], sst2_folder: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "bert").mkdir()
-    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert", "vocab_size": 9}')
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 9}')
     refused(
         ["--task", "sst2", "--data", str(sst2_folder)],
-        r"this is a model of type 'bert', not an ELECTRA",
-        model=tmp_path / "bert",
+        r"this is a model of type 'gpt2', not an ELECTRA",
+        model=tmp_path / "gpt2",
     )
 
 

@@ -14,6 +14,7 @@ from electra.errors import ConfigError, ModelError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.compare_head import FEATURES, CompareHead
 from electra.finetuning.features import Batch
+from electra.finetuning.overlap import OVERLAP
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.tuned_model import build_head
 from electra.interop.load import load
@@ -26,7 +27,13 @@ def batch(*rows: list[int]) -> Batch:
     length = max(map(len, rows))
     ids = torch.tensor([row + [PAD] * (length - len(row)) for row in rows])
     pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
-    return Batch(np.arange(len(rows)), ids, torch.zeros_like(ids), pieces, None)
+    texts = [tuple(" ".join(f"w{i}" for i in text) for text in halves(row)) for row in rows]
+    return Batch(np.arange(len(rows)), ids, torch.zeros_like(ids), pieces, None, texts)
+
+
+def halves(row: list[int]) -> tuple[list[int], list[int]]:
+    middle = row.index(SEP)
+    return row[1:middle], row[middle + 1 : -1]
 
 
 def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
@@ -57,6 +64,9 @@ def test_what_is_counted(modern_folder: Path) -> None:
     )
     assert found["pairs in the other, first"] == pytest.approx([1 / 2, 0])
     assert found["pairs in the other, second"] == pytest.approx([1, 0])
+    assert found["words in common"] == pytest.approx([2 / 3, 0]) and found["words in order"] == pytest.approx(
+        [4 / 5, 0]
+    )
     assert found["log ratio of lengths"] == pytest.approx([np.log(3 / 4), np.log(5 / 3)])
     assert found["near by table, second"][0] == pytest.approx(1) and found["near by table, first"][1] < 1
 
@@ -91,6 +101,20 @@ def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
     table = torch.randn(len(made.rarity), 32)
     only = torch.nn.functional.linear(made.compare(hidden, given, table), *made.linear())
     torch.testing.assert_close(made(hidden, given, table), only)
+
+
+def test_heads_saved_with_fewer_numbers_answer_as_they_did(modern_folder: Path) -> None:
+    made, old = head(modern_folder), head(modern_folder)
+    torch.nn.init.normal_(made.wide.weight, generator=torch.Generator().manual_seed(4))
+    torch.nn.init.zeros_(made.wide.weight[:, -len(OVERLAP) :])
+    saved = made.state_dict()
+    old.load_state_dict({**saved, "wide.weight": saved["wide.weight"][:, : -len(OVERLAP)]})
+    given, hidden, table = (
+        batch([CLS, 10, SEP, 10, 11, SEP]),
+        torch.randn(1, 6, 32),
+        torch.randn(len(made.rarity), 32),
+    )
+    assert torch.equal(old(hidden, given, table), made(hidden, given, table))
 
 
 @pytest.fixture

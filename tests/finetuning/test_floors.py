@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from electra.finetuning import floors
+from electra.finetuning.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Example
 
@@ -16,18 +17,18 @@ def examples(rows: list[tuple[object, ...]]) -> list[Example]:
 
 def test_overlap_by_hand() -> None:
     weight = {"the": 0.0, "cat": 1.0, "sat": 1.0, "dog": 2.0}.__getitem__
-    numbers = floors.overlap("the cat sat", "The dog sat", weight)
-    words, of_first, of_second, weighted, neighbours, _, _, sequence, lengths = numbers
+    words, of_first, of_second, neighbours, _, _, sequence, lengths = overlap("the cat sat", "The dog sat")
+    weighted = weighted_overlap("the cat sat", "The dog sat", weight)
     assert (words, of_first, of_second) == (2 / 4, 2 / 3, 2 / 3)
     assert weighted == 1.0 / 4.0 and neighbours == 0.0
     assert sequence == 2 * 2 / 6 and lengths == 0.0
-    assert floors.overlap("a b", "a b", len)[:8] == [1.0] * 8
-    assert floors.overlap("", "", len) == [0.0] * 9
+    assert overlap("a b", "a b") == [1.0] * 7 + [0.0]
+    assert overlap("", "") == [0.0] * 8 and weighted_overlap("", "", len) == 0.0
 
 
 @pytest.mark.parametrize(("a", "b", "length"), [("abcbdab", "bdcaba", 4), ("abc", "", 0), ("aaa", "aa", 2)])
 def test_common_subsequence(a: str, b: str, length: int) -> None:
-    assert floors.common_subsequence(list(a), list(b)) == length
+    assert common_subsequence(list(a), list(b)) == length
 
 
 def test_pairs_that_overlap_are_told_from_those_that_do_not() -> None:

@@ -25,8 +25,15 @@ WALL |= {"datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today
 FILES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_atime", "getmtime"}
 
 
-def test_only_the_log_asks_what_time_it_is() -> None:
-    """And nothing is decided by the dates of files."""
+FOLLOWERS = {  # they say how long a run has been silent, and when it began
+    ("watching/watched.py", "time.time"),
+    ("watching/watched.py", "path.stat().st_mtime"),
+    ("trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),
+}
+
+
+def test_only_the_log_and_followers_ask_what_time_it_is() -> None:
+    """And nothing that a run does is decided by the dates of files."""
     source = Path(electra.__file__).parent
     asked = set()
     for path in source.rglob("*.py"):
@@ -39,7 +46,7 @@ def test_only_the_log_asks_what_time_it_is() -> None:
             if isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
                 names = {alias.name for alias in node.names}
                 assert names <= {"timedelta", "monotonic", "perf_counter", "sleep"}, (path, names)
-    assert asked == {("artifacts/session.py", "time.strftime")}
+    assert asked == {("artifacts/session.py", "time.strftime")} | FOLLOWERS
 
 
 @pytest.fixture

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from electra.finetuning.features import Batch, Windows
-from electra.finetuning.linear_fit import Loss, fit_linear
+from electra.finetuning.linear_fit import Loss, fit_by_folds
 
-FOLDS = 5
 LEAST = 2  # training texts that a term is in
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # of the fit: the inverse of the penalty on squared weights
 Codes = npt.NDArray[np.int64]
@@ -73,22 +72,7 @@ class BagHead(nn.Module):
         rarity = np.log((1 + len(texts)) / (1 + among)) + 1
         x_NK = self._matrix(texts, terms, rarity)
         targets = torch.from_numpy(np.stack(windows.targets))
-        fold_N = torch.from_numpy(np.random.default_rng(0).permutation(len(texts)) % FOLDS)
-        best = np.inf
-        nothing = (torch.zeros(len(self.bias), len(terms), dtype=torch.float64), self.bias.cpu().double())
-        starts = [nothing] * FOLDS
-        for strength in STRENGTHS:  # weaker penalties start where the stronger one ended
-            answers = torch.zeros(len(texts), len(self.bias), dtype=torch.float64)
-            for fold in range(FOLDS):
-                inside, outside = (fold_N != fold).nonzero()[:, 0], (fold_N == fold).nonzero()[:, 0]
-                penalty = 1 / (2 * strength * len(inside))
-                some = x_NK.index_select(0, inside).coalesce()
-                starts[fold] = fit_linear(some, targets[inside], loss, penalty, starts[fold])
-                answers[outside] = x_NK.index_select(0, outside) @ starts[fold][0].T + starts[fold][1]
-            total, count = loss(answers, targets)
-            if float(total) / count < best:
-                best, held_out, chosen = float(total) / count, answers, strength
-        weight, bias = fit_linear(x_NK, targets, loss, 1 / (2 * chosen * len(texts)), nothing)
+        weight, bias, held_out = fit_by_folds(x_NK, targets, loss, len(self.bias), STRENGTHS)
         device = self.bias.device
         self.terms, self.rarity = (
             torch.from_numpy(terms).to(device),

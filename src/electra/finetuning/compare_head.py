@@ -5,7 +5,7 @@ in the other, and with some thousand examples it does so badly: counting words b
 Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of neighbours, the other
 text has too; how near each token is to the nearest one of the other text (Khattab & Zaharia 2020), by the
 token table and by the encoder's output; the log ratio of their lengths. Shares and means are also weighted by
-how rare a token is in the training texts.
+how rare a token is in the training texts. The numbers of `OVERLAP` count words, characters and their order.
 
 The linear answer is fitted first, on the pre-trained encoder as it is, and the usual head starts at zero:
 then both are tuned with the encoder, and so is what they compare (Kumar et al. 2022: probe, then tune; Cheng
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.finetuning.features import Batch
-from electra.finetuning.linear_fit import Loss, fit_linear
+from electra.finetuning.linear_fit import Loss, fit_by_folds
+from electra.finetuning.overlap import OVERLAP, overlap
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
 FEATURES = tuple(
@@ -32,8 +34,8 @@ FEATURES = tuple(
     for what in SHARES
     for text in ("first", "second")
     for weighted in ("", ", weighted")
-) + ("log ratio of lengths",)
-PENALTY = 1e-3  # on squared weights of the linear fit, whose features have deviation 1
+) + ("log ratio of lengths", *OVERLAP)
+STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # of the linear fit, whose features have deviation 1
 
 
 class CompareHead(nn.Module):
@@ -75,7 +77,8 @@ class CompareHead(nn.Module):
             for weight_BT in (torch.ones_like(rarity_BT), rarity_BT)
         ]
         lengths = [1 + of_BT.sum(1).float() for of_BT in (first_BT, second_BT)]
-        return torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1)
+        counted = ids_BT.new_tensor([overlap(*texts) for texts in batch.texts], dtype=torch.float32)
+        return torch.cat([torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1), counted], 1)
 
     def texts(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Which tokens are the first text's and which the second's [B, T]: [CLS] and [SEP] stand between."""
@@ -111,8 +114,7 @@ class CompareHead(nn.Module):
         x_NK = features_NK.double()
         mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clamp(min=1e-6)
         x_NK = (x_NK - mean_K) / deviation_K
-        nothing = (torch.zeros_like(part, dtype=torch.float64) for part in (self.wide.weight, self.wide.bias))
-        weight, bias = fit_linear(x_NK, targets, loss, PENALTY, (next(nothing), next(nothing)))
+        weight, bias, _ = fit_by_folds(x_NK, targets, loss, len(self.wide.bias), STRENGTHS)
         with torch.no_grad():
             scaled = weight / deviation_K
             self.wide.weight.copy_(scaled)
@@ -126,6 +128,13 @@ class CompareHead(nn.Module):
             part.get_parameter("weight").mul_(factor)
             part.get_parameter("bias").mul_(factor)
         self.wide.bias.add_(offset)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Heads saved without the numbers of `OVERLAP` give them no weight."""
+        name = f"{prefix}wide.weight"
+        if (saved := state.get(name)) is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP):
+            state[name] = F.pad(saved, (0, len(OVERLAP)))
+        super()._load_from_state_dict(state, prefix, *rest)
 
 
 def _across(first_BT: Tensor, second_BT: Tensor) -> Tensor:

@@ -73,6 +73,7 @@ class Windows:
     )  # of each window: one number, several, or (token_targets) one a token
     token_targets: bool = False  # targets grow with the window and are padded with NO_TARGET
     group: int = 1  # windows that follow each other and are always in one training batch
+    texts: Sequence[tuple[str, ...]] = ()  # of each window that is a text or two, in its order
     context: Sequence[Any] = ()  # of each window: what leads its outputs back to the text (words, offsets)
     truncated: int = 0  # examples that lost tokens
     notes: tuple[str, ...] = ()  # what else was done to the data, to be reported
@@ -107,6 +108,7 @@ class Batch:
     token_type_ids: torch.Tensor
     piece_ids: torch.Tensor | None  # None when no window is padded: then nothing needs a mask
     targets: torch.Tensor | None
+    texts: Sequence[tuple[str, ...]] = ()
 
 
 def join(
@@ -160,11 +162,12 @@ def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str =
 
 
 def batch_of(windows: Windows, rows: Pass) -> Batch:
-    """The same windows with their token types and targets."""
+    """The same windows with their token types, targets and texts."""
     types = rows.padded([windows.token_type_ids[i] for i in rows.index])
     targets = None
     if windows.targets is not None:
         found = [windows.targets[i] for i in rows.index]
         padded = rows.padded(found, NO_TARGET) if windows.token_targets else torch.from_numpy(np.stack(found))
         targets = padded.to(types.device)
-    return Batch(rows.index, rows.input_ids, types, rows.piece_ids, targets)
+    texts = [windows.texts[i] for i in rows.index] if windows.texts else ()
+    return Batch(rows.index, rows.input_ids, types, rows.piece_ids, targets, texts)

@@ -12,12 +12,10 @@ Answers that are spans of a text have no floor here.
 from __future__ import annotations
 
 import math
-import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.extensions import TASKS
 from electra.finetuning.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.metrics import Score
+from electra.finetuning.overlap import WORD, overlap, weighted_overlap, words
 from electra.finetuning.settings import Settings
 from electra.finetuning.text_label_set import MultiLabelClassification
 from electra.finetuning.tuning import Tuning
@@ -38,12 +37,10 @@ Matrix = Any  # a numpy array or a scipy sparse matrix
 Predict = Callable[[Sequence[Example]], list[Any]]
 """Predictions as the task makes them: class probabilities [labels], a number [1], tags [words, labels]."""
 NAMES = MAJORITY, COUNTING = "majority", "word counting"
-WORD = re.compile(r"\w+|[^\w\s]")
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
 WEIGHTS = (None, "balanced")  # of the classes
 FOLDS = 5
 TUNED_ON = 3000  # examples of which the strength is chosen; the fit itself has all
-LONGEST = 200  # words of each text in the longest common subsequence
 
 
 def measure(floor: str, settings: Settings) -> dict[str, Any]:
@@ -144,58 +141,12 @@ def overlap_of(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix
         return rare.get(word, unseen)
 
     def raw(examples: Sequence[Example]) -> Floats:
-        return np.array([overlap(example.texts[0], example.texts[1], weight) for example in examples])
+        pairs = [(example.texts[0], example.texts[1]) for example in examples]
+        return np.array([[*overlap(*pair), weighted_overlap(*pair, weight=weight)] for pair in pairs])
 
     known = raw(train)
     mean, sd = known.mean(0), known.std(0)
     return lambda examples: (raw(examples) - mean) / np.where(sd > 0, sd, 1.0)
-
-
-def overlap(first: str, second: str, weight: Callable[[str], float]) -> list[float]:
-    """How much two texts have in common, as nine numbers from 0 to 1 (but for the ratio of lengths)."""
-    a, b = words(first), words(second)
-    set_a, set_b = set(a), set(b)
-    common = set_a & set_b
-    return [
-        _share(len(common), len(set_a | set_b)),
-        _share(len(common), len(set_a)),
-        _share(len(common), len(set_b)),
-        _share(sum(map(weight, common)), sum(map(weight, set_a | set_b))),
-        _dice(pairwise(a), pairwise(b)),
-        _dice(pieces(first, 2), pieces(second, 2)),
-        _dice(pieces(first, 3), pieces(second, 3)),
-        _share(2 * common_subsequence(a[:LONGEST], b[:LONGEST]), len(a[:LONGEST]) + len(b[:LONGEST])),
-        math.log((1 + len(b)) / (1 + len(a))),
-    ]
-
-
-def words(text: str) -> list[str]:
-    return WORD.findall(text.lower())
-
-
-def pieces(text: str, length: int) -> Iterator[str]:
-    """Runs of characters, which also compare texts whose words are inflected or not set apart."""
-    plain = " ".join(text.lower().split())
-    return (plain[i : i + length] for i in range(len(plain) - length + 1))
-
-
-def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest sequence of words that both have in this order."""
-    row = np.zeros(len(b) + 1, np.int64)
-    places = np.array(b, dtype=object)
-    for word in a:
-        extended = np.where(places == word, row[:-1] + 1, row[1:])
-        row[1:] = np.maximum.accumulate(np.maximum(extended, row[1:]))
-    return int(row[-1])
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:
-    a, b = Counter(first), Counter(second)
-    return _share(2 * (a & b).total(), a.total() + b.total())
 
 
 def _ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix], Any]:

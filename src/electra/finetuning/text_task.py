@@ -123,6 +123,7 @@ class TextTask(Task):
             token_type_ids=[types for _, types, _ in joined],
             example=np.tile(np.arange(len(examples)), len(orders)),
             targets=[self.target(example) for example in examples] * len(orders) if labelled else None,
+            texts=[pair for order in orders for pair in zip(*order, strict=True)],
             truncated=sum(cut for _, _, cut in joined[: len(examples)]),
         )
 
