@@ -21,6 +21,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
 from electra.extensions import TASKS, is_path
 from electra.finetuning import floors
+from electra.finetuning.compare_head import COMPARING_EPOCHS
 from electra.finetuning.counted import counted
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
 from electra.finetuning.features import Tokens
@@ -129,7 +130,7 @@ def resolve(
         raise ConfigError("nothing is left to search for", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
     values |= {
-        "epochs": settings.epochs or task.epochs,
+        "epochs": settings.epochs or (COMPARING_EPOCHS if settings.head == "compare" else task.epochs),
         "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
         "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),
         "pooling": choose_pooling(settings.pooling, task.head, settings.head, config.architecture, pooling),

@@ -35,6 +35,7 @@ FEATURES = tuple(
     for text in ("first", "second")
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
+COMPARING_EPOCHS = 1.0  # by default: a second pass over some thousand pairs undoes what counting gave
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # of the linear fit, whose features have deviation 1
 
 
