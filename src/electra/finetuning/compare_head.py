@@ -112,14 +112,14 @@ class CompareHead(nn.Module):
 
     def fit(self, features_NK: Tensor, targets: Tensor, loss: Loss) -> None:
         """Fit the linear answer; the usual head, whose last layer becomes zero, adds nothing yet."""
-        x_NK = features_NK.double()
-        mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clamp(min=1e-6)
+        x_NK = features_NK.double().cpu().numpy()
+        mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clip(1e-6)
         x_NK = (x_NK - mean_K) / deviation_K
-        weight, bias, _ = fit_by_folds(x_NK, targets, loss, len(self.wide.bias), STRENGTHS)
+        answer, _ = fit_by_folds(x_NK, targets, loss, len(self.wide.bias), STRENGTHS)
+        weight, bias = answer[:, :-1] / deviation_K, answer[:, -1]
         with torch.no_grad():
-            scaled = weight / deviation_K
-            self.wide.weight.copy_(scaled)
-            self.wide.bias.copy_(bias - scaled @ mean_K)
+            self.wide.weight.copy_(torch.from_numpy(weight))
+            self.wide.bias.copy_(torch.from_numpy(bias - weight @ mean_K))
             for name in ("output.weight", "output.bias"):
                 self.usual.get_parameter(name).zero_()
 
