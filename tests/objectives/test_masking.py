@@ -29,8 +29,13 @@ class Pieces:
     digest: str = "toy"
     every: int = 3
 
-    def id_to_token(self, token: int) -> str:
-        return f"##{token}" if self.every and token % self.every == 0 else str(token)
+    @property
+    def continues(self) -> npt.NDArray[np.bool_]:
+        return (
+            (np.arange(toy.VOCABULARY) % self.every == 0)
+            if self.every
+            else np.zeros(toy.VOCABULARY, np.bool_)
+        )
 
 
 def statistics(every: int = 3) -> CorpusCounts:
@@ -153,7 +158,7 @@ def test_whole_words_need_a_tokenizer_that_marks_them() -> None:
     """Told before the run begins."""
     with pytest.raises(
         ConfigError,
-        match=r"objective\.masking: cannot tell whole words: no token of this tokenizer begins with",
+        match=r"objective\.masking: cannot tell whole words: this tokenizer marks neither",
     ):
         objectives.create(
             {"name": "rtd", "masking": "whole_word"},

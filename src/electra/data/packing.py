@@ -214,7 +214,12 @@ def _finished(
 
 
 def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
-    return {"digest": tokenizer.digest} if isinstance(tokenizer, Tokenizer) else asdict(tokenizer)
+    if isinstance(tokenizer, Tokenizer):
+        return {"digest": tokenizer.digest}
+    settings = asdict(tokenizer)
+    if settings["kind"] == "wordpiece":  # as in stores that were made when there was no other
+        del settings["kind"]
+    return settings
 
 
 def sample_of(documents: Iterable[Kept], characters: int) -> list[str]:

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import tokenizers
 
 from electra import durable
+from electra.arrays import Bools
 from electra.artifacts.model import SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY
-from electra.data import hostile, wordpiece
+from electra.data import hostile, space_marked, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.specials import Specials
 from electra.data.wordpiece import TokenizerConfig
@@ -32,6 +33,7 @@ _STYLES = (  # names tried, in this order, for roles that the tokenizer's own co
     wordpiece.SPECIAL_TOKENS,
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
 )
+_SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # before a word, in tokenizers that mark it
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -42,7 +44,8 @@ class Encoding(NamedTuple):
     ids: list[int]
     offsets: list[
         tuple[int, int]
-    ]  # of each token, in characters of the original text (of its own text in a pair); (0, 0) for specials
+    ]  # of each token, in characters of the original text (of its own text in a pair), without white space;
+    # (0, 0) for specials
     words: list[int | None]  # the word each token is a part of, counted in its own text; None for specials
     segments: list[int]  # 0 in the first text, 1 in the second
     special: list[bool]
@@ -69,8 +72,13 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """A WordPiece tokenizer with a vocabulary trained on `texts`, which are read several times."""
-        return cls(wordpiece.train(texts, config).to_str(), wordpiece.SPECIAL_TOKENS)
+        """A tokenizer with a vocabulary trained on `texts`, which are read several times."""
+        trained = {
+            "wordpiece": wordpiece.train,
+            "bpe": space_marked.train_bpe,
+            "unigram": space_marked.train_unigram,
+        }[config.kind](texts, config)
+        return cls(trained.to_str(), wordpiece.SPECIAL_TOKENS)
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
@@ -116,6 +124,25 @@ class Tokenizer:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property
+    def continues(self) -> Bools:
+        """True at the tokens that go on with a word [V]. Nowhere, if the tokenizer does not say which do.
+
+        WordPiece marks these tokens. Byte-level BPE and Unigram mark those after a space instead, so that a
+        word is what stands between white space, its punctuation included.
+        """
+        content = json.loads(self.definition)
+        vocabulary = self._raw.get_vocab(with_added_tokens=True)
+        found = np.zeros(self.vocab_size, dtype=np.bool_)
+        if content["model"]["type"] == "WordPiece":
+            prefix = content["model"]["continuing_subword_prefix"]
+            found[[number for token, number in vocabulary.items() if token.startswith(prefix)]] = True
+        elif any(token.startswith(_SPACES) for token in vocabulary):
+            own = {token["content"] for token in content["added_tokens"]} | set(self.names.values())
+            inner = (token for token in vocabulary if token not in own and not token.startswith(_SPACES))
+            found[[vocabulary[token] for token in inner]] = True
+        return found
+
+    @cached_property
     def _corpus_encoder(self) -> CorpusEncoder:
         return CorpusEncoder(self._raw, json.loads(self.definition), self.vocab_size)
 
@@ -143,7 +170,15 @@ class Tokenizer:
             by_length[-1].truncate(room)
         whole = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in whole.special_tokens_mask]
-        return Encoding(whole.ids, whole.offsets, whole.word_ids, whole.type_ids, special)
+        texts = {
+            0: text,
+            1: pair or "",
+            None: "",
+        }  # which text a token is of; types would not tell everywhere
+        offsets = [
+            _trimmed(texts[own], *at) for own, at in zip(whole.sequence_ids, whole.offsets, strict=True)
+        ]
+        return Encoding(whole.ids, offsets, whole.word_ids, whole.type_ids, special)
 
     def decode(self, ids: Iterable[int], skip_specials: bool = True) -> str:
         text: str = self._raw.decode([int(i) for i in ids], skip_special_tokens=skip_specials)
@@ -154,6 +189,23 @@ class Tokenizer:
         if token is None:
             raise TokenizerError(f"no token has id {token_id}")
         return token
+
+    def readable(self, token_id: int) -> str:
+        """A token as a person reads it, whatever marks its tokenizer uses: `##` if it goes on with a word."""
+        name = self.id_to_token(token_id)
+        if not name.startswith(_SPACES) and (
+            name.startswith(wordpiece.PREFIX) or not self.continues[token_id]
+        ):
+            return name
+        plain = name
+        if self._by_bytes:  # a part of a character is U+FFFD
+            plain = self._raw.decode([token_id], skip_special_tokens=False)
+        mark = wordpiece.PREFIX if self.continues[token_id] else ""
+        return mark + (plain.replace(space_marked.SPACE, " ").strip() or name)
+
+    @cached_property
+    def _by_bytes(self) -> bool:
+        return '"ByteLevel"' in json.dumps(json.loads(self.definition)["decoder"])
 
     def token_to_id(self, token: str) -> int | None:
         token_id: int | None = self._raw.token_to_id(token)
@@ -192,6 +244,14 @@ class Tokenizer:
     def save(self, folder: str | Path) -> None:
         for name, content in self.files().items():
             durable.commit_file(Path(folder) / name, content)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without the white space that a token may carry."""
+    kept = text[start:end]
+    if not kept.strip():
+        return end, end
+    return end - len(kept.lstrip()), start + len(kept.rstrip())
 
 
 def _key(role: str, settings: dict[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -33,8 +34,10 @@ _SPACE = re.compile(r"[ \t\n\r]+")
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """A WordPiece vocabulary to train."""
+    """A vocabulary to train."""
 
+    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
+    """WordPiece, as in the paper; byte-level BPE; or Unigram."""
     vocab_size: int = 30_522
     """Entries of the vocabulary, special tokens included (30,522 in the paper)."""
     lowercase: bool = True
@@ -61,8 +64,9 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     alphabet = _alphabet(texts, config)
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
+    words = sorted(words_in(texts))
     inner = [PREFIX + character for character in alphabet]  # those that never continue a word get no entry
-    occurring = _vocabulary(_words_of(texts), alphabet, [], config, size=0)
+    occurring = _vocabulary(words, alphabet, [], config, size=0)
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
     return assemble(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
@@ -80,36 +84,49 @@ def assemble(
     )
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(prefix=PREFIX)
+    return frame(made)
+
+
+def frame(made: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """With the special tokens put around a text and a pair."""
     made.add_special_tokens(list(SPECIAL_TOKENS.values()))
     made.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
+        special_tokens=[(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
     )
     return made
 
 
-def _words_of(texts: Iterable[str]) -> list[str]:
-    return sorted({word for text in texts for word in _SPACE.split(text)})
-
-
-def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
-    """The characters of the normalised text, sorted: the most frequent, 99.99 % of it, and up to a quarter of
-    the vocabulary.
-    """
+def words_in(texts: Iterable[str]) -> Counter[str]:
+    """How often each occurs of what stands between white space."""
     words: Counter[str] = Counter()
     for text in texts:
         words.update(_SPACE.split(text))
+    del words[""]
+    return words
+
+
+def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
     normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
+    words: Counter[str] = Counter()
+    for word, count in words_in(texts).items():
+        words[normalizer.normalize_str(word)] += count
+    return alphabet_of(words, config, entries=2)  # x and ##x
+
+
+def alphabet_of(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
+    """The characters of words that were normalised, sorted: the most frequent, 99.99 % of them, and up to a
+    quarter of the vocabulary. `entries`: that each may make.
+    """
     counts: Counter[str] = Counter()
     for word, count in words.items():
-        for character in normalizer.normalize_str(word):
+        for character in word:
             counts[character] += count
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
     wanted = _COVERAGE * counts.total()
-    # each may be two entries, x and ##x
-    most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // 2, 500))
+    most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
     kept: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         if wanted <= 0 or count < config.min_frequency or len(kept) >= most:

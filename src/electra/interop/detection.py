@@ -176,7 +176,7 @@ def split(tokenizer: Tokenizer, text: str) -> Pieces:
     ids = [encoding.ids[i] for i in kept]
     return Pieces(
         ids=np.asarray(ids, np.int64),
-        names=[tokenizer.id_to_token(i) for i in ids],
+        names=[tokenizer.readable(i) for i in ids],
         offsets=_whole_characters(text, [encoding.offsets[i] for i in kept]),
         words=[encoding.words[i] for i in kept],
     )

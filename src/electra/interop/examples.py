@@ -82,12 +82,12 @@ def example_rows(
         with torch.inference_mode():
             probabilities = discriminator.logits(corrupted)[0, 1:-1].double().sigmoid().tolist()
     new = corrupted[0, 1:-1].tolist()
-    mask_name = tokenizer.id_to_token(specials.mask)
+    mask_name = tokenizer.readable(specials.mask)
     return [
         Row(
-            original=tokenizer.id_to_token(int(old)),
-            masked=None if generator is None else mask_name if hidden[i] else tokenizer.id_to_token(int(old)),
-            generated=None if generator is None else tokenizer.id_to_token(new[i]),
+            original=tokenizer.readable(int(old)),
+            masked=None if generator is None else mask_name if hidden[i] else tokenizer.readable(int(old)),
+            generated=None if generator is None else tokenizer.readable(new[i]),
             label=None if generator is None else "replaced" if new[i] != old else "original",
             p_replaced=None if (p := probabilities[i]) is None else round(p, 6),
         )

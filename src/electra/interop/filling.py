@@ -65,7 +65,7 @@ def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
 
 
 def _candidates(loaded: Loaded, ids: Sequence[int], probabilities: Sequence[float]) -> list[Candidate]:
-    return [Candidate(loaded.tokenizer.id_to_token(i), p) for i, p in zip(ids, probabilities, strict=True)]
+    return [Candidate(loaded.tokenizer.readable(i), p) for i, p in zip(ids, probabilities, strict=True)]
 
 
 def to_json(slots: Sequence[Sequence[Candidate]]) -> list[list[dict[str, Any]]]:

@@ -132,6 +132,8 @@ class TokenizerSection:
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the
     corpus).
     """
+    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
+    """What to train: WordPiece, as in the paper; byte-level BPE, which knows every character; or Unigram."""
     vocab_size: int = 8192
     """Entries of the vocabulary to train."""
     lowercase: bool = True

@@ -28,6 +28,7 @@ def prepare(
     source: Source | Sequence[Source],
     out: Source,
     *,
+    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
     vocab_size: int = 30_522,
     tokenizer: Source | None = None,
     lowercase: bool = True,
@@ -45,7 +46,8 @@ def prepare(
     """Turn text into a token store at `out`, or open the one that was made there of this text.
 
     source: files, folders, globs, URLs, "hub:NAME:CONFIG:SPLIT" or "python-docs"; one or several.
-    vocab_size: entries of the WordPiece vocabulary that is trained on the text.
+    kind: of the tokenizer that is trained: WordPiece, byte-level BPE or Unigram.
+    vocab_size: entries of the vocabulary that is trained on the text.
     tokenizer: an existing one instead: a folder, vocab.txt, tokenizer.json, a run or a hub name.
     lowercase: lower-case the text; set it to False where capitals carry meaning, as in German.
     strip_accents: remove the accents from letters (None: when lower-casing, as BERT does).
@@ -64,6 +66,7 @@ def prepare(
     """
     chosen = TokenizerSection(
         source=name_of(tokenizer),
+        kind=kind,
         vocab_size=vocab_size,
         lowercase=lowercase,
         strip_accents=strip_accents,
@@ -126,6 +129,7 @@ def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
     from electra.data.tokenizer import TokenizerConfig
 
     return TokenizerConfig(
+        kind=section.kind,
         vocab_size=section.vocab_size,
         lowercase=section.lowercase,
         strip_accents=section.strip_accents,

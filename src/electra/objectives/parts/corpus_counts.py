@@ -12,7 +12,6 @@ from electra.data.store import TokenStore
 from electra.errors import ConfigError
 
 BLOCK = 1 << 24  # ids counted at once
-CONTINUES = "##"  # how WordPiece marks a token that goes on with a word
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,11 @@ class CorpusCounts:
     @cached_property
     def continues(self) -> Bools:
         """True at the tokens that go on with a word [V]; refuses a tokenizer that does not say which do."""
-        tokenizer = self.store.tokenizer
-        marked = [
-            tokenizer.id_to_token(token).startswith(CONTINUES) for token in range(self.store.vocab_size)
-        ]
-        if not any(marked):
+        marked = self.store.tokenizer.continues
+        if not marked.any():
             raise ConfigError(
-                f'cannot tell whole words: no token of this tokenizer begins with "{CONTINUES}"',
+                "cannot tell whole words: this tokenizer marks neither their beginning nor how they go on",
                 key="objective.masking",
-                fix="Use a WordPiece tokenizer, or mask uniform, frequency or span",
+                fix="Use a tokenizer that electra prepare trains, or mask uniform, frequency or span",
             )
-        return np.array(marked)
+        return marked

@@ -1,0 +1,149 @@
+"""Byte-level BPE and Unigram: offsets, words, ids elsewhere, and the same vocabulary every time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from test_tokenizer import HOSTILE, corpus, reversed_twice
+
+from electra.cli.main import main
+from electra.data.store import TokenStore
+from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.errors import TokenizerError
+from electra.interop.detection import assemble, split
+
+KINDS = ("bpe", "unigram")
+
+
+def trained(kind: str, **settings: object) -> Tokenizer:
+    return Tokenizer.train(corpus(), TokenizerConfig(kind=kind, vocab_size=400, **settings))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def cased(request: pytest.FixtureRequest) -> Tokenizer:
+    return trained(request.param, lowercase=False)
+
+
+def covered(tokenizer: Tokenizer, text: str) -> list[str]:
+    encoding = tokenizer.encode(text)
+    return [text[a:b] for (a, b), own in zip(encoding.offsets, encoding.special, strict=True) if not own]
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=HOSTILE)
+def test_offsets_cover_the_text_and_no_white_space(cased: Tokenizer, text: str) -> None:
+    encoding = cased.encode(text)
+    end, seen = 0, set()
+    for (start, stop), special in zip(encoding.offsets, encoding.special, strict=True):
+        if not special:
+            part = text[start:stop]
+            assert end <= stop <= len(text) and part == part.strip()
+            end = stop
+            seen |= set(range(start, stop))
+    words = [word for word in encoding.words if word is not None]
+    assert words == sorted(words)
+    assert cased.encode_corpus([text])[0].tolist() == encoding.ids[1:-1]
+    if text.isascii():
+        assert all(at in seen for at, letter in enumerate(text) if letter.isprintable() and letter != " ")
+
+
+def test_words_of_a_text_with_odd_spaces_and_characters_of_many_bytes(cased: Tokenizer) -> None:
+    text = "  The  chef,\n\ncafe\u0301 \u6f22 (don't)\t"
+    pieces = split(cased, text)
+    words = [word.text for word in assemble(text, pieces, pieces.ids * 0.0, 0.5).words]
+    assert words == ["The", "chef", ",", "cafe\u0301", "\u6f22", "(", "don", "'", "t", ")"]
+
+
+def test_every_byte_of_a_character_points_at_the_whole_character() -> None:
+    tokenizer = trained("bpe", lowercase=False)
+    assert covered(tokenizer, "a \u6f22\U0001f468") == ["a", "", *3 * ["\u6f22"], *4 * ["\U0001f468"]]
+    assert tokenizer.specials.unk not in tokenizer.encode("\u6f22 \x00 \U0001f468").ids
+    assert tokenizer.decode(tokenizer.encode("The \u6f22, chef").ids) == "The \u6f22, chef"
+
+
+def test_a_word_is_the_same_tokens_wherever_it_stands(cased: Tokenizer) -> None:
+    once = cased.encode_corpus(["chef"])[0].tolist()
+    assert cased.encode_corpus(["\n chef \t chef"])[0].tolist() == 2 * once
+    assert not cased.continues[once[0]] and all(cased.continues[i] for i in once[1:])
+
+
+def test_what_goes_on_with_a_word_is_marked_for_the_reader(cased: Tokenizer) -> None:
+    ids = cased.encode("Zzq, chef").ids
+    shown = [cased.readable(i) for i in ids]
+    assert shown[0] == "[CLS]" and shown[-1] == "[SEP]"
+    assert [cased.continues[i] for i in ids] == [name.startswith("##") for name in shown]
+    assert "##," in shown and not cased.continues[list(cased.specials)].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_case_and_accents(kind: str) -> None:
+    plain, accented = trained(kind), trained(kind, strip_accents=False)
+    assert plain.encode("CAF\u00c9 the").ids == plain.encode("cafe the").ids
+    assert accented.encode("CAF\u00c9 the").ids == accented.encode("caf\u00e9 the").ids
+    assert accented.encode("caf\u00e9 the").ids != accented.encode("cafe the").ids
+
+
+TRAINING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_tokenizer import Tokenizer, TokenizerConfig, corpus
+for kind in ("bpe", "unigram"):
+    print(Tokenizer.train(corpus(), TokenizerConfig(kind=kind, vocab_size=420)).digest)
+"""
+
+
+def test_training_gives_the_same_vocabulary_in_every_process() -> None:
+    """And from the same texts in another order."""
+    command = [sys.executable, "-c", TRAINING, str(Path(__file__).parent)]
+    environment = os.environ | {"TOKENIZERS_PARALLELISM": "true"}
+    there = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    texts = reversed_twice(corpus())
+    here = [Tokenizer.train(texts, TokenizerConfig(kind=k, vocab_size=420)).digest for k in KINDS]  # type: ignore[arg-type]
+    assert there.split() == here
+
+
+def test_a_unigram_vocabulary_holds_what_the_text_repeats() -> None:
+    tokenizer = Tokenizer.train(
+        ["the chef cooked"] * 5 + ["rare"], TokenizerConfig(kind="unigram", vocab_size=40)
+    )
+    assert [tokenizer.readable(i) for i in tokenizer.encode_corpus(["cooked the chef"])[0]] == [
+        "cooked",
+        "the",
+        "chef",
+    ]
+    assert tokenizer.encode_corpus(["\u6f22"])[0].tolist()[-1] == tokenizer.specials.unk
+
+
+def test_sizes_that_cannot_be() -> None:
+    with pytest.raises(
+        TokenizerError, match=r"tokenizer\.vocab_size: byte-level BPE needs at least 261 entries"
+    ):
+        Tokenizer.train(corpus(), TokenizerConfig(kind="bpe", vocab_size=260))
+    for kind in KINDS:
+        with pytest.raises(TokenizerError, match="no text to train a vocabulary on"):
+            Tokenizer.train([" "], TokenizerConfig(kind=kind, vocab_size=300))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prepare_makes_a_store_with_it(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(corpus()), encoding="utf-8")
+    command = [
+        "prepare",
+        str(tmp_path / "texts.txt"),
+        "--out",
+        str(tmp_path / "store"),
+        "--data.unit",
+        "line",
+    ]
+    command += ["--tokenizer.kind", kind, "--vocab-size", "300", "--workers", "1"]
+    assert main(command) == 0
+    store = TokenStore.open(tmp_path / "store")
+    assert store.description["settings"]["tokenizer"]["kind"] == kind
+    assert store.tokenizer.continues.any() and store.audit["tokens_lost"] == 0
+    assert main(command) == 0, "the same command finds it complete"
+    assert main([*command, "--tokenizer.kind", "wordpiece"]) == 2
