@@ -19,7 +19,7 @@ ALIASES = {"--tokenizer": "--tokenizer.source"}
 class Arguments:
     corpus: Positional[tuple[str, ...]]
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (the prose of Python's
-    own documentation).
+    own documentation). For a mixture with --mix-temperature, NAME=SOURCE.
     """
     out: Path
     """Folder for the store. Reused if it already exists."""

@@ -36,6 +36,7 @@ class Audit:
     # share of [PAD] in an epoch of training rows of a length
     padding: dict[str, float] = field(default_factory=dict)
     near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, the least similar first
+    mixture: list[dict[str, Any]] = field(default_factory=list)  # of named corpora: what is read of each
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -48,7 +49,12 @@ class Audit:
 
     @property
     def tokens_per_word(self) -> float:
-        return self.tokens / self.words if self.words else 0.0
+        return (self.tokens - self.tokens_mixed_in) / self.words if self.words else 0.0
+
+    @property
+    def tokens_mixed_in(self) -> int:
+        """By which a mixture is longer than its corpora together; they match to some documents."""
+        return sum(corpus["tokens_mixed"] - corpus["tokens"] for corpus in self.mixture)
 
     def as_json(self) -> dict[str, Any]:
         derived = {
@@ -57,8 +63,9 @@ class Audit:
             "tokens_per_word": self.tokens_per_word,
         }
         plain = asdict(self)
-        if not self.near_duplicates:
-            del plain["near_duplicates"]
+        for name in ("near_duplicates", "mixture"):
+            if not plain[name]:
+                del plain[name]
         return plain | derived
 
 
@@ -92,6 +99,17 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("tokens per word", f"{audit['tokens_per_word']:.3f}"),
         ("unknown tokens", f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)"),
         ("vocabulary used", f"{count['vocabulary_used']} of {count['vocab_size']}"),
+        *(
+            (
+                f"mixed: {corpus['name']}",
+                (
+                    f"{100 * corpus['share']:.1f} %, {corpus['tokens_mixed']:,} tokens of its"
+                    f" {corpus['tokens']:,}; of {corpus['documents']:,} documents"
+                    f" {corpus['documents_repeated']:,} repeated, {corpus['documents_left_out']:,} left out"
+                ),
+            )
+            for corpus in audit.get("mixture", ())
+        ),
         (
             "padding",
             ", ".join(

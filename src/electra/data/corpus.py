@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from electra.data import readers
+from electra.data.mixture import Mixture, named
 from electra.data.near import bands
 from electra.data.readers import Text, Unit
-from electra.data.sources import find_sources
+from electra.data.sources import Source, find_sources
 from electra.errors import ConfigError
 
 
@@ -28,12 +29,40 @@ class CorpusConfig:
     """The share of documents held out for evaluation, chosen by a hash of their text; at least one."""
     near_duplicates: float | None = None
     """Documents at least so similar to an earlier one are dropped, from 0.5 to 1 (None: only equal ones)."""
+    mix_temperature: float | None = None
+    """Mix named corpora by this power of their sizes, from 0 to 1 (None: sources have no names)."""
+    mix_seed: int = 0
+    """Of the draw of the documents that a mixture repeats or leaves out."""
 
     def __post_init__(self) -> None:
         if self.near_duplicates is not None:
             bands(self.near_duplicates)
         if not 0 < self.heldout < 1:
             raise ConfigError(f"a held-out share of {self.heldout}", fix="It must lie between 0 and 1")
+        if self.mix_temperature is not None and not 0 <= self.mix_temperature <= 1:
+            raise ConfigError(
+                f"must lie between 0 and 1, not {self.mix_temperature}", key="data.mix_temperature"
+            )
+
+    def record(self, arguments: Sequence[str | Path]) -> dict[str, Any]:
+        """The settings as a store records them."""
+        settings = asdict(self)
+        if self.mix_temperature is None:
+            del settings["mix_temperature"], settings["mix_seed"]
+        else:
+            settings["corpora"] = {name: len(sources) for name, sources in named(arguments).items()}
+        return settings
+
+    def plain(self, arguments: Sequence[str | Path]) -> list[str]:
+        """The sources without the names of corpora."""
+        if self.mix_temperature is None:
+            return list(map(str, arguments))
+        return [source for sources in named(arguments).values() for source in sources]
+
+    def mixture(self, arguments: Sequence[str | Path]) -> Mixture | None:
+        if self.mix_temperature is None:
+            return None
+        return Mixture(list(named(arguments)), self.mix_temperature, self.mix_seed)
 
 
 class Documents:
@@ -53,7 +82,14 @@ class Documents:
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         self.config = config
-        found = find_sources(sources, scratch, config.format)
+        self.corpora: list[int] = []  # of each source, in a mixture
+        found: list[Source] = []
+        if config.mix_temperature is None:
+            found = find_sources(sources, scratch, config.format)
+        else:
+            for number, part in enumerate(named(sources).values()):
+                found += find_sources(part, scratch, config.format)
+                self.corpora += [number] * (len(found) - len(self.corpora))
         index, count = shard
         if len(found) < count:
             what = f"{len(found)} files cannot be divided into {count} shards"
@@ -61,8 +97,12 @@ class Documents:
         self.sources = found[len(found) * index // count : len(found) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[Text]:
-        for source in self.sources:
-            yield from readers.read(source, self.config.unit, self.config.text_field)
+        if not self.corpora:
+            for source in self.sources:
+                yield from readers.read(source, self.config.unit, self.config.text_field)
+        for source, corpus in zip(self.sources, self.corpora, strict=bool(self.corpora)):
+            for text in readers.read(source, self.config.unit, self.config.text_field):
+                yield text._replace(corpus=corpus)
 
     def describe(self) -> list[dict[str, Any]]:
         return [source.describe() for source in self.sources]

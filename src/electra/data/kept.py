@@ -26,6 +26,7 @@ class Kept(NamedTuple):
     # sample
     digest: bytes
     held: bool
+    corpus: int = 0  # which of the named corpora of a mixture it is of
 
 
 def kept(
@@ -69,7 +70,7 @@ def _new(documents: Documents, audit: Audit, progress: Callable[[int], None], se
         elif not seen.add(int.from_bytes(digest[8:], "little")):
             audit.documents_duplicate += 1
         else:
-            yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold)
+            yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold, document.corpus)
         if audit.documents_read % 256 == 0:
             progress(characters)
     progress(characters)

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.ids import id_dtype
 from electra.data.kept import Kept, chunks, kept
+from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.runs import MEMORY
 from electra.data.store import TokenStore
@@ -71,6 +74,8 @@ def build_store(
                 Documents(arguments, config, work / "copies"),
                 tokenizer,
                 out,
+                settings={"corpus": config.record(arguments), "tokenizer": describe(tokenizer)},
+                mixture=config.mixture(arguments),
                 work=work,
                 workers=workers or machine.cores(),
                 memory=memory,
@@ -84,17 +89,19 @@ def _build(
     tokenizer: Tokenizer | TokenizerConfig,
     out: Path,
     *,
+    settings: dict[str, Any],
+    mixture: Mixture | None,
     work: Path,
     workers: int,
     memory: int,
     progress: Counted,
 ) -> None:
-    settings = {"corpus": asdict(documents.config), "tokenizer": describe(tokenizer)}
     audit = Audit(sources=documents.describe())
     if isinstance(tokenizer, TokenizerConfig):
-        sample = sample_of(
+        sample = _sample(
             kept(documents, audit, partial(progress, "reading"), work, memory),
             1_000_000 * tokenizer.sample_mb,
+            mixture,
         )
         if not sample:
             raise no_text(audit)
@@ -109,14 +116,29 @@ def _build(
             workers,
             work,
             audit,
+            mixture=mixture,
         )
-    commit_store(work, out, tokenizer, audit, settings)
+    commit_store(work, out, tokenizer, audit, settings, mixture=mixture)
 
 
-def commit_store(work: Path, out: Path, tokenizer: Tokenizer, audit: Audit, settings: dict[str, Any]) -> None:
-    """The store at `out` from the splits in `work`: hold some out, count everything again, rename once."""
+def commit_store(
+    work: Path,
+    out: Path,
+    tokenizer: Tokenizer,
+    audit: Audit,
+    settings: dict[str, Any],
+    *,
+    mixture: Mixture | None = None,
+) -> None:
+    """The store at `out` from the splits in `work`: hold some out, mix what is to be mixed, count everything
+    again, rename once.
+    """
     with durable.explain_disk_errors(out):
-        _hold_out(work, settings["corpus"]["heldout"], audit)
+        _hold_out(work, settings["corpus"]["heldout"], audit, mixture)
+        if mixture is not None:
+            folder, kind = StoreFolder(work), id_dtype(tokenizer.vocab_size)
+            audit.mixture = mixture.write(folder.documents("train"), folder.index("train"), kind)
+            audit.tokens_lost += audit.tokens_mixed_in
     train, held = (
         store.map_documents(StoreFolder(work).documents(split), id_dtype(tokenizer.vocab_size))
         for split in SPLITS
@@ -194,7 +216,7 @@ def _finished(
             "exists and is not a token store", where=out, fix="Choose another `out`, or remove it"
         )
     found = TokenStore.open(out)
-    settings = {"corpus": asdict(config), "tokenizer": describe(tokenizer)}
+    settings = {"corpus": config.record(arguments), "tokenizer": describe(tokenizer)}
     recorded = dict(found.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == found.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
@@ -202,7 +224,7 @@ def _finished(
         f"{key} ({old!r} in the store, now {new!r})"
         for key, old, new in recipes.differences(recorded, settings)
     ]
-    if not sources.same_text(found.description["sources"], arguments, config.format):
+    if not sources.same_text(found.description["sources"], config.plain(arguments), config.format):
         differing.append("the text itself")
     if differing:
         raise StoreError(
@@ -245,6 +267,15 @@ def sample_of(documents: Iterable[Kept], characters: int) -> list[str]:
     return [text for _, text in chosen] or held
 
 
+def _sample(documents: Iterable[Kept], characters: int, mixture: Mixture | None) -> list[str]:
+    if mixture is None:
+        return sample_of(documents, characters)
+    texts: list[list[str]] = [[] for _ in mixture.names]
+    for corpus, group in groupby(documents, key=attrgetter("corpus")):
+        texts[corpus] = sample_of(group, characters)
+    return mixture.mixed(texts)
+
+
 class Writer:
     """One split's files, appended to: the ids, where each document ends, and a RECORD of each."""
 
@@ -269,7 +300,13 @@ class Writer:
 
 
 def write_documents(
-    documents: Iterable[Kept], tokenizer: Tokenizer, workers: int, work: Path, audit: Audit
+    documents: Iterable[Kept],
+    tokenizer: Tokenizer,
+    workers: int,
+    work: Path,
+    audit: Audit,
+    *,
+    mixture: Mixture | None = None,
 ) -> None:
     """Encode the documents and append each to its split."""
     train, heldout = writers = [Writer(work, split) for split in SPLITS]
@@ -294,6 +331,9 @@ def write_documents(
                 writer.append(
                     encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen], records[chosen]
                 )
+                if mixture is not None:
+                    corpora = np.array([document.corpus for document in chunk])
+                    mixture.count(writer.split, corpora[chosen])
             audit.characters += int(encoded.characters[some].sum())
             audit.words += int(encoded.words[some].sum())
             audit.tokens_lost += len(encoded.ids)  # until they are found in the files
@@ -304,7 +344,7 @@ def write_documents(
     audit.documents_train, audit.documents_heldout = train.documents, heldout.documents
 
 
-def _hold_out(work: Path, share: float, audit: Audit) -> None:
+def _hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -> None:
     """See to it that both splits hold enough text: a small corpus may have no document, few or every one that
     its hash holds out.
 
@@ -317,8 +357,10 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
         ):
             os.replace(held, train)
         audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
+        if mixture is not None:
+            mixture.swap()
     if audit.documents_heldout:
-        _hold_out_more(work, audit)
+        _hold_out_more(work, audit, mixture)
         return
     if not audit.documents_train:
         raise no_text(audit)
@@ -351,12 +393,14 @@ def _hold_out(work: Path, share: float, audit: Audit) -> None:
     audit.documents_train -= int(whole)
     audit.documents_heldout = 1
     if whole:
+        if mixture is not None:
+            mixture.take(np.array([place]))
         records = np.fromfile(folder.digests("train"), dtype=RECORD)
         folder.digests("train").write_bytes(np.delete(records, place).tobytes())
-        _hold_out_more(work, audit)
+        _hold_out_more(work, audit, mixture)
 
 
-def _hold_out_more(work: Path, audit: Audit) -> None:
+def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
     """A few documents tell little: move some from the training split until FEWEST_HELD_OUT tokens are held
     out, if that is at most a tenth of the corpus.
     """
@@ -375,6 +419,8 @@ def _hold_out_more(work: Path, audit: Audit) -> None:
     count = int(np.searchsorted(np.cumsum(sizes[fits]), missing)) + 1
     moved = np.zeros(len(train), dtype=bool)
     moved[fits[:count]] = True
+    if mixture is not None:
+        mixture.take(np.flatnonzero(moved))
     width = ids.stat().st_size // int(train[-1])
     tokens = np.fromfile(ids, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
     gone = np.repeat(moved, sizes)

@@ -51,6 +51,7 @@ class Text(NamedTuple):
     text: str
     replaced: int = 0  # bytes that were not UTF-8
     nuls: int = 0
+    corpus: int = 0  # which of the named corpora of a mixture it is of
 
 
 def read(source: Source, unit: Unit, field: str) -> Iterator[Text]:

@@ -65,7 +65,14 @@ def build_shard(
     if config.near_duplicates is not None:
         fix = "Prepare the corpus in one command, or without `near_duplicates`"
         raise ConfigError("shards do not know each other's documents", key="near_duplicates", fix=fix)
-    settings = {"corpus": asdict(config), "tokenizer": packing.describe(tokenizer), "shard": list(shard)}
+    if config.mix_temperature is not None:
+        fix = "Prepare the corpus in one command, or without `mix_temperature`"
+        raise ConfigError("shards do not know the sizes of the corpora", key="data.mix_temperature", fix=fix)
+    settings = {
+        "corpus": config.record(arguments),
+        "tokenizer": packing.describe(tokenizer),
+        "shard": list(shard),
+    }
     if out.exists() and any(out.iterdir()):
         recorded = _open(out)["settings"]
         changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(recorded, settings)]

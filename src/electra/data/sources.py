@@ -142,7 +142,8 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
             )
         yield from (_file(str(file), file, forced) for file in files)
     else:
-        raise CorpusError("no such file or folder", where=argument)
+        fix = "Names of corpora are for a mixture: give `data.mix_temperature`" if "=" in argument else ""
+        raise CorpusError("no such file or folder", where=argument, fix=fix)
 
 
 def _files_below(root: Path) -> Iterator[Path]:

@@ -158,6 +158,12 @@ class DataSection:
     """Drop documents that share at least this much of their 8-byte runs with an earlier one, such as 0.8
     (default: only equal documents).
     """
+    mix_temperature: float | None = None
+    """Mix corpora named as de=PATH fi=PATH: each is read in proportion to this power of its tokens, from 0
+    (all alike) to 1 (as they are). Documents of small ones are repeated, of large ones left out.
+    """
+    mix_seed: int = 0
+    """Of the draw of the documents that a mixture repeats or leaves out."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    source: Source | Sequence[Source],
+    source: Source | Sequence[Source] | Mapping[str, Source | Sequence[Source]],
     out: Source,
     *,
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
@@ -39,13 +39,16 @@ def prepare(
     format: Literal["auto", "txt", "jsonl", "parquet"] = "auto",
     heldout: float = 0.005,
     near_duplicates: float | None = None,
+    mix_temperature: float | None = None,
+    mix_seed: int = 0,
     workers: int | None = None,
     memory: int = 1000,
     progress: Told = None,
 ) -> Store:
     """Turn text into a token store at `out`, or open the one that was made there of this text.
 
-    source: files, folders, globs, URLs, "hub:NAME:CONFIG:SPLIT" or "python-docs"; one or several.
+    source: files, folders, globs, URLs, "hub:NAME:CONFIG:SPLIT" or "python-docs"; one or several; or
+        several corpora by name, {"de": ..., "fi": ...}, for `mix_temperature`.
     kind: of the tokenizer that is trained: WordPiece, byte-level BPE or Unigram.
     vocab_size: entries of the vocabulary that is trained on the text.
     tokenizer: an existing one instead: a folder, vocab.txt, tokenizer.json, a run or a hub name.
@@ -57,6 +60,9 @@ def prepare(
     format: of the sources ("auto": what their file extension says).
     heldout: share of the documents held out for evaluation, chosen by a hash of their text; at least one.
     near_duplicates: drop documents this similar to an earlier one, such as 0.8 (None: only equal ones).
+    mix_temperature: the power of a named corpus' tokens that its share is proportional to, from 0 (all
+        alike) to 1 (as they are). Documents of small ones are repeated, of large ones left out.
+    mix_seed: of the draw of those documents.
     workers: processes that encode (None: all cores). The store is the same for any number.
     memory: megabytes for finding duplicates; what is more lies on disk. The store is the same for any.
     progress: see `electra.workflow.display.Told`.
@@ -73,8 +79,22 @@ def prepare(
         sample_mb=sample_mb,
     )
     data = DataSection(
-        unit=unit, text_field=text_field, format=format, heldout=heldout, near_duplicates=near_duplicates
+        unit=unit,
+        text_field=text_field,
+        format=format,
+        heldout=heldout,
+        near_duplicates=near_duplicates,
+        mix_temperature=mix_temperature,
+        mix_seed=mix_seed,
     )
+    if isinstance(source, Mapping):
+        if mix_temperature is None:
+            raise ConfigError(
+                "named corpora are for a mixture",
+                key="mix_temperature",
+                fix="Give it, such as 0.5, or a list of sources",
+            )
+        source = [f"{name}={one}" for name, several in source.items() for one in sources(several)]
     with display_for(progress) as display:
         return build(
             sources(source), Path(out), chosen, data, workers=workers, memory=memory, display=display

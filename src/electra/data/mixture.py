@@ -1,0 +1,139 @@
+"""Mixtures: how often the documents of several named corpora stand in a store.
+
+Of what is read, a share proportional to n ** temperature comes from a corpus of n tokens (Conneau and Lample
+2019, who take 0.5 for languages): 1 takes the corpora as they are, 0 gives each the same share. The whole
+stays as long as the corpora are together, so documents of small corpora are repeated and documents of large
+ones left out. Within a corpus none is repeated more than once more often than another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra import seeds
+from electra.arrays import Floats, Ints
+from electra.errors import ConfigError, CorpusError
+
+_BLOCK = 1 << 12  # documents copied at once
+
+
+def named(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
+    """The sources of each corpus, from words such as de=PATH."""
+    found: dict[str, list[str]] = {}
+    for argument in map(str, arguments):
+        name, sign, source = argument.partition("=")
+        if not (name.isidentifier() or name.replace("-", "_").isidentifier()) or not sign or not source:
+            raise ConfigError(
+                f"a corpus without a name: {argument!r}",
+                key="data.mix_temperature",
+                fix="Name each, such as de=texts/de fi=texts/fi",
+            )
+        found.setdefault(name, []).append(source)
+    if len(found) < 2:
+        raise ConfigError(
+            "one corpus is no mixture",
+            key="data.mix_temperature",
+            fix="Name several, such as de=texts/de fi=texts/fi",
+        )
+    return found
+
+
+class Mixture:
+    def __init__(self, names: Sequence[str], temperature: float, seed: int) -> None:
+        self.names, self.temperature, self.seed = list(names), temperature, seed
+        self._documents = {split: np.zeros(len(names), np.int64) for split in ("train", "heldout")}
+
+    def count(self, split: str, corpora: Ints) -> None:
+        """Documents were written to a split: the corpus of each, never smaller than of those before."""
+        self._documents[split] += np.bincount(corpora, minlength=len(self.names))
+
+    def swap(self) -> None:
+        """All held-out documents became those to train on."""
+        counts = self._documents
+        counts["train"], counts["heldout"] = counts["heldout"], counts["train"]
+
+    def take(self, places: Ints) -> None:
+        """These documents of the training split are now held out."""
+        owners = np.searchsorted(np.cumsum(self._documents["train"]), places, side="right")
+        self._documents["train"] -= np.bincount(owners, minlength=len(self.names))
+
+    def mixed(self, texts: Sequence[Sequence[str]]) -> list[str]:
+        """Texts of each corpus in their shares: what a vocabulary is trained on."""
+        sizes = [np.array([len(text) for text in part], np.int64) for part in texts]
+        rates = self._rates(np.array([part.sum() for part in sizes], np.int64))
+        chosen: list[str] = []
+        for number, (part, size, rate) in enumerate(zip(texts, sizes, rates, strict=True)):
+            times = self._times(size, float(rate), number)
+            chosen += [text for text, count in zip(part, times.tolist(), strict=True) for _ in range(count)]
+        return chosen
+
+    def write(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+        """Mix the training split in place; what became of each corpus."""
+        ends = np.fromfile(index, dtype="<u8").astype(np.int64)
+        sizes, counts = np.diff(ends, prepend=0), self._documents["train"]
+        parts = np.split(sizes, np.cumsum(counts)[:-1])
+        tokens = np.array([part.sum() for part in parts], np.int64)
+        for name, size in zip(self.names, tokens, strict=True):
+            if not size:
+                raise CorpusError(
+                    "nothing to train on is left of this corpus",
+                    where=name,
+                    fix="Give more: part is held out, and what another corpus says first is dropped",
+                )
+        rates = self._rates(tokens)
+        times = [self._times(part, float(rates[i]), i) for i, part in enumerate(parts)]
+        _copy(documents, index, ends, np.concatenate(times), dtype)
+        read = np.array([int((part * often).sum()) for part, often in zip(parts, times, strict=True)])
+        return [
+            {
+                "name": name,
+                "documents": len(often),
+                "documents_repeated": int((often > 1).sum()),
+                "documents_left_out": int((often == 0).sum()),
+                "tokens": int(tokens[i]),
+                "tokens_mixed": int(read[i]),
+                "share": float(read[i] / read.sum()),
+            }
+            for i, (name, often) in enumerate(zip(self.names, times, strict=True))
+        ]
+
+    def _rates(self, sizes: Ints) -> Floats:
+        """How often each corpus is read: its share of the whole, over its size."""
+        weights = np.where(sizes > 0, sizes.astype(np.float64) ** self.temperature, 0.0)
+        rates: Floats = weights / weights.sum() * sizes.sum() / np.maximum(sizes, 1)
+        return rates
+
+    def _times(self, sizes: Ints, rate: float, corpus: int) -> Ints:
+        """How often each document is read, so that all are read `rate` times on average of their sizes."""
+        whole = int(rate)
+        times = np.full(len(sizes), whole, dtype=np.int64)
+        order = np.argsort(seeds.keys(self.seed, "mixture", corpus, np.arange(len(sizes))), kind="stable")
+        wanted = (rate - whole) * sizes.sum()
+        after = np.cumsum(sizes[order])
+        more = int(np.searchsorted(after - sizes[order] / 2, wanted))  # one that ends nearer than it begins
+        times[order[: max(more, int(whole == 0))]] += 1
+        return times
+
+
+def _copy(documents: Path, index: Path, ends: Ints, times: Ints, dtype: npt.DTypeLike) -> None:
+    """Write each document so often; first all that are wanted once, then those wanted twice, and so on."""
+    tokens, sizes = np.memmap(documents, dtype=dtype, mode="r"), np.diff(ends, prepend=0)
+    mixed = documents.with_name("mixed")
+    lengths = []
+    with open(mixed, "wb") as file:
+        for often in range(1, int(times.max()) + 1):
+            for first in range(0, len(times), _BLOCK):
+                here = slice(first, first + _BLOCK)
+                wanted = times[here] >= often
+                begin = int(ends[first] - sizes[first])
+                block = tokens[begin : int(ends[here][-1])]
+                file.write(block[np.repeat(wanted, sizes[here])].tobytes())
+                lengths.append(sizes[here][wanted])
+    del tokens
+    mixed.replace(documents)
+    index.write_bytes(np.cumsum(np.concatenate(lengths)).astype("<u8").tobytes())

@@ -1,0 +1,170 @@
+"""Mixtures of named corpora: shares, what is repeated and left out, and nothing else changed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import electra
+from electra.cli.main import main
+from electra.data.store import TokenStore
+from electra.errors import ConfigError
+from electra.workflow.store import Store
+
+LARGE, SMALL = "the chef cooked a meal", "und wir essen es"
+
+
+def write(folder: Path) -> tuple[Path, Path]:
+    """900 and 100 documents, each told apart by its number."""
+    made = folder / "en.txt", folder / "de.txt"
+    for path, words, count in zip(made, (LARGE, SMALL), (900, 100), strict=True):
+        path.write_text("\n".join(f"{words} {number}" for number in range(count)), encoding="utf-8")
+    return made
+
+
+def prepared(folder: Path, out: str, heldout: float = 0.02, **options: object) -> Store:
+    en, de = write(folder)
+    source = {"en": en, "de": [de]}
+    return electra.prepare(
+        source, folder / out, unit="line", vocab_size=80, heldout=heldout, workers=1, **options
+    )  # type: ignore[arg-type]
+
+
+def documents(store: TokenStore) -> Counter[str]:
+    return Counter(store.tokenizer.decode(store.train.document(i)) for i in range(store.train.num_documents))
+
+
+def test_shares_follow_the_sizes_to_the_power(tmp_path: Path) -> None:
+    store = prepared(tmp_path, "mixed", mix_temperature=0.5)
+    en, de = store.audit["mixture"]
+    assert en["share"] / de["share"] == pytest.approx((en["tokens"] / de["tokens"]) ** 0.5, rel=0.02)
+    assert en["tokens_mixed"] + de["tokens_mixed"] == pytest.approx(en["tokens"] + de["tokens"], rel=0.02)
+    found = documents(store.tokens)
+    german = {text: count for text, count in found.items() if "wir" in text}
+    assert set(german.values()) == {2, 3} and set((found - Counter(german)).values()) == {1}
+    assert len(german) == de["documents"] == de["documents_repeated"] and de["documents_left_out"] == 0
+    assert (
+        len(found) - len(german) == en["documents"] - en["documents_left_out"]
+        and en["documents_left_out"] > 0
+    )
+    assert en["documents"] + de["documents"] == store.audit["documents_train"]
+    assert store.audit["tokens_lost"] == 0 and store.audit["tokens_train"] == store.num_tokens
+    held = {
+        store.tokenizer.decode(store.tokens.heldout.document(i))
+        for i in range(store.tokens.heldout.num_documents)
+    }
+    assert not held & set(found), "what is held out is not repeated into the training text"
+    store.verify()
+    assert store.tokens.description["settings"]["corpus"]["corpora"] == {"en": 1, "de": 1}
+
+
+def test_the_seed_draws_and_nothing_else_does(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    for folder in folders:
+        folder.mkdir()
+    one, two = (prepared(folder, "mixed", mix_temperature=0.3) for folder in folders[:2])
+    other = prepared(folders[2], "mixed", mix_temperature=0.3, mix_seed=1)
+    assert one.tokens.digest == two.tokens.digest != other.tokens.digest
+    assert one.audit["mixture"][0]["documents_left_out"] == pytest.approx(
+        other.audit["mixture"][0]["documents_left_out"], abs=3
+    )
+
+
+def test_a_temperature_of_one_is_the_plain_text_and_the_plain_store_says_nothing_of_mixtures(
+    tmp_path: Path,
+) -> None:
+    mixed = prepared(tmp_path, "mixed", mix_temperature=1.0)
+    plain = electra.prepare(
+        list(write(tmp_path)), tmp_path / "plain", unit="line", vocab_size=80, heldout=0.02, workers=1
+    )
+    assert mixed.tokens.digest == plain.tokens.digest
+    assert "mix" not in (tmp_path / "plain" / "store.json").read_text() + json.dumps(plain.audit)
+
+
+@pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])
+def test_documents_keep_their_corpus_where_held_out_ones_are_chosen_afterwards(
+    share: float, tmp_path: Path
+) -> None:
+    """No document is held out by its hash, or every one is."""
+    store = prepared(tmp_path, "mixed", heldout=share, mix_temperature=1.0)
+    found = documents(store.tokens)
+    assert [corpus["documents"] for corpus in store.audit["mixture"]] == [
+        sum(text.startswith(words) for text in found) for words in (LARGE, SMALL)
+    ]
+
+
+def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
+    en, de = write(tmp_path)
+    for path, count in ((en, 20_000), (de, 4_000)):
+        words = path.read_text().split(" 0")[0]
+        path.write_text("\n".join(f"{words} {number}" for number in range(count)), encoding="utf-8")
+    store = electra.prepare(
+        {"en": en, "de": de}, tmp_path / "mixed", unit="line", vocab_size=80, workers=1, mix_temperature=1.0
+    )
+    assert store.audit["heldout_by"] == "hash, at least 10,000 tokens"
+    found = documents(store.tokens)
+    assert [corpus["documents"] for corpus in store.audit["mixture"]] == [
+        sum(text.startswith(words) for text in found) for words in (LARGE, SMALL)
+    ]
+
+
+def test_all_alike(tmp_path: Path) -> None:
+    en, de = prepared(tmp_path, "mixed", mix_temperature=0.0).audit["mixture"]
+    assert en["share"] == pytest.approx(0.5, abs=0.01) and de["documents_repeated"] == de["documents"]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    en, de = write(tmp_path)
+    command = ["prepare", f"en={en}", f"de={de}", "--out", str(tmp_path / "store"), "--unit", "line"]
+    command += ["--vocab-size", "80", "--workers", "1", "--mix-temperature", "0.5"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "mixed: de" in said and "repeated" in said and "left out" in said
+    assert main(command) == 0 and "already complete" in capsys.readouterr().out
+    assert main([*command, "--mix-seed", "3"]) == 2
+    assert "mix_seed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["{en}", "de={de}", "--mix-temperature", "0.5"], "a corpus without a name"),
+        (["en={en}", "--mix-temperature", "0.5"], "one corpus is no mixture"),
+        (["en={en}", "de={de}", "--mix-temperature", "2"], "must lie between 0 and 1"),
+        (["en={en}", "de={de}"], "give --data.mix-temperature"),
+        (
+            ["en={en}", "de={en}", "--mix-temperature", "0.5"],
+            "de: nothing to train on is left of this corpus",
+        ),
+        (
+            [
+                "en={en}",
+                "de={de}",
+                "--mix-temperature",
+                "1",
+                "--shard",
+                "0/2",
+                "--tokenizer.source",
+                "tiny-en",
+            ],
+            "shards do not know",
+        ),
+    ],
+)
+def test_what_is_no_mixture(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    en, de = write(tmp_path)
+    typed = [word.format(en=en, de=de) for word in words]
+    options = ["--out", str(tmp_path / "store"), "--unit", "line", "--workers", "1"]
+    assert main(["prepare", *typed, *options]) == 2
+    error = capsys.readouterr().err
+    assert told in error.replace("\n", " ") and not (tmp_path / "store").exists()
+
+
+def test_names_without_a_temperature(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mix_temperature: named corpora are for a mixture"):
+        prepared(tmp_path, "store")
