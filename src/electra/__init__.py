@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from electra.workflow.evaluate import Evaluation as Evaluation
     from electra.workflow.evaluate import evaluate as evaluate
     from electra.workflow.extend import extend as extend
+    from electra.workflow.extend import lengthen as lengthen
     from electra.workflow.finetune import finetune as finetune
     from electra.workflow.import_pair import import_pair as import_pair
     from electra.workflow.log import log as log
@@ -67,6 +68,7 @@ _HOMES = {  # where each name lives
     "extend": "workflow.extend",
     "finetune": "workflow.finetune",
     "import_pair": "workflow.import_pair",
+    "lengthen": "workflow.extend",
     "load": "workflow.model",
     "log": "workflow.log",
     "open": "workflow.open",

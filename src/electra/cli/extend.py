@@ -1,7 +1,10 @@
-"""Make a finished run longer (schedule wsd). It ends as if it had had this budget from the start.
+"""Make a finished run longer (--budget), or a model read longer texts (--length).
 
-The run resumes where its learning rate began to fall. Its networks and page so far move to
-RUN/milestones/step-N.
+With --budget, for a run of the schedule wsd: it resumes where its learning rate began to fall and ends as if
+it had had this budget from the start. Its networks and page so far move to RUN/milestones/step-N.
+
+With --length, for a run, a model folder or a hub name: the same weights are written to OUT with positions for
+more tokens. Train it further on longer texts before you rely on it.
 """
 
 from __future__ import annotations
@@ -10,14 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.cli.arguments import Positional
+from electra.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class Arguments:
-    run: Positional[Path]
-    """A run that electra pretrain made with --training.schedule wsd."""
-    budget: str
+    run: Positional[str]
+    """A run that electra pretrain made with --training.schedule wsd; with --length any model."""
+    out: Positional[Path | None] = None
+    """With --length: the folder to write. Of a run or a pair it gets discriminator/ and generator/."""
+    budget: str | None = None
     """The budget of the whole run, including what it has spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
+    length: int | None = None
+    """Tokens that the model shall read, such as 2048. The base of rotary positions is adapted; a table of
+    positions is repeated.
+    """
     store: str | None = None
     """The store it was trained on (default: RUN/store, or the recorded path)."""
     processes: int = 1
@@ -28,8 +38,24 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra.workflow.display import Terminal
-    from electra.workflow.extend import carry_on
+    from electra.workflow.extend import carry_on, lengthen
 
+    if (arguments.budget is None) == (arguments.length is None):
+        raise ConfigError(
+            "either a budget or a length is needed",
+            where="electra extend",
+            fix="Say electra extend RUN --budget 50Mtokens, or electra extend MODEL OUT --length 2048",
+        )
+    if (arguments.out is None) != (arguments.length is None):
+        raise ConfigError(
+            "OUT is where a longer model is written, and a run becomes longer where it lies",
+            where="electra extend",
+            fix="Give OUT with `length`, and only then",
+        )
+    if arguments.length is not None and arguments.out is not None:
+        lengthen(arguments.run, arguments.out, length=arguments.length, progress=Terminal())
+        return 0
+    assert arguments.budget is not None
     with Terminal(lines=True) as display:
-        carry_on(str(arguments.run), arguments.budget, arguments.store, arguments.processes, display)
+        carry_on(arguments.run, arguments.budget, arguments.store, arguments.processes, display)
     return 0

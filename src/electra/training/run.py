@@ -21,7 +21,14 @@ from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
-from electra.training.shapes import WarmStart, as_built, network_shapes, refuse_settings, shapes_taken
+from electra.training.shapes import (
+    WarmStart,
+    as_built,
+    network_shapes,
+    refuse_length,
+    refuse_settings,
+    shapes_taken,
+)
 from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Telemetry
 
@@ -145,6 +152,7 @@ def build_run(
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
     shapes = network_shapes(recipe, store, objective, warm)
+    refuse_length(training.length, shapes)
     device = pick_device(training.device, world.local_rank, "training.device")
     precision = pick_precision(training.precision, device)
     pair = build_pair(

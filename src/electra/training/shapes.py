@@ -38,17 +38,21 @@ def network_shapes(
         attention_dropout=model.attention_dropout,
         pad_id=store.specials.pad,
     )
-    if recipe.training.length > full.max_positions:
-        fix = f"Use at most {full.max_positions}"
-        raise ConfigError(
-            f"{recipe.training.length} tokens are more than the model's positions",
-            key="training.length",
-            fix=fix,
-        )
     if not objective.auxiliary:
         return Shapes(full)
     narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
     return Shapes(full, (judges and warm and warm.generator) or narrow)
+
+
+def refuse_length(length: int, shapes: Shapes) -> None:
+    """Rows longer than the main network reads."""
+    most = shapes.main.max_positions
+    if length > most:
+        raise ConfigError(
+            f"{length} tokens are more than the model's positions",
+            key="training.length",
+            fix=f"Use at most {most}, or start from a model made longer by electra extend MODEL OUT --length",
+        )
 
 
 def as_built(recipe: Recipe, shapes: Shapes) -> Recipe:

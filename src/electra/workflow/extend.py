@@ -1,4 +1,7 @@
-"""Run -> the same Run, longer: from the end of its plateau, with a new fall of the learning rate."""
+"""Run -> the same Run, longer: from the end of its plateau, with a new fall of the learning rate.
+
+And Model -> the same Model for longer texts.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from electra.artifacts.run import RunFolder
 from electra.errors import ConfigError
@@ -18,6 +22,9 @@ from electra.workflow.pretrain import carry_out
 from electra.workflow.replay import store_of
 from electra.workflow.run import Run
 from electra.workflow.train import Inputs
+
+if TYPE_CHECKING:
+    from electra.workflow.model import Model
 
 
 def extend(
@@ -34,6 +41,25 @@ def extend(
     """
     with display_for(progress) as display:
         return carry_on(os.fspath(run), budget, name_of(store), processes, display)
+
+
+def lengthen(model: Source, out: Source, *, length: int, progress: Told = None) -> Model:
+    """Write a model with positions for more tokens: the same weights, rotary positions with a larger base, a
+    position table repeated. It has not learned to use them: pre-train or fine-tune it on longer texts.
+
+    model: a run, a pair (both networks are written), a model folder or a hub name; not a fine-tuned one.
+    out: the folder to write; new, or holding exported models and nothing else.
+    length: tokens that it shall read, with the special ones; more than it reads, at most 131,072.
+
+    Raises ConfigError, ModelError.
+    """
+    from electra.interop.longer import lengthen as write_longer
+    from electra.workflow.model import load
+
+    with display_for(progress) as display:
+        for line in write_longer(os.fspath(model), Path(out), length):
+            display.say(line)
+    return load(out)
 
 
 def carry_on(run: str, budget: str, store: str | None, processes: int, display: Display) -> Run:

@@ -1,0 +1,131 @@
+"""electra extend --length: the same weights, positions for longer texts."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import electra
+from electra.cli.main import main
+from electra.interop.load import load
+from electra.testing import small, toy_task
+from electra.testing.driven import toy_store  # noqa: F401
+
+OLD, NEW = 24, 60
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_a_pair_gets_positions_for_longer_texts(
+    architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = small.write_pair(tmp_path / "pair", architecture)
+    assert main(["extend", str(pair), str(tmp_path / "longer"), "--length", str(NEW)]) == 0
+    assert "24 to 60 tokens" in capsys.readouterr().out
+    for kind in ("discriminator", "generator"):
+        before, after = load(pair, kind), load(tmp_path / "longer", kind)  # type: ignore[arg-type]
+        assert after.config.max_positions == NEW and after.tokenizer.digest == before.tokenizer.digest
+        there, here = before.encoder.state_dict(), after.encoder.state_dict()
+        for name in there.keys() - {"embeddings.positions.weight"}:
+            assert torch.equal(there[name], here[name]), name
+    ids = torch.arange(5, 5 + 3 * 20).reshape(3, 20) % before.config.vocab_size
+    with torch.no_grad():
+        short, again = before.encoder(ids), after.encoder(ids)
+    if architecture == "electra":
+        assert torch.equal(short, again), "a text that fitted before gives the same numbers"
+        table = here["embeddings.positions.weight"]
+        assert torch.equal(table[OLD : 2 * OLD], table[:OLD]) and torch.equal(
+            table[2 * OLD :], table[: NEW - 2 * OLD]
+        )
+    else:
+        d = before.config.hidden_size // before.config.num_heads
+        old, new = before.config.rope_theta, after.config.rope_theta
+        slowest = [theta ** -((d - 2) / d) * length for theta, length in ((old, OLD), (new, NEW))]
+        assert new > old and math.isclose(*slowest, rel_tol=1e-6), "turned as far at the end as before"
+
+
+def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:
+    """With a window in every second layer, whose rotary base stays."""
+    made = transformers.ModernBertModel(
+        transformers.ModernBertConfig(
+            vocab_size=30,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=48,
+            max_position_embeddings=OLD,
+            global_attn_every_n_layers=2,
+            local_attention=8,
+            pad_token_id=0,
+            cls_token_id=2,
+            sep_token_id=3,
+            bos_token_id=2,
+            eos_token_id=3,
+        )
+    )
+    made.save_pretrained(tmp_path / "published")
+    small.tokenizer(tmp_path / "published").save(tmp_path / "published")
+    longer = electra.lengthen(tmp_path / "published", tmp_path / "longer", length=NEW)
+    before, after = load(tmp_path / "published", "encoder").config, longer.encoder.config
+    assert after.window_theta == before.window_theta and after.rope_theta > before.rope_theta
+    theirs = transformers.AutoModel.from_pretrained(tmp_path / "longer").eval()
+    ids = torch.randint(5, 21, (2, NEW), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.allclose(theirs(ids).last_hidden_state, longer.encoder.encoder(ids), atol=1e-5)
+
+
+def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
+    tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
+    shape = {
+        "model.encoder": "modern",
+        "model.layers": 1,
+        "model.hidden_size": 16,
+        "training.warmup_steps": 1,
+    }
+    run = electra.pretrain(toy_store, tmp_path / "run", budget="2steps", overrides=tiny | shape)
+    longer = electra.lengthen(run, tmp_path / "longer", length=700)
+    rows = tiny | {"training.length": 600}
+    on = electra.pretrain(
+        toy_store, tmp_path / "on", budget="1steps", overrides=rows, init_discriminator=tmp_path / "longer"
+    )
+    assert on.status == "finished" and longer.encoder.config.max_positions == 700
+    data = toy_task.write_classification(tmp_path / "task", train=8, dev=4)
+    tuned = electra.finetune(
+        longer,
+        task="sst2",
+        data=data,
+        out=tmp_path / "tuned",
+        max_length=600,
+        epochs=1,
+        threads=1,
+        floors=False,
+    )
+    assert tuned.path.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["{pair}"], "either a budget or a length is needed"),
+        (
+            ["{pair}", "{out}", "--length", "60", "--budget", "5steps"],
+            "either a budget or a length is needed",
+        ),
+        (["{pair}", "--length", "60"], "Give OUT with --length, and only then"),
+        (["{pair}", "{out}", "--budget", "5steps"], "Give OUT with --length, and only then"),
+        (["{pair}", "{out}", "--length", "24"], "--length: must be more than the 24 tokens the model reads"),
+        (["{pair}", "{out}", "--length", "9999999"], "at most 131,072"),
+        (["{missing}", "{out}", "--length", "60"], "no such folder"),
+    ],
+)
+def test_what_cannot_be_longer(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = small.write_pair(tmp_path / "pair")
+    places = {"pair": pair, "out": tmp_path / "out", "missing": tmp_path / "missing"}
+    assert main(["extend", *(word.format(**places) for word in words)]) == 2
+    error = capsys.readouterr().err
+    assert told in error.replace("\n", " ") and not (tmp_path / "out").exists()
