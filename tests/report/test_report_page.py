@@ -139,7 +139,11 @@ def test_what_a_reader_looks_for(html: str) -> None:
         "15,204,352",
     ):
         assert words in text
-    assert re.search(r"The discriminator beats the base rate by 0\.\d{3} nats per token; AUC 0\.\d\d", text)
+    opening = (
+        r"It ranks a replaced word above an original one \d\d times in 100, where chance does so 50 times"
+    )
+    found = re.search(opening, text)
+    assert found and found.start() < text.index("chef") < text.rindex("The run in numbers")
     of_other_objectives = {
         "best_f1_threshold",
         "generator_entropy",
@@ -174,6 +178,18 @@ def test_figures_are_whole_files_in_the_colour_of_the_text(run: Path, html: str)
         assert (
             "currentColor" in svg and "#010203" not in svg and "#000000" not in svg and "<dc:date>" not in svg
         )
+
+
+def test_a_figure_has_round_ticks_and_says_where_its_lines_end() -> None:
+    lines = [
+        Line("held out", Curve([0.0, 6.0e6], [0.4, 0.6])),
+        Line("chance", Curve([0.0, 6.0e6], [0.5, 0.5])),
+    ]
+    figure = curves.draw("f", lines, "tokens") or ""
+    texts = re.findall(r"<text[^>]*>([^<]+)</text>", figure)
+    assert {"0", "2", "4", "6", "held out  0.6", "chance  0.5"} <= set(texts)
+    halves = curves.draw("f", [Line("x", Curve([0.0, 8.5], [0.0, 1.0]))], "step") or ""
+    assert "1.5" not in re.findall(r"<text[^>]*>([^<]+)</text>", halves)
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
@@ -311,11 +327,18 @@ def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
-        ({"gain": 0.083, "auc": 0.812}, "beats the base rate by 0.083 nats per token; AUC 0.81"),
-        ({"gain": 0.001, "auc": 0.51}, "has not left the base rate"),
+        (
+            {"gain": 0.083, "auc": 0.812},
+            "an original one 81 times in 100, where chance does so 50 times. Its probabilities beat",
+        ),
+        ({"gain": 0.3, "auc": 0.9991}, "more than 99 times in 100"),
+        (
+            {"gain": 0.001, "auc": 0.51},
+            "cannot tell replaced words from original ones: it ranks the replaced",
+        ),
         (
             {"gain": -0.02, "auc": 0.62},
-            "ranks replaced tokens above chance (AUC 0.62), but gains only -0.020",
+            "62 times in 100, where chance does so 50 times; but its probabilities gain only -0.020",
         ),
         ({"gain": None, "auc": None, "generator_loss": 3.0, "generator_accuracy": 0.4}, "undefined"),
         (

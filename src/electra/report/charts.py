@@ -222,12 +222,12 @@ def _set_ranges(axes: Axes, figure: Mapping[str, Any]) -> None:
     whole = not categories and all(
         float(x).is_integer() for one in figure["series"] for x in one["x"] if x is not None
     )
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=whole))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=whole))
     if figure["x_range"]:
         axes.set_xlim(*figure["x_range"])
     if not categories:
         axes.yaxis.set_major_formatter(plain)
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=svg.ROUND))
         if figure["y_range"]:
             axes.set_ylim(*figure["y_range"])
 

@@ -177,7 +177,8 @@ def draw(name: str, lines: Sequence[Line], axis: Axis, marks: Sequence[float] = 
 
 def _draw_line(axes: Axes, line: Line) -> None:
     x, y = thin(line.curve)
-    color, label = svg.PALETTE[line.series % len(svg.PALETTE)], svg.plain_text(line.label)
+    color = svg.PALETTE[line.series % len(svg.PALETTE)]
+    label = f"{svg.plain_text(line.label)}  {line.curve.y[-1]:,.3g}"  # where the line ends
     if line.style == "faint":
         axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
     elif line.style == "chance":
@@ -197,8 +198,8 @@ def _set_axes(axes: Axes, lines: Sequence[Line], axis: Axis) -> None:
     divisor, unit = scale(furthest, axis)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:,.10g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=svg.ROUND))
     axes.set_xlabel(f"{AXIS_TITLES[axis]}{f' ({unit})' if unit else ''}")
     axes.set_xlim(0, furthest * 1.015 or 1)
     handles, labels = axes.get_legend_handles_labels()

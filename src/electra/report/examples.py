@@ -19,7 +19,8 @@ _MEANINGS = {
     "missed": "replaced, but P(replaced) is less than 0.5",
     "alarm": "original, but P(replaced) is 0.5 or more",
 }
-_OPEN_ROWS = 48  # longer tables start closed
+_OPEN_ROWS = 32  # longer tables start closed
+_SHOWN = 3  # further examples stand behind a line to click on: they come first on the page
 
 
 def worked_examples(examples: Sequence[Example]) -> list[Block]:
@@ -28,18 +29,17 @@ def worked_examples(examples: Sequence[Example]) -> list[Block]:
     blocks: list[Block] = []
     if any(row.p_replaced is not None for example in examples for row in example.rows):
         blocks.append(_legend())
-    for number, example in enumerate(examples):
-        if example.text:
-            blocks.append(Markup('<p class="source">{}</p>').format(example.text))
-        blocks.append(_sentence(example))
-        blocks.append(
-            Fold(
-                f"Token by token ({len(example.rows)})",
-                [_table(example)],
-                open=number == 0 and len(example.rows) <= _OPEN_ROWS,
-            )
-        )
+    shown = [_worked(example, opened=number == 0) for number, example in enumerate(examples)]
+    blocks += [block for one in shown[:_SHOWN] for block in one]
+    if more := [block for one in shown[_SHOWN:] for block in one]:
+        blocks.append(Fold(f"{len(shown) - _SHOWN} more", more))
     return blocks
+
+
+def _worked(example: Example, opened: bool) -> list[Block]:
+    source = [Markup('<p class="source">{}</p>').format(example.text)] if example.text else []
+    title, short = f"Token by token ({len(example.rows)})", len(example.rows) <= _OPEN_ROWS
+    return [*source, _sentence(example), Fold(title, [_table(example)], open=opened and short)]
 
 
 def _outcome(row: ExampleRow) -> str:

@@ -21,6 +21,11 @@ from electra.report.page import Block, Columns, Facts, Number, Section, Table, T
 from electra.report.read import RunRecord, read_run
 
 _LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
+_STATES = {
+    "finished": "Finished",
+    "stopped": "Stopped early",
+    "in progress": "In progress, or ended without a word",
+}
 _KNOWS_SOMETHING, _RANKS_SOMETHING = (
     0.005,
     0.55,
@@ -47,15 +52,18 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
 def run_page(run: RunRecord, others: Sequence[RunRecord] = (), drawn: dict[str, str] | None = None) -> str:
     """The page as text. Each figure's standalone SVG is left in `drawn` under its file name."""
     drawn = {} if drawn is None else drawn
+    examples = Section(
+        "Worked examples",
+        worked_examples(run.examples),
+        "Masked, filled in by the generator, and judged token by token by the discriminator.",
+    )
     sections = [
+        *([examples] if run.examples else []),  # what the headline means, before any number
         *([comparison([run, *others], drawn)] if others else []),
+        Section("The run in numbers", _numbers(run)),
         _metrics(run),
         *_curves(run, drawn),
-        Section(
-            "Worked examples",
-            worked_examples(run.examples),
-            "Masked, filled in by the generator, and judged token by token by the discriminator.",
-        ),
+        *([] if run.examples else [examples]),
         _audit(run),
         _events(run),
         _recipe(run),
@@ -64,9 +72,13 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), drawn: dict[str, 
     opening: list[Block] = [
         Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning") for event in alarms[-1:]
     ]
-    opening += [*_headline(run), *(Text(note, "quiet") for note in run.notes)]
+    opening += [Text(note, "quiet") for note in run.notes]
     return render(
-        run.name, sections, kicker="electra \u00b7 pre-training run", summary=verdict(run), opening=opening
+        run.name,
+        sections,
+        kicker=f"electra \u00b7 pre-training run \u00b7 {_STATES[run.status].lower()}",
+        summary=verdict(run),
+        opening=opening,
     )
 
 
@@ -82,20 +94,16 @@ def verdict(run: RunRecord) -> str:
     metrics = final.values
     gain, auc = metrics.get("gain"), metrics.get("auc")
     if gain is not None and auc is not None:
+        if max(gain / _KNOWS_SOMETHING, auc / _RANKS_SOMETHING) < 1:
+            return (
+                "It cannot tell replaced words from original ones: it ranks the replaced one higher"
+                f" {times(auc)}, and chance does so 50 times. Gain over the base rate: {gain:z.3f} nats per"
+                " token."
+            )
+        ranks = f"It ranks a replaced word above an original one {times(auc)}, where chance does so 50 times"
         if gain >= _KNOWS_SOMETHING:
-            return (
-                f"The discriminator beats the base rate by {gain:z.3f} nats per token; AUC {auc:.2f} (chance"
-                " is 0.50)."
-            )
-        if auc >= _RANKS_SOMETHING:
-            return (
-                f"The discriminator ranks replaced tokens above chance (AUC {auc:.2f}), but gains only"
-                f" {gain:z.3f} nats per token."
-            )
-        return (
-            f"The discriminator has not left the base rate: gain {gain:z.3f} nats per token, AUC {auc:.2f}"
-            " (chance is 0.50)."
-        )
+            return f"{ranks}. Its probabilities beat the base rate by {gain:z.3f} nats per token."
+        return f"{ranks}; but its probabilities gain only {gain:z.3f} nats per token over the base rate."
     loss, accuracy = (
         metrics.get(f"mlm_{what}", metrics.get(f"generator_{what}")) for what in ("loss", "accuracy")
     )
@@ -115,7 +123,15 @@ def verdict(run: RunRecord) -> str:
     )
 
 
-def _headline(run: RunRecord) -> list[Block]:
+def times(share: float) -> str:
+    """A share as people count: "85 times in 100". What is not always is never rounded to always."""
+    whole = round(100 * share)
+    if whole == 100 > 100 * share:
+        return "more than 99 times in 100"
+    return f"{whole} times in 100"
+
+
+def _numbers(run: RunRecord) -> list[Block]:
     metrics = run.final.values if run.final else {}
     results = [
         (METRICS[key].title, Number(metrics[key], "score"), _remark(key, metrics))
@@ -123,14 +139,9 @@ def _headline(run: RunRecord) -> list[Block]:
         if key in metrics
     ]
     last = run.last
-    state = {
-        "finished": "Finished",
-        "stopped": "Stopped early",
-        "in progress": "In progress, or ended without a word",
-    }[run.status]
     shape, named = RunFolder.shape(run.recipe)
     facts: list[tuple[str, Number | str | None, str]] = [
-        ("Status", state, ""),
+        ("Status", _STATES[run.status], ""),
         ("Recipe", run.setting("environment.recipe", "identity.recipe"), ""),
         ("Objective", run.objective, ""),
         ("Model", shape or None, named),

@@ -28,6 +28,7 @@ DASHES: tuple[Any, ...] = (
     (0, (9, 2)),
     (0, (3, 1.2, 1, 1.2, 1, 1.2)),
 )
+ROUND = (1, 2, 2.5, 5, 10)  # the steps between ticks, times a power of ten
 INSTALL = "Figures need matplotlib: pip install electra-encoder[report]"
 INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 STYLE: Any = {
