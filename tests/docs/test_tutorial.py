@@ -122,6 +122,24 @@ def test_from_your_own_text(
     assert type(names["encoder"]).__name__ == "ModernBertModel"
 
 
+def test_from_a_published_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texts")
+    (tmp_path / "more").mkdir()
+    Path("more/more.txt").write_text("a film that is good and long")
+    rows = [
+        f"a film {i} that is {'good' if i % 2 else 'bad'},{'yes' if i % 2 else 'no'}" for i in range(ROWS)
+    ]
+    Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
+    instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
+    said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
+    assert "word counting" in said[0] and "mixed: general" in said[2] and "to 600 tokens" in said[4]
+    assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
+
+
 SMALLER = """
 [base.training]
 length = 16
