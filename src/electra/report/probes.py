@@ -17,6 +17,7 @@ from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError
 from electra.report import charts, svg
 from electra.report.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
+from electra.report.verdicts import verdict
 
 FORMATS = (1, 2)
 LONG = 40  # rows from which a table is folded
@@ -31,9 +32,19 @@ def write_page(folder: Path) -> Path:
     names = list(dict.fromkeys(str(model["name"]) for record in records for model in record["models"]))
     summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
     opening: list[Block] = [] if svg.available() else [Text(svg.INSTALL, "quiet")]
+    opening += _verdicts(records)
     html = render(", ".join(names), sections, kicker="electra analyze", summary=summary, opening=opening)
     write(AnalysisFolder(folder).page, html)
     return AnalysisFolder(folder).page
+
+
+def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Every probe in one sentence, on the first screen."""
+    found = [(record["title"], one) for record in records if (one := verdict(record)) is not None]
+    rows = [(title, one.sentence) for title, one in found]
+    how = "Above: the whole interval lies above the best floor, which is chance, a rule or fresh weights."
+    table = Table(("Probe", "Its first number, beside the best floor"), rows, noted=True)
+    return [table, Text(how, "quiet")] if rows else []
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ evaluation.json; runs without torch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,14 @@ WEIGHTS = {
     "random": "fresh weights of its shape, anew for each seed",
     "floor": "no network: fitted to the same training examples by counting",
 }
+SCORES = (
+    "Median \u00b1 standard deviation over seeds, in points: percent, or 100 times a correlation."
+    " Brackets are 95 % intervals. Bold: the best of its row."
+)
 HOW_TO_READ = (
-    "Each number of ours is the median over seeds, in points: percent, or 100 times a correlation. Published"
-    " numbers in parentheses were measured on other data than ours, for the reason under the table, and must"
-    " not be compared. Those without parentheses share the examples, not the conditions: other pre-training"
-    " text, other sizes of model, dev medians over many seeds."
+    "Published numbers in parentheses were measured on other data than ours, for the reason under the"
+    " table, and must not be compared. Those without parentheses share the examples, not the conditions:"
+    " other pre-training text, other sizes of model, dev medians over many seeds."
 )
 
 
@@ -42,12 +45,16 @@ class Points(Number):
 
 @dataclass(frozen=True)
 class Spread(Points):
-    """With its standard deviation or interval after it."""
+    """With its standard deviation or interval after it, and marked where it is the best of its row."""
 
     after: str = ""
+    best: bool = False
 
     def __html__(self) -> str:
-        return Markup('{}<span class="none">{}</span>').format(Markup(super().__html__()), self.after)
+        shown = Markup(super().__html__())
+        if self.best:
+            shown = Markup('<b title="the best of this row">{}</b>').format(shown)
+        return Markup('{}<span class="none">{}</span>').format(shown, self.after)
 
 
 class Incomparable(Points):
@@ -80,7 +87,13 @@ def page(record: Mapping[str, Any], drawn: dict[str, str]) -> str:
     sections = [
         Section(
             "Results",
-            [*results, *_problems(record), *_panels(record, groups, drawn), Text(HOW_TO_READ, "quiet")],
+            [
+                Text(SCORES, "quiet"),
+                *results,
+                *_problems(record),
+                *_panels(record, groups, drawn),
+                Text(HOW_TO_READ, "quiet"),
+            ],
         ),
         Section("Beside published numbers", _published(record, groups)),
         Section(
@@ -118,14 +131,27 @@ def _groups(record: Mapping[str, Any]) -> list[Group]:
 def _ours(record: Mapping[str, Any], group: Group) -> Table:
     models = [model["name"] for model in record["models"]]
     rows = [
-        (row["title"], row["split"], *(_cell(row["scores"][model]) for model in models)) for row in group.rows
+        (row["title"], row["split"], *_marked([_cell(row["scores"][model]) for model in models]))
+        for row in group.rows
     ]
     for average in group.averages:
         if average["over"]:
-            rows.append(
-                (_average_title(average), "", *(Points(average["scores"][model]) for model in models))
-            )
+            means = [Spread(average["scores"][model]) for model in models]
+            rows.append((_average_title(average), "", *_marked(means)))
     return Table(("Task", "scored on", *models), rows, group.title)
+
+
+def _marked(cells: Sequence[object]) -> list[object]:
+    """A row's scores, the best of them marked, floors among them; those that look equal are equally good."""
+    shown = [
+        f"{cell.value:.3f}" if isinstance(cell, Spread) and cell.value is not None else None for cell in cells
+    ]
+    known = [one for one in shown if one is not None]
+    best = max(known, key=float) if len(known) > 1 else None
+    return [
+        replace(cell, best=True) if isinstance(cell, Spread) and best is not None and one == best else cell
+        for cell, one in zip(cells, shown, strict=True)
+    ]
 
 
 def _average_title(average: Mapping[str, Any]) -> str:
