@@ -13,7 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
-TAKEN = ["*.md", "LICENSE", "docs/*.md", "docs/images/*", "docs/site/*.css", "examples/*.*", "src/**/*.toml"]
+TAKEN = ["*.md", "LICENSE", "docs/*.md", "docs/pictures/*", "docs/site/*.css", "examples/*.*", "src/**/*.toml"]
 TAKEN += ["results/README.md", "results/*.py", "results/*/*.*"]
 
 
