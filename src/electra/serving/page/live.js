@@ -42,7 +42,7 @@ export function live() {
     clearTimeout(timer);
     timer = setTimeout(judge, PAUSE);
   });
-  text.value = text.value || "The chef cooked the meal and the guests window it.";
+  text.value = text.value || "The city is the capital of the and lies on the river.";
   judge();
   return () => { words = []; judge(); };
 }
