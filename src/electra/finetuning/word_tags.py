@@ -215,10 +215,10 @@ class Pieces:
         start, end = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
-        # A space belongs to the word after it: tokenizers that keep spaces begin pieces with them.
+        # A space belongs to the word after it, also where it is a piece of its own (of no characters then).
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
-        real = np.flatnonzero((offsets[:, 1] > offsets[:, 0]) & (word_of < len(words)))
+        real = np.flatnonzero(word_of < len(words))
         found, place = np.unique(word_of[real], return_index=True)
         return cls(ids[:start], ids[start:end], ids[end:], found, real[place])
 
