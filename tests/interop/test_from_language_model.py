@@ -51,6 +51,19 @@ def test_the_encoder_carries_over(
         assert run.scores["mlm_loss"] == pytest.approx(language_model.scores["mlm_loss"], abs=1e-6)
 
 
+def test_a_network_that_names_and_judges_goes_on_with_both_heads(
+    toy_store: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    both = SMALL | {"objective.name": "rtd_mlm"}
+    first = electra.pretrain(
+        toy_store, tmp_path / "a", budget="3steps", overrides=both | {"training.learning_rate": 1e-3}
+    )
+    on = electra.pretrain(toy_store, tmp_path / "b", budget="1steps", overrides=both, init=first)
+    for score in ("mlm_loss", "discriminator_loss", "generator_loss"):
+        assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score
+
+
 def test_what_is_no_network_is_still_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(ModelError):
         electra.pretrain(toy_store, tmp_path / "run", budget="1steps", init_discriminator=tmp_path / "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.model import ModelFolder
+from electra.artifacts.run import PairFolder
 from electra.errors import AbsentNetwork, ModelError
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
 from electra.interop.names import Kind
+from electra.interop.source import locate
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
@@ -53,6 +57,7 @@ def load_weights_into(
         _check_tokenizer(loaded, tokenizer)
         if isinstance(loaded.head, DiscriminatorHead):
             _copy(judge, loaded, set(), "discriminator")
+            _start_naming_head(pair, PairFolder(locate(os.fspath(discriminator))).language_model)
         else:
             notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
@@ -101,11 +106,23 @@ def load_main(source: str | Path) -> Loaded:
 def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
     """The encoder's weights, and the output layer where the objective keeps one beside the discriminator."""
     _copy(nn.ModuleDict({"encoder": pair.main.encoder}), replace(loaded, head=None), set(), "discriminator")
+    _fill_naming_heads(pair, loaded)
+    of = " of a masked language model" if isinstance(loaded.head, GeneratorHead) else ""
+    return f"the discriminator starts from the encoder{of}"
+
+
+def _start_naming_head(pair: Pair, folder: ModelFolder) -> None:
+    """The output layer of an objective that names as well, where the same encoder was kept as a masked
+    language model beside the discriminator.
+    """
+    if any(isinstance(head, GeneratorHead) for head in pair.heads.values()) and folder.exists():
+        _fill_naming_heads(pair, load(folder.path, "generator"))
+
+
+def _fill_naming_heads(pair: Pair, loaded: Loaded) -> None:
     for head in pair.heads.values():
         if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
             head.load_state_dict(loaded.head.state_dict())
-    of = " of a masked language model" if isinstance(loaded.head, GeneratorHead) else ""
-    return f"the discriminator starts from the encoder{of}"
 
 
 def _parameters(network: nn.Module | None) -> set[int]:
