@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup setup-locked lock quickstart check test test-reliability test-portable test-mutations test-pythons \
+.PHONY: setup setup-locked lock quickstart check test test-slow test-reliability test-portable test-mutations test-pythons \
 	test-oldest test-package docs dist audit bench bench-scale clean
 
 setup: .venv/.installed
@@ -47,16 +47,22 @@ quickstart: setup
 	@echo "  $(BIN)/electra pretrain --recipe budget-tiny --corpus YOUR_TEXTS/ --out runs/mine --budget 30m"
 	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
 
+ORDINARY = not slow and not reliability and not cuda and not package
+
 # The tests that take seconds. `make check FAST=` leaves them to `make test`, which runs all.
 FAST ?= tests/core tests/model tests/objectives
 check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
-	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda and not package" $(FAST))
+	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "$(ORDINARY)" $(FAST))
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not reliability and not cuda and not package"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "$(ORDINARY)"
+
+# Whole journeys, tutorials and many processes side by side.
+test-slow: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "slow and not reliability"
 
 test-reliability: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m reliability --timeout 3600
@@ -77,7 +83,7 @@ test-oldest:
 	.venv-oldest/bin/python tests/oldest.py report notebook data dedup > .venv-oldest/constraints
 	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-oldest/constraints \
 		-e '.[report,notebook,data,dedup]' pytest pytest-timeout hypothesis
-	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "not reliability and not cuda and not package" \
+	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "$(ORDINARY)" \
 		tests/core tests/model tests/artifacts tests/data --ignore tests/data/test_tokenizer.py
 
 # Install and core tests under each Python that is here, in a .venv-VERSION of its own.

@@ -112,6 +112,7 @@ def in_this_process(
         yield job
 
 
+@pytest.mark.slow
 def test_a_whole_study(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

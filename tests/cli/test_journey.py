@@ -19,6 +19,8 @@ from electra.artifacts.run import RunFolder
 from electra.cli.main import main
 from electra.testing import driven
 
+pytestmark = pytest.mark.slow
+
 STEPS = 40
 SETTINGS = f"""--model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8
 --training.steps {STEPS} --training.learning-rate 3e-3 --training.warmup 0.1 --training.log-every 1

@@ -14,6 +14,8 @@ from electra.config import read_toml
 from electra.interop.run_folder import networks
 from electra.testing import driven
 
+pytestmark = pytest.mark.slow
+
 CASES = {
     "two_stage": ["--model.sharing", "none", "--model.generator-width", "1.0"],
     "two_stage-fresh": ["--model.sharing", "none", "--objective.no-initialise"],

@@ -13,6 +13,8 @@ from electra.config import read_toml
 from electra.interop.run_folder import networks
 from electra.testing import driven
 
+pytestmark = pytest.mark.slow
+
 BOTH = ["discriminator", "generator"]
 CASES = {
     "electra_15": ([], BOTH),

@@ -60,6 +60,7 @@ def test_a_window_of_gigabytes_is_refused(tmp_path: Path) -> None:
     assert "refused: " in said and "window.txt.zst: damaged or cut off" in said and taken < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated", [True, False])
 def test_parquet(repeated: bool, tmp_path: Path) -> None:
     """One long value that many rows repeat; one page that unfolds a thousandfold."""

@@ -272,6 +272,7 @@ def test_hash_seeds_processes_and_locales_change_no_byte(tmp_path: Path) -> None
     assert contents(tmp_path / "s0") == contents(tmp_path / "s1")
 
 
+@pytest.mark.slow
 def test_a_builder_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     corpus = write(tmp_path / "c", texts(1500))
     began = time.monotonic()
@@ -381,6 +382,7 @@ def test_what_an_interrupted_build_left_is_cleared(tmp_path: Path, tokenizer: To
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "store"]
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
     program = PROGRAM.replace(

@@ -75,6 +75,7 @@ print(len(texts), len(joined), python_docs.describe()["sha256"])
 """
 
 
+@pytest.mark.slow
 def test_the_standard_library_gives_over_a_megabyte_of_prose() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,8 @@ import pytest
 
 import electra
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(
     r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b(?![^>]*canonical)[^>]*\bhref=\"?(?:https?:)?//|@import|fonts\.googleapis"

@@ -144,6 +144,7 @@ def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
                 )
 
 
+@pytest.mark.slow
 def test_the_transformers_block_of_the_readme_runs(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ from electra.cli.main import main
 from electra.testing import driven, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 ROWS = 40
 SHORT = ["--training.length", "16", "--training.batch-size", "4", "--evaluation.rows", "8"]
 QUICK = {  # one thread: two of them wait for each other where a core is busy

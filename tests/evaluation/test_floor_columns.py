@@ -10,6 +10,8 @@ import pytest
 from electra.cli.main import main
 from electra.finetuning import floors
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_evaluation_has_them_beside_the_models(model: Path, data: Path, tmp_path: Path) -> None:
     suite = tmp_path / "toys.toml"

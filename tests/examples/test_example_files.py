@@ -64,6 +64,7 @@ def test_the_study_plans_its_arms_from_any_folder(tmp_path: Path, monkeypatch: p
         ).weights
 
 
+@pytest.mark.slow
 def test_the_objective_trains_from_the_command_line(
     toy_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +116,7 @@ def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "fraction=0.1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(toy_task.save_encoder(tmp_path / "model"))
     (tmp_path / "my_typos.py").write_text((EXAMPLES / "typos.py").read_text())
@@ -175,6 +177,7 @@ def test_two_processes_train_an_objective_given_by_its_path(
     assert run.status == "finished" and run.recipe["objective"]["name"] == "mine"
 
 
+@pytest.mark.slow
 def test_an_arm_of_the_study_trains_in_its_worker(
     toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -276,6 +276,7 @@ ALPHABET = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=25), st.data())
 @settings(max_examples=150, deadline=None, database=None, derandomize=True)
 def test_answers_come_back_as_the_characters_they_are(pieces: list[str], data: st.DataObject) -> None:

@@ -66,6 +66,7 @@ def model_digest(out: Path) -> str:
     return digest(load_file(out / "model" / "model.safetensors"))
 
 
+@pytest.mark.slow
 def test_killed_and_continued_is_never_killed(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:

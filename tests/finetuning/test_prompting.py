@@ -198,6 +198,7 @@ def test_shots_are_so_many_of_each_label_and_others_for_each_seed(sst2_folder: P
     assert draws[0] == draws[2] != draws[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 def test_few_shots_teach_the_discriminators_own_head(
     architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path

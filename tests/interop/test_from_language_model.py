@@ -51,6 +51,7 @@ def test_the_encoder_carries_over(
         assert run.scores["mlm_loss"] == pytest.approx(language_model.scores["mlm_loss"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_network_that_names_and_judges_goes_on_with_both_heads(
     toy_store: Path,  # noqa: F811
     tmp_path: Path,

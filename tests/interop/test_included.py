@@ -65,6 +65,7 @@ def test_it_finds_planted_words() -> None:
     assert found >= FOUND
 
 
+@pytest.mark.slow
 def test_it_is_exported_and_continued_like_any_other(tmp_path: Path) -> None:
     electra.load("tiny-en").export(tmp_path / "mine", dtype="float16")
     here = load_file(MODELS / "tiny-en" / "discriminator" / "model.safetensors")

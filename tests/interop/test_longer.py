@@ -77,6 +77,7 @@ def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:
         assert torch.allclose(theirs(ids).last_hidden_state, longer.encoder.encoder(ids), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
     shape = {

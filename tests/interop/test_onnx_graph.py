@@ -31,6 +31,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return network, folder / "out"
 
 
+@pytest.mark.slow
 def test_it_marks_and_embeds_the_same(written: tuple[Loaded, Path]) -> None:
     network, folder = written
     graph = onnx_session.load_onnx(folder, "discriminator")

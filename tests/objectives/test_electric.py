@@ -38,6 +38,7 @@ def test_the_loss_recovers_a_known_density(share: float) -> None:
     assert torch.allclose(torch.exp(-energies.detach()), p, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_network_learns_how_frequent_tokens_are() -> None:
     """Text of independent tokens with known probabilities: energies become their minus logarithms, offset
     included.

@@ -136,6 +136,7 @@ def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) ->
         assert in_second == (end == total and (first > 0 or share == 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [SWITCH - 1, SWITCH, SWITCH + 1])
 def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> None:
     """A run that lost everything after the checkpoint of step `kept` ends with the bits of the

@@ -141,6 +141,7 @@ def test_metrics_count(client: Any) -> None:
     assert "made-up" not in client.get("/metrics").text
 
 
+@pytest.mark.slow
 def test_a_thousand_texts_of_a_million_characters(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read and dropped as it comes, never held, and not for ever."""
     monkeypatch.setattr("electra.serving.app.DRAINED", 1 << 24)

@@ -44,6 +44,7 @@ def gradients(run: Run) -> dict[str, torch.Tensor]:
     return {"loss": torch.tensor(losses["mlm"]), **found}
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_loss_and_gradients_are_those_of_plain_layers() -> None:
     run = build_run(recipe(), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]

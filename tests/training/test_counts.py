@@ -91,6 +91,7 @@ def stop_after(run: Run, stop: StopRequest, step: int) -> None:
 COUNTED: dict[str, Any] = {"model": {"start": "counts"}}
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_bits_and_its_record_tells(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole", **COUNTED)
     trained(tmp_path / "stopped", stop_at=3, **COUNTED)

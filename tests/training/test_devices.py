@@ -54,6 +54,7 @@ def test_loss_and_gradients_are_those_of_the_cpu(device: str, encoder: str) -> N
         ), name
 
 
+@pytest.mark.slow
 @every_device
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_continued_run_learns_what_the_whole_one_learns(

@@ -153,6 +153,7 @@ short_and_long = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @short_and_long
 def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:

@@ -53,6 +53,7 @@ def test_rate_rises_stays_and_falls() -> None:
     assert progress(5, 10, "linear", 0.3) == 0.5
 
 
+@pytest.mark.slow
 def test_an_extended_run_has_the_bits_of_the_long_one(toy_store: Path, tmp_path: Path) -> None:
     short = train(toy_store, tmp_path / "short", 10)
     before = weights(short.path)
@@ -70,6 +71,7 @@ def test_an_extended_run_has_the_bits_of_the_long_one(toy_store: Path, tmp_path:
     assert same(weights(again.path), weights(long.path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "budget", "problem"),
     [("linear", "20steps", "only a run with"), ("wsd", "8steps", "has 10 already"), ("wsd", "9x", "invalid")],
@@ -100,6 +102,7 @@ def words(store: Path, out: Path, budget: str, *milestones: str, schedule: str =
     return ["pretrain", "--store", str(store), "--out", str(out), *flags, *given]
 
 
+@pytest.mark.slow
 def test_milestones_keep_the_networks_of_shorter_runs(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     asked = words(toy_store, out, "14steps", "6steps", "10steps")

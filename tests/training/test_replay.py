@@ -69,6 +69,7 @@ def test_an_honest_run_is_what_it_says_and_is_left_alone(tmp_path: Path) -> None
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
     run = train(tmp_path)
     kept = run.metrics.read_bytes()
@@ -111,6 +112,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
         replay(more, toy.store(), 0)
 
 
+@pytest.mark.slow
 def test_a_run_that_began_from_networks_is_replayed_without_them(tmp_path: Path) -> None:
     first = train(tmp_path / "first")
     with start(toy.recipe(), tmp_path / "shape", toy.store(), World()) as shape:

@@ -57,6 +57,7 @@ def unbroken(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=1)
@@ -280,6 +281,7 @@ def test_one_of_two_processes_is_told_to_stop_and_both_do(
     same_run(out, unbroken_by_two)
 
 
+@pytest.mark.slow
 def test_processes_of_the_launcher_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:
     changes = {"model.dropout": "0.0", "model.attention-dropout": "0.0", "training.steps": "10"}
     complete(command(toy_store, tmp_path / "one", **changes))
@@ -360,6 +362,7 @@ def test_four_processes_killed_and_continued(toy_store: Path, tmp_path: Path) ->
     same_run(out, tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_ledger_is_readable_after_a_torn_line(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     from electra.artifacts.ledger import Ledger
 

@@ -253,6 +253,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     assert all(torch.equal(moments[name], value) for name, value in run.optimizer.tensors().items())
 
 
+@pytest.mark.slow
 def test_collapse_alarm(tmp_path: Path) -> None:
     hopeless = {
         "training": {
@@ -275,6 +276,7 @@ def test_collapse_alarm(tmp_path: Path) -> None:
     assert not evaluation.collapsed({"generator_loss": 3.0})
 
 
+@pytest.mark.slow
 def test_collapse_alarm_rings_once_and_can_stop_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,6 +81,7 @@ def weights(folder: Path) -> tuple[str, str]:
     return found["model.safetensors"], found["optimizer.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon")
 def test_a_spike_is_recorded_with_its_batch_and_changes_no_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +96,7 @@ def test_a_spike_is_recorded_with_its_batch_and_changes_no_bit(
     assert weights(tmp_path / "warned") == weights(tmp_path / "deaf")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon")
 def test_a_skipped_update_leaves_the_networks_and_is_skipped_again_after_a_resume(tmp_path: Path) -> None:
     [alarm] = train(tmp_path / "whole", on_spike="skip")
@@ -109,6 +111,7 @@ def test_a_skipped_update_leaves_the_networks_and_is_skipped_again_after_a_resum
     assert weights(tmp_path / "warned") != weights(tmp_path / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("soon")
 def test_a_run_that_stopped_at_a_spike_resumes_by_skipping_it(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=f"loss spike at step {AT}.*on_spike=skip"):
@@ -128,6 +131,7 @@ def test_losses_of_another_phase_are_not_compared_with(tmp_path: Path) -> None:
     assert not loop.spikes(run, 1000.0) and list(run.recent) == [1000.0]
 
 
+@pytest.mark.slow
 def test_two_processes_skip_alike_and_again_after_a_kill(toy_store: Path, tmp_path: Path) -> None:
     settings = {"objective.name": SPIKY, "training.on-spike": "skip", "training.steps": "40"}
     both = ranks(command(toy_store, tmp_path / "whole", **settings), 2, tmp_path)

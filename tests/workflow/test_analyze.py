@@ -79,6 +79,7 @@ def numbers(value: Any) -> set[str]:
     return {repr(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
 
 
+@pytest.mark.slow
 def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +133,7 @@ def test_all_leaves_out_what_has_no_data_and_says_so(
     assert {path.name for path in (tmp_path / "none").glob("[!.]*")} <= {"log.txt"}
 
 
+@pytest.mark.slow
 def test_a_probe_follows_the_checkpoints_of_a_run(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisa
     assert record["tables"][0]["rows"][1][4] != record["tables"][0]["rows"][2][4], "two networks, two answers"
 
 
+@pytest.mark.slow
 def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

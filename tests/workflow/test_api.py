@@ -176,6 +176,7 @@ def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.Ca
     assert any("225 read" in line for line, _ in told)
 
 
+@pytest.mark.slow
 def test_the_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its code cells run in order; what a cell ends with shows itself."""
     notebook = json.loads((EXAMPLES / "journey.ipynb").read_text(encoding="utf-8"))

@@ -24,6 +24,7 @@ def test_a_measurement_adds_up() -> None:
     assert {"generator", "discriminator", "data", "optimizer"} <= set(row["parts"])
 
 
+@pytest.mark.slow
 def test_flops_are_those_of_the_matrix_products() -> None:
     """The counted products of a discriminator's layers, forward and backward, are in the total."""
     small = bench.measure(toy.recipe(), vocab_size=100, seconds=0.01)["flops_per_token"]
@@ -42,6 +43,7 @@ def test_json_ends_with_the_keys_that_scripts_rely_on(capsys: pytest.CaptureFixt
     assert (row["batch"], row["length"]) == (2, 16)
 
 
+@pytest.mark.slow
 def test_settings_are_compared_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     command = "bench --batch 2 --length 16 --seconds 0.05 --vocab-size 100 --processes 1 2 --json"
     assert main(command.split()) == 0
