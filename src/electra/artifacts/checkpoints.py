@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.artifacts.folder import Sealed
+from electra.artifacts.folder import File, Sealed
 from electra.errors import CheckpointError
 
 _NAME = re.compile(r"step-(\d{8,})")
@@ -21,6 +21,11 @@ class Checkpoint(Sealed):
     RECORD = "state.json"
     ERROR = CheckpointError
 
+    weights = File("model.safetensors")
+    optimizer = File("optimizer.safetensors")
+    best = File("best.safetensors")  # the weights of the best epoch so far (of a fine-tuning that keeps it)
+    state = File(RECORD)
+
     @classmethod
     def is_at(cls, path: Path) -> bool:
         return (path / cls.RECORD).is_file() or (bool(_NAME.fullmatch(path.name)) and path.is_dir())
@@ -29,23 +34,6 @@ class Checkpoint(Sealed):
     def step(self) -> int:
         match = _NAME.fullmatch(self.path.name)
         return int(match[1] if match else self.record["step"])
-
-    @property
-    def weights(self) -> Path:
-        return self.path / "model.safetensors"
-
-    @property
-    def optimizer(self) -> Path:
-        return self.path / "optimizer.safetensors"
-
-    @property
-    def best(self) -> Path:
-        """The weights of the best epoch so far (of a fine-tuning that keeps it)."""
-        return self.path / "best.safetensors"
-
-    @property
-    def state(self) -> Path:
-        return self.path / self.RECORD
 
     def facts(self) -> Sequence[tuple[str, Any]]:
         return (("step", f"{self.step:,}"),)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import FIGURES, Finding, Folder, problem_of
+from electra.artifacts.folder import FIGURES, File, Finding, Folder, problem_of
 from electra.artifacts.session import LOG
 from electra.artifacts.tuning import TuningFolder
 from electra.config import differences
@@ -72,6 +72,9 @@ class EvaluationFolder(Folder):
     RECORD = "evaluation.json"
     PARTS = ("models", "tasks", "probes")  # of its plan
 
+    table = File("evaluation.tsv")
+    data = File("data")
+
     @property
     def plan(self) -> dict[str, Any]:
         """What it was asked: suite, models, tasks and probes."""
@@ -99,16 +102,8 @@ class EvaluationFolder(Folder):
         return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}
 
     @property
-    def table(self) -> Path:
-        return self.path / "evaluation.tsv"
-
-    @property
     def page(self) -> Path:
         return self.path / "evaluation.html"
-
-    @property
-    def data(self) -> Path:
-        return self.path / "data"
 
     def digested(self) -> list[Path]:
         """Scores of what needs no network lie alone where the others have a fine-tuning."""

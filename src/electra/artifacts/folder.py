@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from electra import config, durable
 from electra.artifacts import digests
@@ -17,6 +17,7 @@ from electra.artifacts.session import LOG, Session, open_session, with_article
 from electra.errors import ElectraError, RunFolderError
 from electra.progress import Say, quiet
 
+Kind = TypeVar("Kind")
 FIGURES = "figures"
 REPORT = "report.html"
 
@@ -32,6 +33,23 @@ class Finding:
 
 Check = Callable[[Any], Iterator[Finding]]
 NO_CHECKS: Mapping[type[Any], Check] = MappingProxyType({})
+
+
+class Inside(Generic[Kind]):
+    """A folder of ours inside another, declared by its name there: `store = Inside(StoreFolder, "store")`."""
+
+    def __init__(self, kind: Callable[[Path], Kind], name: str) -> None:
+        self.kind, self.name = kind, name
+
+    def __get__(self, folder: Folder, owner: object) -> Kind:
+        return self.kind(folder.path / self.name)
+
+
+class File(Inside[Path]):
+    """The path of a folder's own file: `audit = File("audit.json")`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Path, name)
 
 
 @dataclass(frozen=True)
@@ -76,14 +94,8 @@ class Folder:
         """The page that `electra report` draws of it."""
         return self.path / REPORT
 
-    @property
-    def figures(self) -> Path:
-        """Its page's figures, as standalone SVG."""
-        return self.path / FIGURES
-
-    @property
-    def log(self) -> Path:
-        return self.path / LOG
+    figures = File(FIGURES)  # its page's figures, as standalone SVG
+    log = File(LOG)
 
     @property
     def record(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.artifacts.folder import REPORT, Finding, Folder
+from electra.artifacts.folder import REPORT, File, Finding, Folder
 from electra.errors import ModelError
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
@@ -42,45 +42,22 @@ class ModelFolder(Folder):
     BESIDE = ()
     ERROR = ModelError
 
+    weights = File(WEIGHTS)
+    head = File(HEAD)
+    card = File(CARD)
+    onnx = File(ONNX)  # the graph, in a folder that holds one in the place of weights
+    task = File(TASK)  # what a fine-tuned graph was trained to answer
+    pooling = File(POOLING)  # how the tokens' states become one vector of a text; absent in folders of others
+    pickle = File(PICKLE)
+
     @property
     def page(self) -> Path:
         """Beside the folder, which holds what can be published and nothing else."""
         return self.path.with_name(f"{self.path.resolve().name}-{REPORT}")
 
     @property
-    def weights(self) -> Path:
-        return self.path / WEIGHTS
-
-    @property
-    def head(self) -> Path:
-        return self.path / HEAD
-
-    @property
-    def card(self) -> Path:
-        return self.path / CARD
-
-    @property
-    def onnx(self) -> Path:
-        """The graph, in a folder that holds one in the place of weights."""
-        return self.path / ONNX
-
-    @property
     def holds_graph(self) -> bool:
         return self.onnx.is_file() and not self.weights.is_file()
-
-    @property
-    def task(self) -> Path:
-        """What a fine-tuned graph was trained to answer."""
-        return self.path / TASK
-
-    @property
-    def pooling(self) -> Path:
-        """How the tokens' states become one vector of a text; absent in folders of others."""
-        return self.path / POOLING
-
-    @property
-    def pickle(self) -> Path:
-        return self.path / PICKLE
 
     def changed(self) -> Iterator[str]:
         """Problems of the files that were written with the weights, by the digests in the weights' header."""

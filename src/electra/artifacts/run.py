@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from electra import config, durable
 from electra.artifacts import checkpoints, digests, harmless
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.folder import Finding, Folder, problem_of
+from electra.artifacts.folder import File, Finding, Folder, Inside, problem_of
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.session import LOG
@@ -27,17 +27,15 @@ class PairFolder(Folder):
     RECORD = f"discriminator/{CONFIG}"
     BESIDE: ClassVar[tuple[str, ...]] = ()
 
+    # The full-size network as a masked language model, of objectives that train one beside it.
+    language_model = Inside(ModelFolder, "language_model")
+
     @classmethod
     def is_at(cls, path: Path) -> bool:
         return bool(cls(path).finished())
 
     def network(self, name: str) -> ModelFolder:
         return ModelFolder(self.path / name)
-
-    @property
-    def language_model(self) -> ModelFolder:
-        """The full-size network as a masked language model, of objectives that train one beside it."""
-        return ModelFolder(self.path / "language_model")
 
     def finished(self) -> list[str]:
         """Which networks lie here as model folders."""
@@ -75,6 +73,14 @@ class RunFolder(PairFolder):
     KIND = "run"
     RECORD = "run.toml"
     BESIDE = ("store", "tokenizer", LOG)
+
+    metrics = File("metrics.jsonl")
+    checkpoints = File("checkpoints")
+    audit = File("audit.json")
+    examples = File("examples.json")
+    score = File("score.json")
+    store = Inside(StoreFolder, "store")
+    tokenizer = File("tokenizer")
 
     @classmethod
     def is_at(cls, path: Path) -> bool:
@@ -117,28 +123,12 @@ class RunFolder(PairFolder):
         changed = config.differences(cls.settings(old), cls.settings(new))
         return harmless.without(harmless.WHEN_RESUMED, changed)
 
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
     def ledger(self) -> Ledger:
         return Ledger.read(self.metrics)
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
 
     def saved(self) -> list[Checkpoint]:
         """Its checkpoints, newest first."""
         return checkpoints.listing(self.checkpoints)
-
-    @property
-    def audit(self) -> Path:
-        return self.path / "audit.json"
-
-    @property
-    def examples(self) -> Path:
-        return self.path / "examples.json"
 
     @property
     def finish(self) -> list[Path]:
@@ -148,18 +138,6 @@ class RunFolder(PairFolder):
     def milestone(self, step: int) -> PairFolder:
         """The networks of the run as it ended after `step` updates, before it was extended."""
         return PairFolder(self.path / "milestones" / f"step-{step:08d}")
-
-    @property
-    def score(self) -> Path:
-        return self.path / "score.json"
-
-    @property
-    def store(self) -> StoreFolder:
-        return StoreFolder(self.path / "store")
-
-    @property
-    def tokenizer(self) -> Path:
-        return self.path / "tokenizer"
 
     def tokenizers(self) -> list[Path]:
         """Where a tokenizer may lie, in the order to look."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import Sealed
+from electra.artifacts.folder import File, Sealed
 from electra.errors import StoreError
 
 SPLITS = ("train", "heldout")
@@ -25,6 +25,9 @@ class StoreFolder(Sealed):
     RECORD = "store.json"
     ERROR = StoreError
 
+    tokenizer = File(TOKENIZER)
+    audit = File("audit.json")  # what became of the text
+
     def documents(self, split: str) -> Path:
         """The ids of a split, documents back to back."""
         return self.path / f"{split}{ENDING}"
@@ -42,15 +45,6 @@ class StoreFolder(Sealed):
     def of_split(self, split: str) -> list[Path]:
         """The files that hold one split."""
         return [self.documents(split), self.index(split)]
-
-    @property
-    def tokenizer(self) -> Path:
-        return self.path / TOKENIZER
-
-    @property
-    def audit(self) -> Path:
-        """What became of the text."""
-        return self.path / "audit.json"
 
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record

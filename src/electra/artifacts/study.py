@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import Finding, Folder, numbered, problem_of
+from electra.artifacts.folder import File, Finding, Folder, numbered, problem_of
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import LOG
 from electra.durable import read_json
@@ -25,17 +25,9 @@ class StudyFolder(Folder):
     RECORD = "study.json"
     BESIDE = ("store", "tokenizer", LOG)
 
-    @property
-    def results(self) -> Path:
-        return self.path / "results.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        return self.path / "tokenizer"
-
-    @property
-    def arms(self) -> Path:
-        return self.path / "arms"
+    results = File("results.json")
+    tokenizer = File("tokenizer")
+    arms = File("arms")
 
     def run(self, arm: str, share: float, seed: int) -> RunFolder:
         """One run: an arm, trained for a share of the budget."""

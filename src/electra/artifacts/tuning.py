@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
-from electra.artifacts.folder import Finding, Folder, Sealed, numbered, problem_of
+from electra.artifacts.folder import File, Finding, Folder, Inside, Sealed, numbered, problem_of
 from electra.artifacts.model import WEIGHTS, ModelFolder
 from electra.artifacts.session import LOG
 from electra.errors import RunFolderError
@@ -21,17 +21,12 @@ class SeedFolder(Sealed):
     RECORD = "results.json"
     WEIGHTS = WEIGHTS
 
+    results = File(RECORD)
+    weights = File(WEIGHTS)
+
     @classmethod
     def is_at(cls, path: Path) -> bool:
         return super().is_at(path) and (path / durable.MANIFEST).is_file()
-
-    @property
-    def results(self) -> Path:
-        return self.path / self.RECORD
-
-    @property
-    def weights(self) -> Path:
-        return self.path / self.WEIGHTS
 
     def table(self, split: str) -> Path:
         """The predictions of a split."""
@@ -62,9 +57,17 @@ class TuningFolder(Folder):
     """
 
     KIND = "fine-tuning"
+    VERB = "finetune"
     RECORD = "finetune.json"
     BESIDE = (LOG, "data")  # rows that were given from Python
     IDENTITY = ("settings", "identity")
+
+    search = File("search.json")
+    floors = File("floors.json")
+    model = Inside(ModelFolder, "model")
+    ensemble = Inside(EnsembleFolder, "ensemble")
+    dev = File("dev.jsonl")
+    results = File("all_results.json")
 
     def seed(self, number: int) -> SeedFolder:
         return SeedFolder(self.path / "seeds" / f"seed-{number}")
@@ -79,10 +82,6 @@ class TuningFolder(Folder):
     def seed_in_work(self) -> bool:
         return any((self.path / "checkpoints").glob("seed-*"))
 
-    @property
-    def search(self) -> Path:
-        return self.path / "search.json"
-
     def read_search(self) -> dict[str, Any]:
         """What a search has found so far; {} before its first training has ended."""
         return _read_if_there(self.search)
@@ -90,10 +89,6 @@ class TuningFolder(Folder):
     def trial(self, name: str) -> Path:
         """The checkpoints of a training of the search."""
         return self.path / "checkpoints" / f"search-{name}"
-
-    @property
-    def floors(self) -> Path:
-        return self.path / "floors.json"
 
     def read_floors(self) -> dict[str, dict[str, Any]]:
         """Floor -> its scores; {} where they were not measured."""
@@ -103,18 +98,6 @@ class TuningFolder(Folder):
     def untrained(self) -> TuningFolder:
         """The twin that begins with fresh weights: its seeds."""
         return TuningFolder(self.path / "untrained")
-
-    @property
-    def model(self) -> ModelFolder:
-        return ModelFolder(self.path / "model")
-
-    @property
-    def ensemble(self) -> EnsembleFolder:
-        return EnsembleFolder(self.path / "ensemble")
-
-    @property
-    def dev(self) -> Path:
-        return self.path / "dev.jsonl"
 
     def read_dev(self) -> list[dict[str, Any]]:
         """The chosen seed's answers on dev beside the gold ones; [] in a folder of an older version."""
@@ -126,15 +109,10 @@ class TuningFolder(Folder):
             fix = "Rerun electra finetune"
             raise RunFolderError(f"not readable as JSON lines ({error})", where=self.dev, fix=fix) from None
 
-    @property
-    def results(self) -> Path:
-        return self.path / "all_results.json"
-
     def read_results(self) -> dict[str, Any]:
-        """The numbers of a finished fine-tuning."""
-        results: dict[str, Any] = durable.read_json(
-            self.results, RunFolderError, fix="Run electra finetune to its end"
-        )
+        """The numbers, once the work is finished."""
+        fix = f"Run electra {self.VERB} to its end"
+        results: dict[str, Any] = durable.read_json(self.results, RunFolderError, fix=fix)
         return results
 
     def digested(self) -> list[Path]:
@@ -186,8 +164,11 @@ class PromptingFolder(TuningFolder):
     """
 
     KIND = "prompting"
+    VERB = "prompt"
     RECORD = "prompting.json"
     RESULTS = "prompt.json"
+
+    results = File(RESULTS)
 
     @classmethod
     def is_at(cls, path: Path) -> bool:
@@ -198,18 +179,8 @@ class PromptingFolder(TuningFolder):
         return not (self.path / self.RECORD).is_file()
 
     @property
-    def results(self) -> Path:
-        return self.path / self.RESULTS
-
-    @property
     def record(self) -> dict[str, Any]:
         return self.read_results() if self.sealed else super().record
-
-    def read_results(self) -> dict[str, Any]:
-        """The numbers of a finished prompting."""
-        fix = "Run electra prompt to its end"
-        results: dict[str, Any] = durable.read_json(self.results, RunFolderError, fix=fix)
-        return results
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         return [("prompting version", 1, 2)] if self.sealed else super().differences(record)
