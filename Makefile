@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
+# Tests start hundreds of processes, which need not compile the package anew
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup setup-locked lock quickstart check test test-slow test-reliability test-portable test-mutations test-pythons \
 	test-oldest test-package docs dist audit bench bench-scale clean

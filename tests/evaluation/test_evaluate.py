@@ -24,6 +24,8 @@ from electra.cli.main import main
 from electra.errors import ConfigError, RunFailed, RunFolderError
 from electra.evaluation.running import entrants
 
+pytestmark = pytest.mark.slow
+
 SUITE = """
 title = "Toys"
 about = "Three small tasks."
@@ -101,7 +103,6 @@ def whole(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "out"
 
 
-@pytest.mark.slow
 def test_its_files_are_compared_with_what_was_written(whole: Path) -> None:
     compared = digests.compare(whole) or {}
     assert not any(compared.values()) and {"evaluation.json", "evaluation.tsv"} <= compared.keys()
@@ -181,7 +182,6 @@ def test_the_page_shows_the_records_numbers(whole: Path) -> None:
     assert "<script" not in page and (whole / "figures" / "evaluation.svg").exists()
 
 
-@pytest.mark.slow
 def test_finished_tasks_are_not_done_again_and_seeds_can_be_added(
     whole: Path, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,7 +208,6 @@ def test_finished_tasks_are_not_done_again_and_seeds_can_be_added(
         assert score["n"] == 3 and score["by_seed"][:2] == before_row["scores"]["toy"]["by_seed"]
 
 
-@pytest.mark.slow
 def test_killed_and_continued_is_never_killed(whole: Path, model: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")
@@ -223,7 +222,6 @@ def test_killed_and_continued_is_never_killed(whole: Path, model: Path, data: Pa
     assert without_times(read(tmp_path / "out")) == without_times(read(whole))
 
 
-@pytest.mark.slow
 def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     process = start(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "50"))
@@ -235,7 +233,6 @@ def test_asked_to_stop_it_stops_and_says_so(model: Path, data: Path, tmp_path: P
     assert "waiting" in (tmp_path / "out" / "evaluation.html").read_text()
 
 
-@pytest.mark.slow
 def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
     whole: Path, model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,7 +253,6 @@ def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
     [pytest.param(number, marks=pytest.mark.reliability) for number in (signal.SIGTERM, signal.SIGINT)]
@@ -353,7 +349,6 @@ def test_two_models_never_share_a_folder() -> None:
     assert len({entrant.folder for entrant in entrants(["a/small", "b/small"], random_twin=True)}) == 5
 
 
-@pytest.mark.slow
 def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
     whole: Path,
     model: Path,
@@ -403,7 +398,6 @@ def test_another_model_settings_or_files_are_refused_by_name(
     assert (whole / "evaluation.json").read_bytes() == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_task_that_fails_is_told_and_the_others_go_on(
     jobs: str, model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -463,7 +457,6 @@ def test_wrong_input_is_one_line_and_nothing_is_written(
     assert said in error and error.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Path, tmp_path: Path) -> None:
     folder, labels = tmp_path / "data" / "MNLI", ("neutral", "entailment", "contradiction")
     folder.mkdir(parents=True)
@@ -506,7 +499,6 @@ def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Pa
     ]
 
 
-@pytest.mark.slow
 def test_options_of_probes_are_theirs_and_forbid_comparing(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,8 @@ from electra.serving.models import open_models
 from electra.testing import toy_task
 from electra.workflow.model import Model
 
+pytestmark = pytest.mark.slow
+
 Write = Callable[..., Path]
 
 
@@ -44,7 +46,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return out, folder / "graph"
 
 
-@pytest.mark.slow
 def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> None:
     texts = ["a fine film", "my grim town", "the " * 60]
     model, graph = open_predictor(str(written[0])), open_predictor(str(written[1]), backend="onnx")
@@ -57,7 +58,6 @@ def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> Non
     assert served.predict(texts) == [rows[0] for rows in theirs.of_each()]
 
 
-@pytest.mark.slow
 def test_token_types_tell_the_texts_of_a_pair_apart(tmp_path: Path) -> None:
     """Of the paper's encoder."""
     folder = tuned(tmp_path, "regression", "electra", toy_task.write_regression)

@@ -20,6 +20,8 @@ from electra.interop.load import Loaded
 from electra.interop.verify import verify
 from electra.testing import small
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["the chef cooked the meal .", "", "a cat", "the old chef likes that new meal . " * 6]
 
 
@@ -31,7 +33,6 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return network, folder / "out"
 
 
-@pytest.mark.slow
 def test_it_marks_and_embeds_the_same(written: tuple[Loaded, Path]) -> None:
     network, folder = written
     graph = onnx_session.load_onnx(folder, "discriminator")

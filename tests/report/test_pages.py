@@ -33,6 +33,7 @@ def test_each_kind_goes_to_its_page(file: str, tmp_path: Path, monkeypatch: pyte
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 2
 
 
+@pytest.mark.slow
 def test_a_run_s_page_goes_where_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run")
     assert pages.write_page(tmp_path / "run", tmp_path / "page.html") == tmp_path / "page.html"

@@ -72,6 +72,7 @@ def test_every_form_is_compiled_before_the_first_update(monkeypatch: pytest.Monk
     assert {run.micro_batches(step)[0].packed for step in range(4)} == {True}
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     def run_to(folder: Path, steps: int) -> Pair:

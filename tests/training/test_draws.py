@@ -62,6 +62,7 @@ def test_every_draw_of_a_run_has_a_key_of_its_own(
     assert streams["dropout"] == 6 * 3, "one key a micro-batch"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("encoder", "optimizer"), [("electra", "adamw"), ("modern", "muon")])
 @pytest.mark.parametrize("name", NAMES)
 def test_stopped_and_continued_gives_the_same_bits(

@@ -34,6 +34,7 @@ def test_one_bit_of_any_weight_or_moment_is_noticed(tmp_path: Path) -> None:
     assert digest(run) == before
 
 
+@pytest.mark.slow
 @either_rank
 def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
     rank: int, toy_store: Path, tmp_path: Path
@@ -48,6 +49,7 @@ def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
     assert [saved.step for saved in RunFolder(out).saved()] == [4]
 
 
+@pytest.mark.slow
 def test_a_loss_of_one_process_that_is_no_number_stops_both_before_the_update(
     toy_store: Path, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ def test_updates_that_were_skipped_are_skipped_again(tmp_path: Path, monkeypatch
     assert not problems(folder, 4)
 
 
+@pytest.mark.slow
 def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     for process in ranks(command(toy_store, out), 2, tmp_path):
@@ -149,6 +150,7 @@ def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_
     assert problems(RunFolder(out), 4, TokenStore.open(toy_store))
 
 
+@pytest.mark.slow
 def test_the_command(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     complete(command(toy_store, out))

@@ -161,6 +161,7 @@ def unbroken_by_two(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_two_processes_killed_and_continued(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path)
@@ -185,6 +186,7 @@ def lose_one(words: list[str], out: Path, meet: Path, lost: int, step: int) -> N
     assert "Traceback" not in said[1 - lost], said
 
 
+@pytest.mark.slow
 def test_one_of_two_processes_is_killed_and_both_continued(
     toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
@@ -267,6 +269,7 @@ def test_nothing_is_left_of_a_launcher_killed_early(seconds: float, toy_store: P
     process.communicate(timeout=30)  # returns when all that hold the pipe have ended
 
 
+@pytest.mark.slow
 def test_one_of_two_processes_is_told_to_stop_and_both_do(
     toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
@@ -297,6 +300,7 @@ def test_processes_of_the_launcher_learn_what_one_learns(toy_store: Path, tmp_pa
     assert two[0]["loss"] == pytest.approx(one[0]["loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
     process = spawn(command(tmp_path / "no-store", tmp_path / "run", processes=2))
     output, _ = process.communicate(timeout=60)
