@@ -1,7 +1,12 @@
 """What this process may use of the machine."""
 
+import importlib
 import os
+import sys
 from importlib.metadata import version
+from typing import Any
+
+from electra.errors import ConfigError, ElectraError
 
 DISTRIBUTION = "electra-encoder"  # what the package index calls this package
 
@@ -21,3 +26,25 @@ def launched() -> bool:
 def versions(*libraries: str) -> dict[str, str]:
     """Those installed, of electra and of libraries, by name."""
     return {name: version(DISTRIBUTION if name == "electra" else name) for name in libraries}
+
+
+def library(
+    name: str, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **told: Any
+) -> Any:
+    """A library that not everybody has, imported with its part `name` ("pyarrow.parquet"), or the error that
+    says which extra of ours brings it; what: "parquet files", which need it; told: `where`, `key`.
+    """
+    top = name.partition(".")[0]
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        raise not_installed(top, extra, f"{what} need {top}" if what else "", error, **told) from None
+    return sys.modules[top]
+
+
+def not_installed(
+    name: str | None, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **told: Any
+) -> ElectraError:
+    """The error for a library that is not there."""
+    fix = f"Install it: pip install '{DISTRIBUTION}[{extra}]'"
+    return error(what or f"{name} is not installed", fix=fix, **told)

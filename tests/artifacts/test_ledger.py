@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from electra.artifacts.ledger import Follower, Ledger, Writer, newest_row, read_rows
-from electra.errors import ConfigError, FullDisk
+from electra.errors import FullDisk
 
 
 def train(step: int, loss: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -104,18 +103,6 @@ def test_the_writer_moves_aside_what_will_be_done_again(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "metrics.cut.jsonl")[0] == [train(3)]
     Writer(tmp_path / "new.jsonl", 0).close()
     assert (tmp_path / "new.jsonl").read_bytes() == b""
-
-
-def test_a_frame_has_a_column_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = Ledger([train(1, losses={"mlm": 6.5}), held_out(2, auc=0.7)])
-    pytest.importorskip("pandas")
-    frame = ledger.frame()
-    assert list(frame["kind"]) == ["train", "eval"] and list(frame["step"]) == [1, 2]
-    assert frame["losses.mlm"][0] == 6.5 and frame["auc"][1] == 0.7
-    assert list(Ledger([]).frame().columns) == ["kind", "step", "tokens", "flops", "seconds"]
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"pandas is not installed\. pip install pandas"):
-        ledger.frame()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

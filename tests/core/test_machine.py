@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from electra.machine import cores
+from electra.errors import ConfigError, DataError
+from electra.machine import cores, library
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
@@ -25,3 +26,13 @@ def test_where_nothing_binds_all_cores_count(monkeypatch: pytest.MonkeyPatch) ->
     assert cores() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert cores() == 1
+
+
+def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert library("xml.dom.minidom", "data").dom.minidom.Document
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ConfigError, match=r"^pandas is not installed.*'electra-encoder\[notebook\]'"):
+        library("pandas", "notebook")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError, match=r"^a\.parquet: parquet files need pyarrow.*electra-encoder\[data\]"):
+        library("pyarrow.parquet", "data", "parquet files", DataError, where="a.parquet")

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from electra import durable
-from electra.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
 
 Axis = Literal["step", "tokens", "flops", "seconds"]
 Kind = Literal["train", "eval"]
@@ -111,21 +110,6 @@ class Ledger:
         pairs = [(getattr(point, against), point.values.get(key)) for point in points]
         kept = [(float(x), y) for x, y in pairs if x is not None and y is not None]
         return Curve([x for x, _ in kept], [y for _, y in kept])
-
-    def frame(self) -> DataFrame:
-        """The train and eval rows as a pandas DataFrame: kind, step, tokens, flops, seconds, each value."""
-        try:
-            import pandas
-        except ImportError:
-            raise ConfigError("pandas is not installed", where="frame()", fix="pip install pandas") from None
-        points = [("train", point) for point in self.train] + [("eval", point) for point in self.evals]
-        points.sort(key=lambda entry: entry[1].step)
-        coordinates = ("kind", *COORDINATES)
-        rows = [
-            {"kind": kind, **{name: getattr(point, name) for name in COORDINATES}, **point.values}
-            for kind, point in points
-        ]
-        return pandas.DataFrame(rows, columns=None if rows else coordinates)
 
     def status(self, total_steps: int | None) -> Status:
         """How the run ended: by its own word, or because all `total_steps` are done; otherwise it is in

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from electra import seeds
 from electra.data.runs import MEMORY, Runs
 from electra.errors import ConfigError
+from electra.machine import library
 
 UInt64 = npt.NDArray[np.uint64]
 
@@ -188,11 +189,7 @@ def beginning(text: str) -> str:
 
 def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
     """The minima of each text [N, MINIMA]."""
-    try:
-        import rensa
-    except ImportError:
-        fix = "pip install 'electra-encoder[dedup]'"
-        raise ConfigError("near-duplicates need rensa", key="near_duplicates", fix=fix) from None
+    rensa = library("rensa", "dedup", "near-duplicates", key="near_duplicates")
     contents = [f" {' '.join(text[:LONGEST].lower().split())} ".encode().ljust(WINDOW) for text in texts]
     content = b"".join([*contents, bytes(WINDOW)])
     windows: UInt64 = np.ndarray(len(content) - WINDOW, dtype="<u8", buffer=content, strides=(1,))

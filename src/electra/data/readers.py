@@ -25,6 +25,7 @@ from typing import IO, Any, Literal, NamedTuple
 from electra.data import python_docs
 from electra.data.sources import HUB, Source
 from electra.errors import CorpusError
+from electra.machine import library
 
 # what reading a damaged or cut-off compressed file raises
 DAMAGE = (
@@ -185,14 +186,7 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
 
 
 def _parquet(source: Source, field: str) -> Iterator[Text]:
-    try:
-        import pyarrow.parquet
-        from pyarrow import ArrowException, types
-    except ImportError:
-        raise CorpusError(
-            "parquet files need pyarrow", where=source.name, fix="pip install 'electra-encoder[data]'"
-        ) from None
-
+    pyarrow = library("pyarrow.parquet", "data", "parquet files", CorpusError, where=source.name)
     with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
         stream: Any = raw
         if source.compression:
@@ -208,8 +202,8 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
                     fix="Name the column with `data.text_field`",
                 )
             kind = file.schema_arrow.field(field).type
-            kind = kind.value_type if types.is_dictionary(kind) else kind
-            if not (types.is_string(kind) or types.is_large_string(kind)):
+            kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+            if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
                 raise CorpusError(
                     f"column {field!r} holds {kind}, not text",
                     where=source.name,
@@ -221,7 +215,7 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
             for batch in file.iter_batches(256, columns=[field]):
                 for text in batch.column(0):
                     yield from map(mend, _split(text.as_py() or ""))
-        except ArrowException as error:
+        except pyarrow.ArrowException as error:
             raise CorpusError(
                 f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name
             ) from None
@@ -238,13 +232,7 @@ def _refuse_parquet_bomb(metadata: Any, column: int, name: str) -> None:
 
 def _hub(name: str, field: str) -> Iterator[Text]:
     """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library."""
-    try:
-        import datasets
-    except ImportError:
-        raise CorpusError(
-            "hub data sets need the datasets library", where=name, fix="pip install 'electra-encoder[hub]'"
-        ) from None
-
+    datasets = library("datasets", "hub", "hub data sets", CorpusError, where=name)
     path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
     try:
         records = datasets.load_dataset(path, config or None, split=split or "train")
@@ -284,12 +272,7 @@ class _ZstdStream(io.RawIOBase):
     """A zstd file as a stream. Unlike the library's own reader it notices a file that was cut off."""
 
     def __init__(self, path: Path, name: str) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise CorpusError(
-                "zstd files need zstandard", where=name, fix="pip install 'electra-encoder[data]'"
-            ) from None
+        zstandard = library("zstandard", "data", "zstd files", CorpusError, where=name)
         self._error: type[Exception] = zstandard.ZstdError
         self._new = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj
         self._frame: Any = None  # the frame being read; None between frames

@@ -12,6 +12,7 @@ from electra.errors import ConfigError, DataError
 from electra.finetuning.task import Task, digits
 from electra.labelled.examples import Example
 from electra.labelled.tables import format_csv, format_tsv
+from electra.machine import library
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -127,10 +128,7 @@ def _cell(value: Any) -> str:
 
 
 def _parquet(records: Sequence[Record]) -> bytes:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError("parquet files need pyarrow", fix="pip install 'electra-encoder[data]'") from None
+    pyarrow = library("pyarrow.parquet", "data", "parquet files", DataError)
     content = io.BytesIO()
     try:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(record) for record in records]), content)

@@ -25,8 +25,9 @@ from electra.errors import ModelError
 from electra.interop.configs import HALF, LOG_ODDS, OUTPUT, THRESHOLD, write_config
 from electra.interop.huggingface import refuse_foreign_folder, tokenizer_files
 from electra.interop.load import NEEDS, Loaded
-from electra.interop.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, installed, open_session
+from electra.interop.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, open_session
 from electra.interop.pooling import pooling_files
+from electra.machine import library
 
 KINDS = ("discriminator", "encoder")
 TOLERANCE = 1e-3  # of every output in fp32; measured: 1e-5
@@ -144,7 +145,7 @@ def commit_graph(
 
 
 def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
-    installed("onnxscript")
+    library("onnxscript", "onnx")
     ids = torch.full((2, 8), loaded.config.pad_id)
     mask = torch.ones_like(ids)
     mask[1, 5:] = 0
@@ -164,7 +165,7 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
 
 
 def _quantize(plain: Path, made: Path) -> Path:
-    installed("onnxruntime")
+    library("onnxruntime", "onnx")
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     # 7 bits: processors with AVX2 or AVX512 but without VNNI add two products of 8 bits in 16, which saturate

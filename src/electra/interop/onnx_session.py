@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
-from electra.errors import AbsentNetwork, ConfigError, ModelError
+from electra.errors import AbsentNetwork, ModelError
 from electra.interop.configs import read_config
 from electra.interop.load import NEEDS, Loaded
 from electra.interop.names import Kind
 from electra.interop.pooling import read_pooling
+from electra.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
 
@@ -95,7 +96,7 @@ class OnnxLoaded(Loaded):
 
 def open_session(path: Path) -> Any:
     """A session on the CPU, with as many threads as torch has. Raises ModelError for a damaged graph."""
-    runtime = installed("onnxruntime")
+    runtime = library("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4
     try:
@@ -103,14 +104,3 @@ def open_session(path: Path) -> Any:
     except Exception as problem:  # the library raises a dozen kinds of its own
         what = f"not a graph that onnxruntime can run ({str(problem).splitlines()[0]})"
         raise ModelError(what, where=path, fix="Export it again") from None
-
-
-def installed(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ConfigError(
-            f"{name} is not installed", fix='Install it: pip install "electra-encoder[onnx]"'
-        ) from None

@@ -29,6 +29,7 @@ from electra.labelled.files import (
     split_name,
     unfolds_too_far,
 )
+from electra.machine import library
 
 FORMATS = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 TABLES = tuple(FORMATS)
@@ -133,13 +134,7 @@ def _cells(path: Path, kind: str, encoding: str) -> Iterator[tuple[int, list[str
 
 def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Rows, numbered from 1."""
-    try:
-        import pyarrow.parquet
-        from pyarrow import ArrowException
-    except ImportError:
-        raise DataError(
-            "parquet files need pyarrow", where=path, fix="pip install 'electra-encoder[data]'"
-        ) from None
+    pyarrow = library("pyarrow.parquet", "data", "parquet files", DataError, where=path)
     try:
         file = pyarrow.parquet.ParquetFile(io.BytesIO(read_bytes(path)))
         strings = [field.name for field in file.schema_arrow if pyarrow.types.is_string(field.type)]
@@ -153,7 +148,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if room < 0:
                     raise unfolds_too_far(path)
                 yield number, row
-    except ArrowException as error:
+    except pyarrow.ArrowException as error:
         raise DataError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=path) from None
 
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from electra.errors import ConfigError
+from electra.machine import library
 
 if TYPE_CHECKING:
     import pandas
@@ -19,13 +19,8 @@ class Rows(list[dict[str, Any]]):
 
     def frame(self) -> pandas.DataFrame:
         """The rows as a DataFrame [rows, keys]. Raises ConfigError without pandas."""
-        try:
-            import pandas
-        except ImportError:
-            raise ConfigError(
-                "pandas is not installed", fix='Install it: pip install "electra-encoder[notebook]"'
-            ) from None
-        return pandas.DataFrame.from_records(list(self))
+        frame: pandas.DataFrame = library("pandas", "notebook").DataFrame.from_records(list(self))
+        return frame
 
     def columns(self) -> list[str]:
         """The keys of all rows, in order of appearance."""

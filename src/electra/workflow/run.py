@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.artifacts.ledger import Axis, Curve
 from electra.artifacts.run import RunFolder
 from electra.errors import ConfigError, nearest
+from electra.machine import library
 from electra.workflow.artifact import Artifact, Source
 from electra.workflow.rows import Rows
 
@@ -133,16 +134,11 @@ class Run(Artifact[RunFolder]):
 
     def plot(self, key: str, against: Axis = "tokens") -> Figure:
         """A matplotlib figure of a held-out measure ("auc"), or one of training ("losses.rtd", "loss")."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise ConfigError(
-                "matplotlib is not installed", fix='pip install "electra-encoder[report]"'
-            ) from None
+        matplotlib = library("matplotlib.figure", "report")
         metrics = self.metrics
         held_out = any(row["kind"] == "eval" and key in row for row in metrics)
         curve = metrics.curve("eval" if held_out else "train", key, against)
-        figure = Figure(figsize=(6, 3.5), layout="constrained")
+        figure: Figure = matplotlib.figure.Figure(figsize=(6, 3.5), layout="constrained")
         axes = figure.add_subplot()
         axes.plot(curve.x, curve.y, marker="o" if held_out else "")
         axes.set_xlabel(AXES[against])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Literal
 
-from electra.errors import ConfigError
+from electra.machine import not_installed
 from electra.serving.limits import DEFAULT, Limits
 from electra.workflow.artifact import Source
 from electra.workflow.display import Told, display_for
@@ -32,8 +32,7 @@ def serve(
         from electra.serving.web import listen
         from electra.signals import StopRequest
     except ImportError as missing:
-        what = f"{missing.name} is not installed"
-        raise ConfigError(what, fix='Install it: pip install "electra-encoder[serve]"') from None
+        raise not_installed(missing.name, "serve") from None
     if threads is not None:
         import torch
 

@@ -14,6 +14,7 @@ from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
 from electra.labelled.files import read_lines, split_name
 from electra.labelled.tables import TABLES, cell_text, open_table
+from electra.machine import library
 from electra.workflow.lines import lines_of
 
 if TYPE_CHECKING:
@@ -96,14 +97,7 @@ def _without(table: Any, name: str) -> Any:
 
 
 def _pyarrow(out: Path) -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError(
-            "parquet files need pyarrow", where=out, fix="pip install 'electra-encoder[data]'"
-        ) from None
-    return pyarrow
+    return library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
 
 
 def _is_file(path: Path) -> bool:

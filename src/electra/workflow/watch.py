@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.folder import distinct_names
-from electra.errors import ConfigError
+from electra.machine import not_installed
 from electra.workflow.artifact import Source
 from electra.workflow.display import Told, display_for
 
@@ -24,8 +24,7 @@ def watch(runs: Sequence[Source], *, port: int = 8001, progress: Told = None) ->
         from electra.watching.app import make_app
         from electra.watching.watched import Watched
     except ImportError as missing:
-        what = f"{missing.name} is not installed"
-        raise ConfigError(what, fix='Install it: pip install "electra-encoder[serve]"') from None
+        raise not_installed(missing.name, "serve") from None
     paths = [Path(run) for run in runs]
     names = distinct_names([path.absolute().parts for path in paths])
     watched = [Watched(path, name) for path, name in zip(paths, names, strict=True)]
