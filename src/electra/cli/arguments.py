@@ -24,7 +24,7 @@ from tyro.conf import (
 
 from electra.errors import ConfigError
 
-__all__ = ["Positional", "Repeated", "expand", "parse"]
+__all__ = ["Positional", "Repeated", "choices", "expand", "parse", "part"]
 
 T = TypeVar("T")
 METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH", bool: "{True,False}"}
@@ -55,7 +55,7 @@ def parse(
         with contextlib.redirect_stderr(caught):
             parsed: T = tyro.cli(
                 shown,
-                args=_switches_spelled(expand(argv, arguments, aliases), set(_switches(arguments))),
+                args=_switches_spelled(expand(argv, arguments, aliases), arguments),
                 prog=f"electra {verb}",
                 description=description,
                 config=(tyro.conf.AvoidSubcommands, tyro.conf.CascadeSubcommandArgs),
@@ -70,7 +70,7 @@ def parse(
             word = said.removeprefix("Unrecognized options: ").split(",")[0]
             known = [
                 *aliases,
-                *(f"--{name.rpartition('.')[2].removeprefix('--')}" for name in _options(arguments)),
+                *(f"--{name.rpartition('.')[2].removeprefix('--')}" for name, _ in _options(arguments)),
             ]
             near = "".join(f"Did you mean {name}? " for name in get_close_matches(word, known, n=1))
         raise ConfigError(said, fix=f"{near}See electra {verb} --help") from None
@@ -78,7 +78,7 @@ def parse(
 
 def expand(argv: Sequence[str], arguments: type, aliases: Mapping[str, str] = {}) -> list[str]:
     """Options by their whole names. One that only one section has may leave it out: --learning-rate."""
-    whole = set(_options(arguments))
+    whole = dict(_options(arguments))
     short: dict[str, list[str]] = {}
     for name in whole:
         short.setdefault(f"--{name.rpartition('.')[2].removeprefix('--')}", []).append(name)
@@ -98,35 +98,35 @@ def expand(argv: Sequence[str], arguments: type, aliases: Mapping[str, str] = {}
     return words
 
 
-def _options(kind: type, prefix: str = "--") -> Iterator[str]:
-    """The whole names of all options of a dataclass."""
-    hints = typing.get_type_hints(kind)
+def _options(kind: type, prefix: str = "--") -> Iterator[tuple[str, Any]]:
+    """All options of a dataclass by their whole names, with their types."""
+    hints = typing.get_type_hints(kind, include_extras=True)
     for field in dataclasses.fields(kind):
         name, hint = prefix + field.name.replace("_", "-"), hints[field.name]
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             yield from _options(hint, f"{name}.")
         else:
-            yield name
+            yield name, hint
+
+
+def _bare(hint: Any) -> Any:
+    """A type without what tyro is told of it."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
 def choices(kind: type) -> dict[str, list[str]]:
     """Every option of a dataclass by its whole name, with the values it may take (none: any)."""
-    return {f"--{name}": values for name, values in _choices(kind, "")}
-
-
-def _choices(kind: type, before: str) -> Iterator[tuple[str, list[str]]]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for field in dataclasses.fields(kind):
-        name, hint = before + field.name.replace("_", "-"), hints[field.name]
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            yield from _choices(hint, f"{name}.")
-        elif hint is bool:
-            yield from ((name, []), (f"{before}no-{field.name.replace('_', '-')}", []))
+    found: dict[str, list[str]] = {}
+    for name, hint in _options(kind):
+        if _bare(hint) is bool:
+            section, dot, last = name.removeprefix("--").rpartition(".")
+            found |= {name: [], f"--{section}{dot}no-{last}": []}
         elif Positional not in getattr(hint, "__metadata__", ()):
             plain = [
                 one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is typing.Literal
             ]
-            yield name, [str(value) for one in plain for value in typing.get_args(one)]
+            found[name] = [str(value) for one in plain for value in typing.get_args(one)]
+    return found
 
 
 def _show_plainly(arguments: type, with_help: bool) -> None:
@@ -140,7 +140,7 @@ def _show_plainly(arguments: type, with_help: bool) -> None:
     helps = {name: text for name, (_, text) in written(arguments).items()} if with_help else {}
     for field in dataclasses.fields(arguments):
         hint = hints[field.name]
-        plain = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+        plain = _bare(hint)
         if isinstance(plain, type) and dataclasses.is_dataclass(plain):
             _show_plainly(plain, with_help)
             continue
@@ -205,6 +205,11 @@ def _derived(kind: type, fields: Sequence[tuple[str, Any, Any]]) -> type:
     return dataclasses.make_dataclass(kind.__name__, made, bases=(kind,), frozen=True)
 
 
+def part(kind: type[T], arguments: Any) -> T:
+    """The dataclass of those arguments that have the names of its fields."""
+    return kind(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
+
+
 def _metavar(kind: Any) -> str:
     """A word for the value of an option."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -217,19 +222,9 @@ def _metavar(kind: Any) -> str:
     return METAVARS.get(kind, "VALUE")
 
 
-def _switches(kind: type, prefix: str = "--") -> Iterator[str]:
-    """The options of a dataclass that are either on or off."""
-    hints = typing.get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        name, hint = prefix + field.name.replace("_", "-"), hints[field.name]
-        if hint is bool:
-            yield name
-        elif isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            yield from _switches(hint, f"{name}.")
-
-
-def _switches_spelled(argv: Sequence[str], switches: set[str]) -> list[str]:
+def _switches_spelled(argv: Sequence[str], arguments: type) -> list[str]:
     """`--lowercase False`, as recipes and other programs write it, is `--no-lowercase` to tyro."""
+    switches = {name for name, hint in _options(arguments) if _bare(hint) is bool}
     spelled: list[str] = []
     for word in argv:
         name, equals, value = word.partition("=")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from electra.cli.arguments import part
 
 ALIASES = {"--batch": "--batch-size"}  # as it was once called
 
@@ -58,9 +60,7 @@ def run(arguments: Arguments) -> int:
         given.processes,
     )
     settings = [workflow.Setting(*values) for values in itertools.product(*varied)]
-    names = [field.name for field in fields(workflow.Terms)]
-    terms = workflow.Terms(**{name: getattr(given, name) for name in names})
-    rows = workflow.bench(terms, settings, given.rounds)
+    rows = workflow.bench(part(workflow.Terms, given), settings, given.rounds)
     if rows is not None and given.json:
         sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)
     elif rows is not None:

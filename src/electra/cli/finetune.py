@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from electra.cli.arguments import Positional, Repeated
+from electra.cli.arguments import Positional, Repeated, part
 from electra.finetuning.settings import Settings
 
 
@@ -25,8 +25,7 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.finetune import carry_out
 
-    settings = Settings(**{field.name: getattr(arguments, field.name) for field in fields(Settings)})
     with Terminal() as display:
-        tuned = carry_out(arguments.model, settings, display)
+        tuned = carry_out(arguments.model, part(Settings, arguments), display)
         display.say(f"results: {tuned.folder.results}")
     return 0

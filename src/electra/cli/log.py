@@ -29,13 +29,5 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.log import log
 
-    log(
-        arguments.run,
-        arguments.to,
-        out=arguments.out,
-        project=arguments.project,
-        name=arguments.name,
-        follow=arguments.follow,
-        progress=Terminal(),
-    )
+    log(**vars(arguments), progress=Terminal())
     return 0

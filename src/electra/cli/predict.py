@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from electra.cli.arguments import Positional, Repeated
@@ -44,10 +44,8 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from electra.workflow.predict import predict
 
-    given = {field.name: getattr(arguments, field.name) for field in fields(arguments)}
-    if shown := arguments.out == "-":
-        given["out"] = None
-    predictions = predict(given.pop("model"), given.pop("file"), **given)
+    shown = arguments.out == "-"
+    predictions = predict(**vars(arguments) | ({"out": None} if shown else {}))
     if shown:
         content = predictions.content(arguments.format or "tsv")
         if arguments.format == "parquet":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from electra.cli.arguments import Positional, Repeated
+from electra.cli.arguments import Positional, Repeated, part
 from electra.finetuning.prompt_settings import PromptSettings
 
 ALIASES = {"--limit": "--limit-eval"}  # as it was once called
@@ -24,15 +24,13 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.prompt import carry_out
 
-    names = [field.name for field in fields(PromptSettings)]
-    settings = PromptSettings(**{name: getattr(arguments, name) for name in names})
     with Terminal() as display:
-        prompted = carry_out(arguments.model, settings, display)
+        prompted = carry_out(arguments.model, part(PromptSettings, arguments), display)
         results = prompted.results
         if results["shots"]:
             sd = results["few_shot_accuracy_sd"]
             spread = f", sd {sd:.4f}" if sd is not None else ""
-            mean = f"accuracy {results['few_shot_accuracy']:.4f}, the mean of {settings.seeds} draws{spread}"
+            mean = f"accuracy {results['few_shot_accuracy']:.4f}, the mean of {arguments.seeds} draws{spread}"
             display.say(f"{results['shots']} shots a label: {mean}")
         without = f"chance {results['chance']:.4f}, most frequent label {results['majority']:.4f}"
         display.say(f"{without}; results: {prompted.folder.results}")

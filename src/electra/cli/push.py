@@ -26,12 +26,5 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.display import Terminal
     from electra.workflow.push import push
 
-    push(
-        arguments.source,
-        arguments.repo,
-        private=arguments.private,
-        revision=arguments.revision,
-        dry_run=arguments.dry_run,
-        progress=Terminal(),
-    )
+    push(**vars(arguments), progress=Terminal())
     return 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
-from electra.cli.arguments import Positional
+from electra.cli.arguments import Positional, part
 
 ALIASES = {"--batch": "--batch-size"}  # as it was once called
 
@@ -46,12 +46,11 @@ def run(arguments: Arguments) -> int:
 
     if not arguments.models:
         raise ConfigError("no model given", where="electra serve", fix="For example: electra serve runs/mine")
-    limits = Limits(**{field.name: getattr(arguments, field.name) for field in fields(Limits)})
     return serve(
         arguments.models,
         host=arguments.host,
         port=arguments.port,
-        limits=limits,
+        limits=part(Limits, arguments),
         device=arguments.device,
         threads=arguments.threads,
         progress=Terminal(),
