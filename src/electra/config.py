@@ -63,9 +63,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def write_toml(sections: Mapping[str, Any]) -> str:
-    """The text of a TOML file. Keys whose value is None are left out: TOML has no null, and a missing key
-    means the default.
-    """
+    """The text of a TOML file. Keys whose value is None are left out: a missing key means the default."""
     return tomli_w.dumps(_without_none(sections))
 
 
@@ -78,9 +76,7 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A dataclass from a mapping, nested dataclasses included. Unknown names and wrong types are named with
-    their dotted path.
-    """
+    """A dataclass from a mapping, nested ones included. Unknown names and wrong types are told by path."""
     hints = typing.get_type_hints(cls)
     known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     made: dict[str, Any] = {}

@@ -33,9 +33,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2 (Linux 3.15)
 
 
 class Ops:
-    """The file operations a commit is made of: a seam where tests count them, kill the process or fill the
-    disk.
-    """
+    """The file operations of a commit: a seam where tests count them, kill the process or fill the disk."""
 
     def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
         if callable(content) and not path.exists():
@@ -91,9 +89,7 @@ def sha256(path: Path, size: int | None = None) -> str:
 
 @contextmanager
 def explain_disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors about writing into one line that names the volume, and
-    what is free.
-    """
+    """Turn the operating system's errors about writing into one line: which volume, and what is free."""
     try:
         yield
     except OSError as error:
@@ -278,9 +274,7 @@ def verify_directory(path: Path) -> str | None:
 
 
 def remove_directory(path: Path, ops: Ops = OPS) -> None:
-    """Delete a durable directory: first it loses its name, so that a crash midway leaves nothing that looks
-    whole.
-    """
+    """Delete a durable directory: first its name, so that a crash leaves nothing that looks whole."""
     trash = path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
     shutil.rmtree(trash, ignore_errors=True)
     ops.rename(path, trash)
@@ -333,9 +327,7 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 
 @contextmanager
 def lock(folder: Path) -> Iterator[IO[str]]:
-    """Hold a folder for this process. The kernel lets go when the process ends, however it ends: no stale
-    locks.
-    """
+    """Hold a folder for this process. The kernel lets go however the process ends: no stale locks."""
     with explain_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".lock", "a+", encoding="utf-8")  # noqa: SIM115

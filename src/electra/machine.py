@@ -12,9 +12,7 @@ DISTRIBUTION = "electra-encoder"  # what the package index calls this package
 
 
 def cores() -> int:
-    """CPU cores, those alone that this process is bound to where it is bound to some (taskset, a batch
-    system).
-    """
+    """CPU cores, or those alone that this process is bound to (taskset, a batch system)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

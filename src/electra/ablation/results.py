@@ -162,9 +162,7 @@ def _budget(
     baselines: Mapping[str, str],
     panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """One share of the budget: every arm's scores, tested against its baseline's, and how reliable each score
-    is.
-    """
+    """One share of the budget: each arm's scores, tested against its baseline's, and their reliability."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
     metrics = [name for name in (*panel_metrics, *PRETRAINING) if any(name in one for one in scores.values())]
     trust = {}
@@ -192,9 +190,7 @@ def _budget(
 
 
 def reached(budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str) -> dict[str, float | None]:
-    """With how many FLOPs each arm first reaches the baseline's score at the whole budget; for studies with
-    several budgets.
-    """
+    """The FLOPs at which each arm first reaches the baseline's score at the whole budget."""
     level = budgets[-1]["arms"][baseline]["scores"].get(metric)
     if len(budgets) < 2 or level is None:
         return {}
@@ -210,9 +206,7 @@ def reached(budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str) ->
 
 
 def _curves(jobs: Sequence[Standing]) -> dict[str, Any]:
-    """Held-out metrics of one arm along its FLOPs: the mean over seeds at each evaluation, and
-    its interval.
-    """
+    """Held-out metrics of one arm along its FLOPs: at each evaluation the seeds' mean and its interval."""
     runs = [_evaluations(progress) for progress in jobs if progress.state == "done"]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:

@@ -39,9 +39,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far a score can be trusted: what another seed changes, and the smallest true difference that this
-    many seeds find.
-    """
+    """How far a score can be trusted: what another seed changes, and the least true difference found so."""
 
     sd: float | None  # between seeds, pooled over the arms
     sd_of_differences: float | None  # of an arm minus the baseline, pooled
@@ -74,9 +72,7 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values: the smallest times their number, the next times one less, and so on,
-    never falling.
-    """
+    """Adjusted p-values: the smallest times their number, the next times one less, ..., never falling."""
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -118,9 +114,7 @@ def detectable(sd_of_differences: float | None, n: int) -> float | None:
 
 
 def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
-    """The FLOPs at which a curve first reaches `level`, log-linearly between its points; None when it never
-    does.
-    """
+    """The FLOPs at which a curve first reaches `level`, log-linearly between points; None: never."""
     for index, (x, y) in enumerate(zip(flops, scores, strict=True)):
         if y >= level:
             if index == 0:

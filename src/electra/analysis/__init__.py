@@ -93,9 +93,7 @@ def describe_options(name: str) -> list[tuple[str, Any, str]]:
 
 
 def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Each chosen probe's options, out of `key=value` (for every chosen probe that has the key) and
-    `probe.key=value`.
-    """
+    """Each chosen probe's options, out of `key=value` (for all that have the key) and `probe.key=value`."""
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
     known_as = {name_of(name): name for name in chosen}
     for word in given:
@@ -128,9 +126,7 @@ def options_for(chosen: Sequence[str], given: Sequence[str]) -> dict[str, dict[s
 
 
 def _value(config: type, key: str, text: str) -> Any:
-    """The first reading of `text` that fits the option's type: a TOML value, the text itself, a list of parts
-    between commas.
-    """
+    """The first reading of `text` that fits the option's type: as TOML, as it is, as a list with commas."""
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
     except tomllib.TOMLDecodeError:

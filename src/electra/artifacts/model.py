@@ -33,9 +33,7 @@ TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY)
 
 
 class ModelFolder(Folder):
-    """config.json, model.safetensors, the tokenizer's files, how its vectors are pooled, README.md, and
-    nothing else.
-    """
+    """config.json, model.safetensors, the tokenizer's files, how vectors are pooled, README.md; no more."""
 
     KIND = "model folder"
     RECORD = CONFIG
@@ -109,9 +107,7 @@ def _header(path: Path) -> tuple[int, dict[str, Any]]:
 
 
 def recorded_files(weights: Path) -> dict[str, str] | None:
-    """The digests of the other files that the header of the weights holds; None: of others, or of an older
-    version.
-    """
+    """The digests of other files in the header of the weights; None: of others, or of an older version."""
     try:
         listing = json.loads(_header(weights)[1]["__metadata__"][FILES_DIGEST])
         return {str(name): str(digest) for name, digest in listing.items()}

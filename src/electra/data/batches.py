@@ -123,9 +123,7 @@ class Batches:
         return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
 
     def padding(self) -> float:
-        """The share of [PAD] in the rows of an epoch: where two separators touch a block's edge, both are
-        dropped.
-        """
+        """The share of [PAD] in the rows of an epoch: two separators at a block's edge are both dropped."""
         width = self.length - 2
         padded = self.num_blocks * width - self._slots
         for first in range(0, self._stream.documents - 1, _BLOCK):

@@ -46,9 +46,7 @@ def neighbours(documents: TokenDocuments, vocab_size: int, window: int = WINDOW)
 
 
 def mutual_information(together: sparse.csr_array) -> sparse.csr_array:
-    """log p(a, b) / (p(a) p(b)) of counts [V, V] where it is positive; elsewhere, and of pairs never seen,
-    nothing.
-    """
+    """log p(a, b) / (p(a) p(b)) of counts [V, V] where it is positive; elsewhere nothing."""
     counts = together.tocoo()
     row, column = counts.coords
     marginal = together.sum(axis=1).astype(np.float64)
@@ -71,9 +69,7 @@ def factors(matrix: sparse.csr_array, dimensions: int) -> Float64:
 
 
 def _times_power(columns: Float64, exponent: float) -> Float64:
-    """`columns` [V, D] times that power of their inner products [D, D]; -1/2 makes them orthonormal. Beyond
-    their rank, nothing.
-    """
+    """`columns` [V, D] times that power of their inner products [D, D]; -1/2 makes them orthonormal."""
     values, vectors = np.linalg.eigh(columns.T @ columns)
     real = values > values[-1] * 1e-10
     powers = np.zeros_like(values)

@@ -130,9 +130,7 @@ def commit_store(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """The store at `out` from the splits in `work`: hold some out, mix what is to be mixed, count everything
-    again, rename once.
-    """
+    """The store at `out` from the splits in `work`: hold out, mix, count everything again, rename once."""
     with durable.explain_disk_errors(out):
         _hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:

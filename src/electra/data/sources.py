@@ -80,9 +80,7 @@ def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: 
 def same_text(
     listings: list[dict[str, Any]], arguments: Sequence[str | Path], forced_format: str = "auto"
 ) -> bool:
-    """Whether the user names what `describe` listed: the same content, or the same name where reading it
-    again costs a copy.
-    """
+    """Whether the user names what `describe` listed: by content, or by name where reading again copies."""
     now: list[dict[str, Any]] = []
     for argument in map(str, arguments):
         if _is_copied(argument):

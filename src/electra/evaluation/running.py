@@ -160,9 +160,7 @@ def evaluate(
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
-    """The tasks with data. Everything that can be wrong about names and settings is found here, before any
-    work.
-    """
+    """The tasks with data. Whatever is wrong about names and settings is found here, before any work."""
     jobs = []
     for root in roots:
         if not root.exists():
@@ -227,9 +225,7 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
 def make_plan(
     title: str, models: Sequence[Entrant], jobs: Sequence[ReadyTask], probes: Sequence[Asked]
 ) -> dict[str, Any]:
-    """What must agree when an evaluation goes on. Loads each model once, so that one that cannot be used is
-    told at once.
-    """
+    """What must agree when an evaluation goes on. Loads each model once: one that fails is told at once."""
     described = {}
     for source in dict.fromkeys(model.source for model in models if model.init != "floor"):
         loaded = load(source, "encoder")

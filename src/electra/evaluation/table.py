@@ -342,9 +342,7 @@ def _average(
 
 
 def format_table(record: Mapping[str, Any]) -> bytes:
-    """The table as an unquoted tsv, in points. A published number that must not be compared stands in
-    parentheses.
-    """
+    """The table as an unquoted tsv, in points; in parentheses published numbers not to be compared."""
     models, published = [model["name"] for model in record["models"]], record["published"]
     header = ["task", "metric", "split"]
     header += [

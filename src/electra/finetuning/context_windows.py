@@ -23,9 +23,7 @@ Offsets = npt.NDArray[np.int64]  # [tokens, 2]: first character, and the one aft
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Where a tokenizer puts a pair of texts: special tokens before, between and after them, and everybody's
-    token types.
-    """
+    """Where a tokenizer puts a pair of texts: its special tokens, and everybody's token types."""
 
     before: Ids
     between: Ids
@@ -93,9 +91,7 @@ class Window:
     judged: npt.NDArray[np.bool_]  # which of them may begin an answer here
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Where an answer, given in tokens of the context, stands in the input; None when it is not wholly
-        here.
-        """
+        """Where an answer, in tokens of the context, stands in the input; None when it is not wholly here."""
         if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first

@@ -118,9 +118,7 @@ METRICS: dict[str, Callable[[Array, Array], Score]] = {
 
 
 def summary(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean, sample standard deviation and median over seeds. All None when one seed has no value; sd is None
-    for a single seed.
-    """
+    """Mean, sample standard deviation (None of one seed) and median; all None when a seed has no value."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return {"mean": None, "sd": None, "median": None}

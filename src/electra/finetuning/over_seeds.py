@@ -37,9 +37,7 @@ def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) 
 
 
 def choose(finished: Sequence[FinishedSeed], primary: str, keep: str) -> FinishedSeed:
-    """The best seed by the primary metric, or the one in the middle (of an even number: the lower). Undefined
-    counts as lowest.
-    """
+    """The best seed by the primary metric, or the middle one (the lower of two); undefined is lowest."""
     ranked = sorted(
         finished,
         key=lambda one: (one.score(primary) is not None, one.score(primary) or 0.0, -one.seed),

@@ -120,9 +120,7 @@ class PromptTask(Task):
 
 
 def encode(tokenizer: Tokenizer, filled: FilledTemplate, max_length: int) -> tuple[Ids, Ids, bool]:
-    """(ids, places of the candidate's tokens, whether nothing was cut). Tokens go from the end of the longer
-    text.
-    """
+    """(ids, places of the candidate's tokens, whether nothing was cut): the longer text is cut."""
     whole = tokenizer.encode(filled.sentence)
 
     def inside(span: tuple[int, int]) -> list[int]:

@@ -67,9 +67,7 @@ def judged(answers: Sequence[Record], examples: Sequence[Example], task: Task) -
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:
-    """Whether a record that `judged` made is a mistake. Of several gold answers one is enough; a number is
-    always some way off.
-    """
+    """Whether a record that `judged` made is a mistake: no gold answer met, or any number."""
     gold, said = record["gold"], record["predicted"]
     return bool(gold or said) and said not in gold if isinstance(gold, list) else gold != said
 

@@ -74,9 +74,7 @@ def score_1(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str,
 def score_2(
     answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: Sequence[float], threshold: float
 ) -> dict[str, Score]:
-    """The scores of SQuAD 2.0, at a threshold for no answer and at the best ones. `answers`: what would be
-    said if anything.
-    """
+    """The scores of SQuAD 2.0, at a threshold and at the best ones. `answers`: said if anything is."""
     said = np.array([marks(answer, gold, 2) for answer, gold in zip(answers, golds, strict=True)])
     answerable, odds = np.array([bool(gold) for gold in golds]), np.asarray(null_odds, np.float64)
     given = np.where((odds > threshold)[:, None], ~answerable[:, None], said)

@@ -39,9 +39,7 @@ class GoldAnswer:
 
 
 def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Example, ...]:
-    """One example a question: its texts are the question and the context, its gold the answers (None where
-    the file has none).
-    """
+    """One example a question: its texts are question and context, its gold the answers (None without)."""
     ending = split_name(path)[1]
     if ending not in FORMATS:
         raise DataError(

@@ -26,9 +26,7 @@ def write(
     also: int | None = None,
     ops: durable.Ops = durable.OPS,
 ) -> Path:
-    """Commit a checkpoint, verify it, and only then remove the oldest ones beyond `keep`, but never that of
-    step `also`.
-    """
+    """Commit a checkpoint, verify it, and then remove the oldest beyond `keep`, never that of step `also`."""
     made = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {
         made.weights.name: save(_plain(dict(pair.named_parameters()))),

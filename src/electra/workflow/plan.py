@@ -130,9 +130,7 @@ def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
 
 
 def like_model(recipe: Recipe, name: str, rate: float) -> Recipe:
-    """The recipe with the size and the tokenizer of a model that the run would start from, at a share of its
-    learning rate.
-    """
+    """The recipe with size and tokenizer of a model to start from, at a share of its learning rate."""
     from electra.interop.load import load
     from electra.objectives.parts.interface import Shapes
     from electra.training.shapes import as_built

@@ -126,9 +126,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
 
 
 def finish(run: Training) -> None:
-    """Export the networks, score the example sentences and write the report; what exists from an earlier
-    finish stays.
-    """
+    """Export the networks, score the example sentences, write the report; what exists already stays."""
     from electra import durable
     from electra.interop.card import card_of_run
     from electra.interop.examples import example_rows

@@ -34,9 +34,7 @@ Cell = str | int | float | Estimate | None
 
 @dataclass(frozen=True)
 class Table:
-    """A row for each combination of places on the axes `down`, a column for each place on the
-    axis `across`.
-    """
+    """A row for each combination of places on the axes `down`, a column for each place on `across`."""
 
     title: str
     down: Sequence[str]
@@ -94,9 +92,7 @@ class Findings:
             self.add(cell, **{axis: place}, **at)
 
     def of(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
-        """Place on the other `axes` (none: the measure; several: a tuple) -> what was found, of the numbers
-        at these places.
-        """
+        """Place on the other `axes` (none: the measure; several: a tuple) -> what was found at `at`."""
         others = axes or ("measure",)
         known = tuple(sorted({*others, *at}))
         found: dict[Any, Any] = {}
@@ -120,9 +116,7 @@ def _cells(cell: Cell) -> list[Cell]:
 
 
 def as_json(value: Any) -> Any:
-    """Dataclasses as objects, arrays and tuples as lists, numbers of numpy as Python's, what is not finite as
-    null.
-    """
+    """As JSON has it: dataclasses are objects, arrays and tuples lists; what is not finite is null."""
     if hasattr(value, "__dataclass_fields__"):
         return {name: as_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):

@@ -50,9 +50,7 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _ends_as(name: str, pattern: str) -> bool:
-    """Whether what a pattern's last * stands for is a compression ("dev.conllu*": dev.conllu.gz, and not
-    dev.conllu~).
-    """
+    """Whether a pattern's last * stands for a compression: "dev.conllu*" is dev.conllu.gz, no backup."""
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 

@@ -25,9 +25,7 @@ Network = Literal["discriminator", "generator", "encoder"]
 
 @dataclass(frozen=True)
 class Model:
-    """A run folder, an exported or published folder, or a hub name, at its end or at one of its
-    checkpoints.
-    """
+    """A run folder, an exported or published folder, or a hub name; at its end or at a checkpoint."""
 
     name: str  # distinct among the models of one analysis
     source: str
@@ -67,9 +65,7 @@ class Model:
 
     @property
     def encoder(self) -> Loaded:
-        """The encoder to build on: a run's discriminator, or its masked language model when it has no
-        discriminator.
-        """
+        """The encoder to build on: a run's discriminator, or its masked language model where it has none."""
         return self.network("encoder")
 
     @property
@@ -87,9 +83,7 @@ class Model:
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
     def is_still(self, described: Mapping[str, Any]) -> bool:
-        """Whether it is what was described: the same name, training and weights, and still without the
-        networks that it lacked.
-        """
+        """Whether it is what was described: name, training and weights, and the networks that it lacked."""
         try:
             now = {kind: self._describe(kind) for kind in described["networks"]}
         except ElectraError:

@@ -65,9 +65,7 @@ def origin_of(source: str) -> Origin | None:
 
 
 def apart(first: Origin | None, other: Origin | None) -> str:
-    """What sets the other model apart from the first. An option that only one of two records knows sets
-    nothing apart.
-    """
+    """What sets the other model apart from the first: not options that only one of two records knows."""
     if first is None or other is None:
         return UNKNOWN
     if first.objective != other.objective:

@@ -82,9 +82,7 @@ def run_probe(
 
 
 def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
-    """The models that have the networks which the probe needs, and a line on each other one. MODEL, the
-    first, must have them.
-    """
+    """The models with the networks that the probe needs, and a line on each other one; the first must do."""
     kept, left_out = [], []
     for model in models:
         if model is not models[0] and any(model.optional(network) for network in probe.beside):

@@ -57,9 +57,7 @@ class Model:
         return found
 
     def remaining(self, weights: Floats) -> float:
-        """Of the deviance that the groups explain alone, the share that they still explain beside the
-        covariates. NaN if none.
-        """
+        """Of the deviance that groups explain alone, the share still explained beside covariates, or NaN."""
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):
             return float("nan")

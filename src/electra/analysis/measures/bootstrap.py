@@ -34,9 +34,7 @@ def draws(num_groups: int, resamples: int, seed: int = 0) -> Ints:
 def estimates(
     measure: Measure, groups: npt.ArrayLike, *, resamples: int = 500, seed: int = 0
 ) -> dict[str, Estimate]:
-    """The measure's numbers with their intervals. `groups` [N]: the number of each item's group (its
-    sentence, from 0).
-    """
+    """The measure's numbers with intervals. `groups` [N]: the number of each item's sentence, from 0."""
     groups = np.asarray(groups, np.int64)
     values = measure(np.ones(len(groups)))
     num_groups = int(groups.max()) + 1 if len(groups) else 0

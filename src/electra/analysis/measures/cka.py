@@ -55,9 +55,7 @@ class Features:
 
 
 def cka(x: Features, y: Features, *, debiased: bool = True) -> float:
-    """From 0 (nothing in common; the debiased estimate may fall below) to 1. nan where one side
-    is constant.
-    """
+    """From 0 (nothing in common; debiased it may fall below) to 1. nan where one side is constant."""
     within = x.own(debiased) * y.own(debiased)
     return (x.hsic_unbiased(y) if debiased else x.hsic(y)) / math.sqrt(within) if within > 0 else math.nan
 

@@ -27,9 +27,7 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = 
 
 
 def ranks(x: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Floats:
-    """The rank of each value where each item stands for as many as its weight; equal values share the mean of
-    their ranks.
-    """
+    """Ranks where each item stands for as many as its weight; equal values share their mean rank."""
     values = np.asarray(x, np.float64)
     w = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
     _, place = np.unique(values, return_inverse=True)
@@ -55,9 +53,7 @@ def partial(
 def matthews(
     true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, rejected: npt.ArrayLike
 ) -> Floats:
-    """Matthews correlation from (true, false) alarms, missed and rightly rejected ones; 0 where all calls are
-    the same.
-    """
+    """Matthews correlation of (true, false) alarms, missed and rightly rejected; 0 where all calls agree."""
     t, f, m, r = (np.asarray(value, np.float64) for value in (true, false, missed, rejected))
     below = np.sqrt((t + f) * (t + m) * (r + f) * (r + m))
     return np.asarray(np.where(below > 0, (t * r - f * m) / np.where(below > 0, below, 1.0), 0.0))

@@ -75,9 +75,7 @@ def regress(train_ND: Vectors, numbers: Answers, test_ND: Vectors) -> Answers:
 
 
 def usual_label(words: Sequence[str], labels: Answers, asked: Sequence[str]) -> Answers:
-    """The baseline of word identity: the label a word has most often in training, or the commonest of all for
-    an unknown word.
-    """
+    """The baseline of word identity: a word's most frequent label in training; else the commonest of all."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels.tolist(), strict=True):
         counts[word][label] += 1

@@ -70,9 +70,7 @@ class Weights:
 
 
 def own_mix(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
-    """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares, which
-    lists fit exactly.
-    """
+    """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares."""
     names = [name for name in scores if name != total]
     found = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
     return dict(zip(names, map(float, found), strict=True))
@@ -108,9 +106,7 @@ def tune(lists: Lists, acoustic: Floats, score: Floats | None, half: Bools) -> W
 def judge_both_ways(
     lists: Lists, acoustic: Floats, score: Floats | None
 ) -> tuple[Floats, tuple[Weights, Weights]]:
-    """The errors [U] of each utterance's choice under weights tuned on the half it is not in, and those two
-    pairs of weights.
-    """
+    """The errors [U] of each utterance's choice under weights tuned on the other half, and both weights."""
     first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first))
     found = []

@@ -76,9 +76,7 @@ class Ranking:
 
 
 def f_score(true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, beta: float) -> Floats:
-    """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN where there is neither a positive nor
-    an alarm.
-    """
+    """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN without positives and alarms."""
     true, false, missed = (np.asarray(value, np.float64) for value in (true, false, missed))
     below = (1 + beta**2) * true + beta**2 * missed + false
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -36,9 +36,7 @@ class Bins:
 
     @classmethod
     def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
-        """Equal in width over [0, 1], or equal in how many of `p` they hold (fewer bins where many values are
-        the same).
-        """
+        """Equal in width over [0, 1], or in how many of `p` they hold (fewer where many values are equal)."""
         if kind == "width":
             return cls(np.linspace(0, 1, count + 1)[1:-1])
         return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))

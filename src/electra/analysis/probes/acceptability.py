@@ -155,9 +155,7 @@ class Probe(contract.Probe):
 
 
 def best_threshold(scores: Floats, labels: Ints) -> float:
-    """The score from which to call sentences acceptable: the highest Matthews correlation on
-    these sentences.
-    """
+    """The score from which to call sentences acceptable: the highest Matthews correlation on these."""
     ranking = Ranking(scores, labels)
     true, false = ranking.counts(np.ones(len(scores)))
     positive = labels.sum()

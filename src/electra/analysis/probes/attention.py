@@ -110,9 +110,7 @@ def look(encoder: Named, sentences: Sequence[Sentence], progress: Share) -> Look
 
 
 def measure(weights_HTT: Floats) -> dict[str, Floats]:
-    """Each measure [H] of one sentence's attention, summed over its ordinary tokens: all but the first and
-    the last.
-    """
+    """Each measure [H] of one sentence's attention, summed over all tokens but the first and the last."""
     size = weights_HTT.shape[-1]
     given = weights_HTT[:, 1:-1]
     entropy = -(given * np.log(np.maximum(given, 1e-30))).sum(-1) / np.log(size)

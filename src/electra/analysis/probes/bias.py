@@ -64,9 +64,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Tokens:
-    """All judged tokens, [N] each, over the draws. `word`: which word it is a part of, as `factors` counts
-    them.
-    """
+    """All judged tokens, [N] each, over the draws. `word`: whose part it is, as `factors` counts them."""
 
     log_odds: Floats
     replaced: Bools
@@ -283,9 +281,7 @@ def adjust(
     names: Sequence[str],
     config: Config,
 ) -> dict[tuple[str, str], Estimate]:
-    """Each part of speech's rates with the generator's uncertainty held equal, and what parts of speech still
-    explain.
-    """
+    """Each part of speech's rates at equal uncertainty of the generator, and what is left to explain."""
     even: dict[tuple[str, str], Estimate] = {}
     for kind, (among, event) in members.items():
         if not among.any():

@@ -212,9 +212,7 @@ def calibrate(findings: Findings, judged: Judged, config: Config, **at: str) -> 
 
 
 def by_class(p: Floats, y: Floats, w: Floats) -> dict[str, float]:
-    """How sure it is of what it calls replaced and original, and how often right; and how sure it is of what
-    truly is.
-    """
+    """How sure it is of what it calls replaced and original, how often right, and how sure of the truth."""
 
     def mean(of: Floats, weight: Floats) -> float:
         return float((weight * of).sum() / weight.sum()) if weight.sum() else float("nan")

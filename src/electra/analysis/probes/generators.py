@@ -216,9 +216,7 @@ class Probe(contract.Probe):
     def judge(
         self, findings: Findings, model: Model, name: str, wrong: Wrong, known: dict[int, Floats]
     ) -> None:
-        """`known`: what this model said of right texts, by their list, as several kinds of wrong begin with
-        the same.
-        """
+        """`known`: what this model said of right texts, by their list, which several kinds of wrong share."""
         z, labels = self.log_odds(model, wrong.texts), np.concatenate(wrong.labels)
         rise = advantage = np.full(len(z), np.nan)
         if wrong.before is not None:

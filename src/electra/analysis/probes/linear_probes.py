@@ -130,9 +130,7 @@ class Probe(contract.Probe):
         corpus: Corpus,
         words: tuple[Words, Words],
     ) -> None:
-        """Each encoder's score at each depth, the baselines', and how far the first encoder is ahead of each
-        other one.
-        """
+        """Each encoder's score at each depth, the baselines', and how far the first one is ahead."""
         train, judged = words
         both = ((train, corpus.train), (judged, corpus.judged))
         scored = Scored(wanted, *(found.of(wanted.answers(s) for s in part) for found, part in both))

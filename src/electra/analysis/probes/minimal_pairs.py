@@ -45,9 +45,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Column:
-    """One scorer of one model: what it gave the good and the bad sentence of each pair, paradigms one after
-    the other.
-    """
+    """What one scorer of one model gave each pair's good and bad sentence, paradigm after paradigm."""
 
     model: str
     scorer: str

@@ -120,9 +120,7 @@ class Probe(TreebankProbe):
         sentences: Sequence[Sentence],
         words: Words,
     ) -> None:
-        """For words with several readings, one occurrence of each of the two commonest, and the nearest by
-        each trained encoder.
-        """
+        """Of words with two readings, an occurrence of each, and the nearest by each trained encoder."""
         flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
         tags = words.of(sentence.columns[0] for sentence in sentences)
         for word in self.config.words:
@@ -189,9 +187,7 @@ def _cosines(unit: Vectors, queries: Ints, sentence: Ints) -> Vectors:
 
 
 def expected_at_random(tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-    """For each occurrence, the share of those in other sentences that have its tag; nan where
-    there are none.
-    """
+    """For each occurrence, the share of those in other sentences that have its tag; nan without any."""
     other = sentence[:, None] != sentence[None, :]
     with np.errstate(invalid="ignore"):
         return np.asarray((other & (tags[:, None] == tags[None, :])).sum(1) / other.sum(1))

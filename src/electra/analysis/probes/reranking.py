@@ -192,9 +192,7 @@ class Probe(contract.Probe):
         return {**systems, ORACLE: System(lists.oracle_errors()), CHANCE: System(lists.average_errors())}
 
     def _measure(self, systems: dict[str, System], lists: nbest.Lists) -> dict[str, Estimate]:
-        """Word error rates in percent, gains, and rates of the scores alone; one set of bootstrap samples for
-        all.
-        """
+        """Word error rates in percent, gains, rates of the scores alone, on the same bootstrap samples."""
         base = systems[BONUS].errors
         rows = {f"{name}/wer": system.errors for name, system in systems.items()}
         rows |= {f"{name}/gain": base - system.errors for name, system in systems.items()}

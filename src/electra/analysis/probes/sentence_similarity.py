@@ -66,9 +66,7 @@ class Probe(PairsProbe):
     def _rank(
         self, similar: dict[str, list[Floats]], overlap: Floats, gold: Floats
     ) -> tuple[by_depth.Found, by_depth.Found, Estimate]:
-        """Spearman correlations, how far the first encoder is ahead of the others, and the correlation of
-        word overlap.
-        """
+        """Spearman correlations, how far the first encoder is ahead, and the correlation of word overlap."""
         first, *others = similar
         depths = {name: len(rows) for name, rows in similar.items()}
         shared = {f"ahead of {name}": min(depths[first], depths[name]) for name in others}

@@ -85,9 +85,7 @@ def _row(tokenizer: Tokenizer, ids: Sequence[int] | Ints, words: Ints) -> Row:
 
 @dataclass(frozen=True)
 class Words:
-    """Words that every encoder has vectors for, so that they can be compared word by word whatever the
-    vocabularies.
-    """
+    """Words that every encoder has vectors for, so that they can be compared whatever the vocabularies."""
 
     vectors: list[Vectors]  # of each encoder: [depths, words, D]
     kept: Ints  # their numbers among all words of all sentences

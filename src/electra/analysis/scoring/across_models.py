@@ -18,9 +18,7 @@ NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 def scores_of(
     models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], Floats]:
-    """(model, scorer) -> a score for each text. No `scorers`: all that the models have networks for. Equal
-    texts are read once.
-    """
+    """(model, scorer) -> a score for each text, equal ones read once; by default all possible scorers."""
     distinct = list(dict.fromkeys(texts))
     place = {text: number for number, text in enumerate(distinct)}
     order = np.array([place[text] for text in texts], np.int64)

@@ -128,9 +128,7 @@ def find_scorer(name: str) -> Scorer:
 def sentence_scores(
     loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Share | None = None
 ) -> dict[str, Floats]:
-    """scorer -> one score for each text. Scorers that share a reading share its passes. A text without tokens
-    scores 0.
-    """
+    """scorer -> a score for each text (0 without tokens). Scorers that share a reading share its passes."""
     chosen = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
     for reading in sorted(
@@ -206,9 +204,7 @@ Item = tuple[Window, slice]  # a row of a batch: a window, and which of the text
 
 
 def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
-    """Each text's ids; and for each token, up to which other token (exclusive) it is masked when it is
-    scored.
-    """
+    """Each text's ids; and for each token, up to which other one (exclusive) it is masked to be scored."""
     if reading != "masked-word":
         ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
         return ids, [np.arange(1, len(row) + 1) for row in ids]

@@ -31,9 +31,7 @@ def folder_of(source: str) -> Path:
 
 
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:
-    """For each word, the log-odds that its label is not "correct", read at its first token, where taggers are
-    trained.
-    """
+    """For each word, the log-odds that its label is not "correct", at its first token, as taggers learn."""
     loaded = load(folder_of(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
     if len(correct) != 1 or len(loaded.labels) < 2:
@@ -63,9 +61,7 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
 
 
 def _head(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
-    """The token classifiers of transformers: ELECTRA's one matrix, or ModernBERT's dense layer and norm
-    before it.
-    """
+    """transformers' token classifiers: ELECTRA's one matrix, or ModernBERT's dense layer and norm before."""
     from torch.nn import functional as F
 
     weights = {name: tensor.to(hidden_BTD.device) for name, tensor in loaded.head_weights.items()}

@@ -59,9 +59,7 @@ def predict(
     *,
     seed: int = 0,
 ) -> list[Predictions]:
-    """The generator reads `shown` and predicts, and samples, at the `chosen` positions of `rows`. Row i draws
-    from its own key.
-    """
+    """The generator reads `shown`, predicts and samples at the `chosen` positions; rows have own keys."""
     from electra.model.passes import read
 
     keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
@@ -132,9 +130,7 @@ def room(*networks: Loaded) -> int:
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats, Floats]:
-    """(samples, their log p, log p of the targets, entropy) at each hidden state, a part of the positions at
-    a time.
-    """
+    """(samples, their log p, log p of the targets, entropy) at each hidden state, part after part."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample

@@ -20,9 +20,7 @@ Combine = Literal["max", "mean", "first"]
 
 
 def owners(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
-    """For each token of the words joined by spaces, the word that it belongs to: the one that holds its last
-    character.
-    """
+    """For each token of the words joined by spaces, its word: the one that holds its last character."""
     ends = np.cumsum([len(word) + 1 for word in words])
     last = np.array([max(end - 1, 0) for _, end in split(tokenizer, " ".join(words)).offsets], np.int64)
     return np.searchsorted(ends, last, side="right").astype(np.int64)
@@ -50,9 +48,7 @@ def word_values(
     how: Combine = "max",
     progress: Share | None = None,
 ) -> list[Floats]:
-    """For each sentence given as words, one value a word: what the network says of its tokens, transformed,
-    combined.
-    """
+    """For each sentence, one value a word: what the network says of its tokens, transformed, combined."""
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
     found = []
     for words, values in zip(texts, per_token, strict=True):
@@ -63,7 +59,5 @@ def word_values(
 
 
 def suspicion(values: Floats) -> Floats:
-    """For `word_values`: the higher, the more suspicious. A discriminator's "odds" become log-odds of
-    replaced, log p surprisal.
-    """
+    """For `word_values`: odds become log-odds of "replaced", log p surprisal; higher is more suspicious."""
     return -values

@@ -94,9 +94,7 @@ def by_generator(
 def by_frequency(
     rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replace tokens by draws in proportion to `frequency` [V]: ones over the ordinary tokens, or how often
-    each occurs.
-    """
+    """Replace tokens by draws in proportion to `frequency` [V], such as ones over the ordinary tokens."""
     chosen = choose_places(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
@@ -129,9 +127,7 @@ def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tu
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
-    """Turn one form of the sentence (is, was, has, does, this, ...) into its counterpart, when
-    there is one.
-    """
+    """Turn one form of the sentence (is, was, has, does, this, ...) into its counterpart, if there is one."""
     places = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
     broken, wrong = list(words), np.zeros(len(words), bool)
     if places:

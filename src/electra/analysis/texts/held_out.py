@@ -35,9 +35,7 @@ def text_input(required: bool = True) -> Input:
 
 
 def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
-    """`count` rows of up to `length` ids, from a store's held-out documents or from text files, few of any
-    one document.
-    """
+    """`count` rows of up to `length` ids, of held-out documents or text files, few of any document."""
     rows: list[Ints] = []
     for ids in _documents(tokenizer, paths):
         starts = range(0, max(1, len(ids) - length // 2), length)
@@ -52,9 +50,7 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
 
 
 def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: int) -> list[list[str]]:
-    """`count` sentences as words, cut at full stops, few of any one document. A store's ids are first made
-    text again.
-    """
+    """`count` sentences as words, few of any one document. A store's ids are first made text again."""
     if paths[0].name == STORE:
         texts: Iterator[str] = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
     else:

@@ -26,9 +26,7 @@ def learner_inputs(language: Language, required: bool = True) -> tuple[Input, In
 
 
 def read_learners(path: Path) -> list[Sentence]:
-    """Sentences with one column of labels, "c" where nothing is wrong. Such files write a double quote as
-    \\".
-    """
+    """Sentences with one column of labels, "c" where nothing is wrong; the files write \\" for a quote."""
     found = [
         Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns)
         for one in read_columns(path, columns=(1,))
