@@ -57,7 +57,7 @@ class TuningFolder(Folder):
     """
 
     KIND = "fine-tuning"
-    VERB = "finetune"
+    VERB, MADE = "finetune", "a model"
     RECORD = "finetune.json"
     BESIDE = (LOG, "data")  # rows that were given from Python
     IDENTITY = ("settings", "identity")
@@ -124,7 +124,7 @@ class TuningFolder(Folder):
         if self.results.is_file():
             yield Finding(self.results, "results", problem_of(self.read_results))
         elif not self.model.path.is_dir():
-            yield Finding(self.path, "fine-tuning without a model: not finished")
+            yield Finding(self.path, f"{self.KIND} without {self.MADE}: not finished")
 
     def parts(self) -> Iterator[Folder]:
         yield from (seed for _, seed in (*self.seeds(), *self.untrained.seeds()))
@@ -164,7 +164,7 @@ class PromptingFolder(TuningFolder):
     """
 
     KIND = "prompting"
-    VERB = "prompt"
+    VERB, MADE = "prompt", "results"
     RECORD = "prompting.json"
     RESULTS = "prompt.json"
 
@@ -189,12 +189,7 @@ class PromptingFolder(TuningFolder):
         if self.sealed:
             yield Finding(self.path, self.KIND, durable.verify_directory(self.path) or "")
             return
-        yield from Folder.check(self)
-        yield from self.check_digests()
-        if self.results.is_file():
-            yield Finding(self.results, "results", problem_of(self.read_results))
-        else:
-            yield Finding(self.path, "prompting without results: not finished")
+        yield from super().check()
 
     def digested(self) -> list[Path]:
         return [self.path / self.RECORD, self.results, self.path / "dev.tsv"]

@@ -167,14 +167,16 @@ def _kind(name: str) -> tuple[str, str]:
 
 
 def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
-    known, compression = _kind(path.name)
+    return Source(name, "file", path, *_told(path.name, name, forced), named)
+
+
+def _told(listed: str, name: str, forced: str) -> tuple[str, str]:
+    """(format, compression) of a file by the name it has, or by what the user says."""
+    known, compression = _kind(listed)
     if forced == "auto" and not known:
-        raise CorpusError(
-            "unrecognised file extension",
-            where=name,
-            fix=f"Use {_SUFFIXES}, or give `data.format`",
-        )
-    return Source(name, "file", path, known if forced == "auto" else forced, compression, named)
+        fix = f"Use {_SUFFIXES}, or give `data.format`"
+        raise CorpusError("unrecognised file extension", where=name, fix=fix)
+    return known if forced == "auto" else forced, compression
 
 
 def _pipe(name: str, path: Path, scratch: Path, forced: str) -> Source:
@@ -197,14 +199,7 @@ def _copied(source: Source, stream: IO[bytes], scratch: Path) -> Source:
 def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
     """A remote file, or through fsspec a glob or folder."""
     for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
-        known, compression = _kind(re.sub(r"[?#].*", "", name))
-        if forced == "auto" and not known:
-            raise CorpusError(
-                "unrecognised file extension",
-                where=name,
-                fix=f"Use {_SUFFIXES}, or give `data.format`",
-            )
-        format = known if forced == "auto" else forced
+        format, compression = _told(re.sub(r"[?#].*", "", name), name, forced)
         with explain(name), opened() as stream:
             yield _copied(
                 Source(name, "file", format=format, compression=compression, argument=url), stream, scratch

@@ -25,7 +25,8 @@ business: one_seed.py and all_seeds.py know only this contract.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -215,6 +216,12 @@ def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 def counted_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
     """What was done to how many examples, where any were."""
     return tuple(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def counted_labels(labels: Sequence[str], found: Iterable[str]) -> dict[str, int]:
+    """How often each label was found, and then what else was."""
+    counts = Counter(found)
+    return {label: counts[label] for label in (*labels, *sorted(set(counts) - set(labels)))}
 
 
 def digits(number: float) -> str:

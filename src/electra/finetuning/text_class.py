@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,14 +14,14 @@ from electra.errors import DataError, nearest
 from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, Task, file_of, softmax
+from electra.finetuning.task import Outputs, Task, counted_labels, file_of, softmax
 from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.finetuning.text_number import TextRegression
 from electra.finetuning.text_task import (
+    LabelledText,
     Prediction,
     TextTask,
     is_placeholder,
-    label_table,
     natural,
     single,
 )
@@ -30,8 +29,7 @@ from electra.labelled.examples import Example
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassification(TextTask):
-    labels: tuple[str, ...] = ()  # names in the order of the classes; () = found in training data
+class TextClassification(LabelledText):
     # A file may also give a class's number; not where the labels were found, in an order of our own.
     numbered: bool = True
     submit_numbers: bool = False  # GLUE's server wants the class's number, not its name
@@ -41,10 +39,6 @@ class TextClassification(TextTask):
             task = self.with_options({**options, "multi_label": False})
             return MultiLabelClassification.like(task, metrics=MULTI_LABEL_METRICS)
         return self.with_options(options)
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        return self.labels
 
     def gold(self, value: Any, where: str) -> str | None:
         answer = single(value, where)
@@ -89,9 +83,7 @@ class TextClassification(TextTask):
         return str(example.gold) if self.unlearned(example) else self.labels[self.gold_class(example)]
 
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        named = [e.gold if self.unlearned(e) else self.labels[self.gold_class(e)] for e in examples]
-        counts = Counter(named)
-        return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}
+        return counted_labels(self.labels, map(self.gold_told, examples))
 
     def target(self, example: Example) -> npt.NDArray[np.int64]:
         return np.array(NO_TARGET if self.unlearned(example) else self.gold_class(example), np.int64)
@@ -109,9 +101,6 @@ class TextClassification(TextTask):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions).argmax(-1), np.array([*map(self.target, examples)])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
-
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        return label_table(self, self.labels, predictions, examples)
 
     def answer(self, prediction: Prediction) -> str:
         return self.labels[int(prediction.argmax())]

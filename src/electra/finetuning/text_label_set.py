@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +17,8 @@ from torch.nn import functional as F
 from electra.errors import DataError
 from electra.finetuning.features import Windows
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, file_of
-from electra.finetuning.text_task import MISSING, Prediction, TextTask, label_table, natural
+from electra.finetuning.task import Outputs, counted_labels, file_of
+from electra.finetuning.text_task import MISSING, LabelledText, Prediction, natural
 from electra.labelled.examples import Example
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
@@ -27,13 +26,7 @@ _BETWEEN = re.compile(r"[,;|]")  # labels in one cell
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiLabelClassification(TextTask):
-    labels: tuple[str, ...] = ()  # in the order of the outputs; () = found in training data
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        return self.labels
-
+class MultiLabelClassification(LabelledText):
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
         if isinstance(value, str) and value.strip().lower() in MISSING:
             value = None
@@ -71,8 +64,7 @@ class MultiLabelClassification(TextTask):
         return "|".join(sorted(example.gold, key=lambda name: (*self.labels, name).index(name)))
 
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        counts = Counter(name for example in examples for name in example.gold)
-        return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}
+        return counted_labels(self.labels, (name for example in examples for name in example.gold))
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:
         """1 for each label that is right."""
@@ -95,9 +87,6 @@ class MultiLabelClassification(TextTask):
             extra = np.array([[name in example.gold for name in missed] for example in examples])
             predicted, gold = np.hstack([predicted, np.zeros_like(extra)]), np.hstack([gold, extra])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
-
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        return label_table(self, self.labels, predictions, examples)
 
     def answer(self, prediction: Prediction) -> str:
         """The labels with "|" between."""

@@ -136,6 +136,20 @@ class TextTask(Task):
         return files
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelledText(TextTask):
+    labels: tuple[str, ...] = ()  # in the order of the outputs; () = found in training data
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        return self.labels
+
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+        """Id, answer, and the probability of each label."""
+        rows = [(e.id, self.answer(p), *map(digits, p)) for e, p in zip(examples, predictions, strict=True)]
+        return [("id", "label", *(f"p({name})" for name in self.labels)), *rows]
+
+
 def single(value: Any, where: str) -> str:
     """A cell with one answer, "" where there is none."""
     if isinstance(value, list | dict):
@@ -148,14 +162,6 @@ def single(value: Any, where: str) -> str:
 def is_placeholder(answer: str) -> bool:
     """GLUE's test files on the hub have -1 in place of an answer."""
     return answer in ("-1", "-1.0")
-
-
-def label_table(
-    task: TextTask, labels: Sequence[str], predictions: Sequence[Any], examples: Sequence[Example]
-) -> list[tuple[str, ...]]:
-    """Id, answer, and the probability of each label."""
-    rows = [(e.id, task.answer(p), *map(digits, p)) for e, p in zip(examples, predictions, strict=True)]
-    return [("id", "label", *(f"p({name})" for name in labels)), *rows]
 
 
 def natural(label: str) -> tuple[int, float, str]:

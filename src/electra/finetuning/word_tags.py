@@ -25,7 +25,7 @@ from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entit
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
-from electra.finetuning.task import HeadKind, Outputs, Task, counted_notes, file_of, softmax
+from electra.finetuning.task import HeadKind, Outputs, Task, counted_labels, counted_notes, file_of, softmax
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
 from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
@@ -98,8 +98,7 @@ class WordTagging(Task):
         return () if self.scheme == "errors" else tuple(tag for tag in example.gold if tag not in self.labels)
 
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        counts = Counter(tag for example in examples for tag in example.gold)
-        return {label: counts[label] for label in (*self.labels, *sorted(set(counts) - set(self.labels)))}
+        return counted_labels(self.labels, (tag for example in examples for tag in example.gold))
 
     def gold_class(self, example: Example, place: int) -> int:
         tag = example.gold[place]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,15 @@ from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
 
 SMALL, RATIO = 64 << 20, 50  # bytes that any file may unfold to, and how often its own size beyond
+
+
+def known_ending(path: Path, formats: Sequence[str]) -> str:
+    """The file's ending, which must be one of `formats`."""
+    ending = split_name(path)[1]
+    if ending not in formats:
+        fix = f"Use one of {', '.join(formats)}, compressed or not"
+        raise DataError("unrecognised file extension", where=path, fix=fix)
+    return ending
 
 
 def split_name(path: Path) -> tuple[str, str]:

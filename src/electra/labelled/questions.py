@@ -22,7 +22,7 @@ from typing import Any
 
 from electra.errors import DataError
 from electra.labelled.examples import Example
-from electra.labelled.files import read_bytes, read_objects, split_name
+from electra.labelled.files import known_ending, read_bytes, read_objects
 from electra.labelled.tables import cell_text, row_id
 
 FORMATS = (".json", ".jsonl", ".ndjson")
@@ -40,13 +40,7 @@ class GoldAnswer:
 
 def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Example, ...]:
     """One example a question: its texts are question and context, its gold the answers (None without)."""
-    ending = split_name(path)[1]
-    if ending not in FORMATS:
-        raise DataError(
-            "unrecognised file extension",
-            where=path,
-            fix=f"Use one of {', '.join(FORMATS)}, compressed or not",
-        )
+    ending = known_ending(path, FORMATS)
     found = (
         _squad(path, "answers" if columns[2] else None, labelled)
         if ending == ".json"

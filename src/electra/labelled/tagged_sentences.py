@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from electra.errors import DataError
 from electra.labelled.examples import Example, Split
-from electra.labelled.files import read_lines, split_name
+from electra.labelled.files import known_ending, read_lines
 from electra.labelled.tables import open_table, row_id
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
@@ -98,13 +98,7 @@ class Block(NamedTuple):
 
 def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     """One example a sentence: its texts are the words, its gold their tags, None where the file has none."""
-    ending = split_name(path)[1]
-    if ending not in FORMATS:
-        raise DataError(
-            "unrecognised file extension",
-            where=path,
-            fix=f"Use one of {', '.join(FORMATS)}, compressed or not",
-        )
+    ending = known_ending(path, FORMATS)
     found = (
         _m2(path)
         if ending == ".m2"

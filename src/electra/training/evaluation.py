@@ -18,6 +18,14 @@ from electra.objectives.parts.interface import Objective
 SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
 
 
+LOSSES = {"mlm": "generator_loss", "sampler": "sampler_loss"}
+MEANS = {
+    "guessed": "generator_accuracy",
+    "sample_correct": "sample_accuracy",
+    "entropy": "generator_entropy",
+}
+
+
 class Interrupted(Exception):
     """The user asked to stop; an evaluation changes nothing and can be done again."""
 
@@ -80,17 +88,8 @@ def evaluate(
 
 def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
     """Metrics under the names that metrics.jsonl uses; None where one is undefined."""
-    metrics: dict[str, float | None] = {}
-    if "mlm" in losses:
-        metrics["generator_loss"] = losses["mlm"]
-    if "sampler" in losses:
-        metrics["sampler_loss"] = losses["sampler"]
-    if "guessed" in observed:
-        metrics["generator_accuracy"] = _mean(observed["guessed"])
-    if "sample_correct" in observed:
-        metrics["sample_accuracy"] = _mean(observed["sample_correct"])
-    if "entropy" in observed:
-        metrics["generator_entropy"] = _mean(observed["entropy"])
+    metrics: dict[str, float | None] = {LOSSES[name]: losses[name] for name in LOSSES if name in losses}
+    metrics |= {MEANS[name]: _mean(observed[name]) for name in MEANS if name in observed}
     if "replaced_logits" in observed:
         metrics |= detection(observed["replaced_logits"], observed["replaced"])
     return metrics

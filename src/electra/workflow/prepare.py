@@ -148,13 +148,7 @@ def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
     """The vocabulary to train, from the section [tokenizer] of a recipe."""
     from electra.data.tokenizer import TokenizerConfig
 
-    return TokenizerConfig(
-        kind=section.kind,
-        vocab_size=section.vocab_size,
-        lowercase=section.lowercase,
-        strip_accents=section.strip_accents,
-        sample_mb=section.sample_mb,
-    )
+    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
 
 
 def corpus_config(data: DataSection) -> CorpusConfig:
