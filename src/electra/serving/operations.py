@@ -49,37 +49,35 @@ class Request(BaseModel, ABC):
             raise Refused(413, what, "Cut it into parts")
 
 
-class Detect(Request):
+class OfTexts(Request):
+    texts: list[str]
+
+    @property
+    def items(self) -> Sequence[str]:
+        return self.texts
+
+
+class Detect(OfTexts):
     """The probability that a word was replaced, for each word and token of each text."""
 
     PATH, ABILITY = "/detect", "detect"
     EXAMPLE = {"texts": ["The chef ate the meal."]}
 
-    texts: list[str]
     threshold: float | None = Field(
         None, ge=0, le=1, description="P(replaced) from which a word is marked; null: the model's own"
     )
-
-    @property
-    def items(self) -> Sequence[str]:
-        return self.texts
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.detect(items, self.threshold)
 
 
-class Embed(Request):
+class Embed(OfTexts):
     """One vector of each text."""
 
     PATH, ABILITY, ANSWERS = "/embed", "embed", "vectors"
     EXAMPLE = {"texts": ["The chef cooked the meal.", "A cook made dinner."]}
 
-    texts: list[str]
     pooling: Literal["mean", "cls"] | None = Field(None, description="null: as the model's folder says")
-
-    @property
-    def items(self) -> Sequence[str]:
-        return self.texts
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.embed(items, self.pooling)
@@ -115,36 +113,26 @@ class Predict(Request):
         return served.predict([tuple(one) for one in items] if pairs else items)
 
 
-class Fill(Request):
+class Fill(OfTexts):
     """What a generator would put at each [MASK] of each text, likeliest first."""
 
     PATH, ABILITY = "/fill", "fill"
     EXAMPLE = {"texts": ["The chef [MASK] the meal."], "top": 3}
 
-    texts: list[str]
     top: int = Field(5, ge=1, le=100, description="Candidates for each place")
-
-    @property
-    def items(self) -> Sequence[str]:
-        return self.texts
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.fill(items, self.top)
 
 
-class Draw(Request):
+class Draw(OfTexts):
     """A text with some tokens masked and filled in by the generator, judged by the discriminator."""
 
     PATH, ABILITY = "/draw", "draw"
     EXAMPLE = {"texts": ["The chef cooked the meal."], "seed": 1}
 
-    texts: list[str]
     seed: int = Field(1, ge=0, lt=2**31, description="The same seed gives the same draw")
     masked: float = Field(0.4, gt=0, le=1, description="Share of the tokens that is masked, at least one")
-
-    @property
-    def items(self) -> Sequence[str]:
-        return self.texts
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return [served.draw(text, self.seed, self.masked) for text in items]
