@@ -8,7 +8,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -171,3 +171,22 @@ def differences(
         elif a != b:
             found.append((name, a, b))
     return found
+
+
+def check_least(settings: Any, least: Mapping[str, int], section: str = "") -> None:
+    """Counts must not be below their least value; None is left open. section: "training.", before the key."""
+    for name, bound in least.items():
+        if (value := getattr(settings, name)) is not None and value < bound:
+            raise ConfigError(f"must be at least {bound}, not {value}", key=f"{section}{name}")
+
+
+def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"must be above 0, not {value}", key=f"{section}{name}")
+
+
+def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:
+    for name in names:
+        if not 0 <= (value := getattr(settings, name)) < 1:
+            raise ConfigError(f"must be a share from 0 to below 1, not {value}", key=f"{section}{name}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from electra.finetuning.settings import Device, check_least, check_positive, check_shares
+from electra.config import check_least, check_positive, check_shares
+from electra.finetuning.settings import Device
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ the embeddings layers + 1. Torch-free, so that `--help` is quick.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from electra.config import check_least, check_positive, check_shares
 from electra.errors import ConfigError
 from electra.training import budget
 
@@ -222,22 +222,3 @@ def default_learning_rate(hidden_size: int) -> float:
 
 def default_layer_decay(hidden_size: int) -> float:
     return 0.8 if hidden_size <= 768 else 0.9
-
-
-def check_least(settings: Any, least: dict[str, int]) -> None:
-    """Counts must not be below their least value; None is left open."""
-    for name, bound in least.items():
-        if (value := getattr(settings, name)) is not None and value < bound:
-            raise ConfigError(f"must be at least {bound}, not {value}", key=name)
-
-
-def check_positive(settings: Any, names: Sequence[str]) -> None:
-    for name in names:
-        if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
-            raise ConfigError(f"must be above 0, not {value}", key=name)
-
-
-def check_shares(settings: Any, names: Sequence[str]) -> None:
-    for name in names:
-        if not 0 <= (value := getattr(settings, name)) < 1:
-            raise ConfigError(f"must be at least 0 and below 1, not {value}", key=name)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from electra.config import check_positive
 from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation
@@ -77,9 +78,7 @@ class Objective(interface.Objective):
                 f"from {config.anneal_from} to {config.anneal_to} is not a part of the training",
                 key="objective.anneal_to",
             )
-        for name in ("temperature", "discriminator_weight", "mask_fraction"):
-            if getattr(config, name) <= 0:
-                raise ConfigError("must be above 0", key=f"objective.{name}")
+        check_positive(config, ("temperature", "discriminator_weight", "mask_fraction"), "objective.")
 
     @property
     def weights(self) -> dict[str, float]:

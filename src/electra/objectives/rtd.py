@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional as F
 
+from electra.config import check_shares
 from electra.data.batches import Batch
 from electra.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
@@ -31,11 +32,7 @@ class Config(replacing.Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(
-                f"must be a share from 0 to below 1, not {self.label_smoothing}",
-                key="objective.label_smoothing",
-            )
+        check_shares(self, ("label_smoothing",), "objective.")
 
 
 class Objective(interface.Objective):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra import seeds
+from electra.config import check_least
 from electra.data.batches import Batch
-from electra.errors import ConfigError
 from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.pair import Discriminator, Pair
@@ -53,8 +53,7 @@ class Objective(interface.Objective):
 
     def __init__(self, config: Config, **world: object) -> None:
         super().__init__(config, **world)  # type: ignore[arg-type]
-        if config.candidates < 2:
-            raise ConfigError("must be at least 2", key="objective.candidates")
+        check_least(config, {"candidates": 2}, "objective.")
 
     @property
     def weights(self) -> dict[str, float]:

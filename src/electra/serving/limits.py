@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from electra.errors import ConfigError
+from electra.config import check_positive
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,7 @@ class Limits:
     """Texts that are computed together."""
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not value > 0:
-                raise ConfigError(f"must be above 0, not {value}", key=name)
+        check_positive(self, vars(self))
 
 
 DEFAULT = Limits()

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import build, merge, read_toml
+from electra.config import build, check_least, check_positive, check_shares, merge, read_toml
 from electra.errors import ConfigError
 from electra.extensions import beside
 from electra.training.budget import parse as parse_budget
@@ -198,27 +198,16 @@ def paths_from(sections: Any, file: Path) -> None:
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     recipe = build(Recipe, sections, where)
     training = recipe.training
-    positive = {
-        name: getattr(training, name)
-        for name in ("length", "batch_size", "micro_batch", "steps", "keep", "log_every")
-    }
-    for name, value in positive.items():
-        if value is not None and value < 1:
-            raise ConfigError(f"must be at least 1, not {value}", key=f"training.{name}")
+    counts = ("length", "batch_size", "micro_batch", "steps", "keep", "log_every")
+    check_least(training, {**dict.fromkeys(counts, 1), "warmup_steps": 0}, "training.")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
-    for name in ("generator_width", "generator_depth"):
-        fraction = getattr(recipe.model, name)
-        if fraction is not None and fraction <= 0:
-            raise ConfigError(f"must be above 0, not {fraction}", key=f"model.{name}")
+    check_positive(recipe.model, ("generator_width", "generator_depth"), "model.")
     if training.budget is not None:
         parse_budget(training.budget)
     if not 0 < training.decay < 1:
         raise ConfigError(f"must lie between 0 and 1, not {training.decay}", key="training.decay")
-    if training.warmup_steps is not None and training.warmup_steps < 0:
-        raise ConfigError(f"must be 0 or more, not {training.warmup_steps}", key="training.warmup_steps")
-    if not 0 <= training.warmup < 1:
-        raise ConfigError(f"must be a share from 0 to below 1, not {training.warmup}", key="training.warmup")
+    check_shares(training, ("warmup",), "training.")
     for name, share in (
         ("evaluation.mask_fraction", recipe.evaluation.mask_fraction),
         ("data.heldout", recipe.data.heldout),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra import machine
 from electra.artifacts.study import StudyFolder
+from electra.config import check_least
 from electra.errors import ConfigError, nearest
 from electra.signals import StopRequest
 from electra.workflow.artifact import Artifact, Source, name_of
@@ -171,10 +172,7 @@ def carry_out(order: Order, display: Display, *, dry_run: bool = False) -> None:
     from electra.ablation.plan import read_plan
     from electra.ablation.study import find_study, read_study
 
-    for name in ("seeds", "jobs", "threads"):
-        value = getattr(order, name)
-        if value is not None and value < 1:
-            raise ConfigError(f"must be at least 1, not {value}", key=name)
+    check_least(order, dict.fromkeys(("seeds", "jobs", "threads"), 1))
     if order.store is not None and order.corpus:
         raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
     study, folder = read_study(find_study(order.study)), StudyFolder(order.out)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra.artifacts.evaluation import EvaluationFolder
+from electra.config import check_least
 from electra.errors import ConfigError, Interrupted
 from electra.signals import StopRequest
 from electra.workflow.artifact import Artifact, Source
@@ -81,11 +82,9 @@ def evaluate(
         raise ConfigError("no model given", key="models")
     if not roots:
         raise ConfigError("no data given", key="data", fix="Pass the folder that holds the tasks' folders")
-    for name, value in (("seeds", seeds), ("jobs", jobs)):
-        if value < 1:
-            raise ConfigError(f"must be at least 1, not {value}", key=name)
     chosen = load_suite(suite)
     options = Options(seeds, device, jobs, dict(settings or {}), tuple(probe_options))
+    check_least(options, {"seeds": 1, "jobs": 1})
     with display_for(progress) as display, StopRequest() as stop:
         record = run(
             chosen,

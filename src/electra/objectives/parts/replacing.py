@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.errors import ConfigError
+from electra.config import check_least, check_positive
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import Corrupted
@@ -34,10 +34,8 @@ class Options(masking.Options):
     """
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ConfigError(f"must be above 0, not {self.temperature}", key="objective.temperature")
-        if self.focal_gamma < 0:
-            raise ConfigError(f"must be 0 or more, not {self.focal_gamma}", key="objective.focal_gamma")
+        check_positive(self, ("temperature",), "objective.")
+        check_least(self, {"focal_gamma": 0}, "objective.")
 
 
 class Replaced(NamedTuple):
