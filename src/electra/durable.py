@@ -349,9 +349,7 @@ def lock(folder: Path) -> Iterator[IO[str]]:
 
 
 def held(folder: Path) -> bool:
-    """Whether a process that can be seen from here holds the folder. Looks without touching the lock, which
-    might keep its owner out.
-    """
+    """Whether a process that can be seen from here holds the folder; the lock itself is not touched."""
     file = folder / ".lock"
     try:
         inode, holder = file.stat().st_ino, file.read_text(encoding="utf-8")

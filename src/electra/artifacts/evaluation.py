@@ -85,9 +85,7 @@ class EvaluationFolder(Folder):
         return plan
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Models and tasks may be added or left out; those it has already must be what they were. The same
-        weights may lie elsewhere.
-        """
+        """Models and tasks may come and go; those that stay must be what they were, wherever they lie."""
         old, new = self.plan, record["plan"]
         changed = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
         for part in self.PARTS:

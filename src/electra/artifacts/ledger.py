@@ -112,9 +112,7 @@ class Ledger:
         return Curve([x for x, _ in kept], [y for _, y in kept])
 
     def status(self, total_steps: int | None) -> Status:
-        """How the run ended: by its own word, or because all `total_steps` are done; otherwise it is in
-        progress (or was killed).
-        """
+        """How the run ended: by its own word, or as all `total_steps` are done; else it may be going on."""
         last = self.last("train", "eval")
         if last is not None and total_steps and last["step"] >= total_steps:
             return "finished"

@@ -146,7 +146,11 @@ class RunFolder(PairFolder):
     @property
     def total_steps(self) -> int | None:
         """The steps it is to take, fixed when it starts."""
-        training = self.record.get("training")
+        return self.steps_of(self.record)
+
+    @staticmethod
+    def steps_of(record: Mapping[str, Any]) -> int | None:
+        training = record.get("training")
         steps = training.get("steps") if isinstance(training, Mapping) else None
         return steps if isinstance(steps, int) else None
 

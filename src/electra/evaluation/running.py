@@ -72,9 +72,7 @@ class Options:
 
 
 def entrants(sources: Sequence[str], random_twin: bool, with_floors: bool = True) -> list[Entrant]:
-    """The models by distinct names. `random_twin` adds the first one's shape with fresh weights,
-    `with_floors` what needs no network.
-    """
+    """The models by distinct names, with the first one's fresh twin and what needs no network."""
     made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
     made += [Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else []
     made += [Entrant(name, "", "floor") for name in floors.NAMES if with_floors]

@@ -72,9 +72,7 @@ class Context:
         )
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last token with a character in text[start:end]. A word's piece counts as a whole:
-        "Japan" in "Japanese".
-        """
+        """The first and the last token with a character in text[start:end], be it a part of their own."""
         inside = np.flatnonzero((self.offsets[:, 0] < end) & (self.offsets[:, 1] > start))
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
 
@@ -100,9 +98,7 @@ class Window:
 def cut(
     question: Ids, context: Context, arrangement: Arrangement, max_length: int, stride: int
 ) -> list[Window]:
-    """The windows of one question. Neighbours begin `stride` tokens apart, or less where the room for context
-    is smaller than that.
-    """
+    """The windows of one question, `stride` tokens apart, or less where the context has less room."""
     room = max_length - arrangement.specials - len(question)
     if room < 1:
         what = f"{max_length} tokens leave no room for a context beside a question of {len(question)}"

@@ -42,9 +42,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def broken(tags: Sequence[str]) -> int:
-    """How many tags may not follow the one before them: I- or E- after no B- or I- of their type; an open
-    BIOES entity that ends.
-    """
+    """How many tags may not follow the one before: I- or E- after nothing of their type; open entities."""
     count = 0
     ends = {_parts(tag)[0] for tag in tags} & {"E", "S"}
     for before, here in pairwise([OUTSIDE, *tags, OUTSIDE]):

@@ -64,9 +64,7 @@ def f1_micro(predicted: Array, gold: Array) -> Score:
 
 
 def f_score(right: int, said: int, there: int, beta: float, what: str) -> Score:
-    """F-beta from counts: those right, those predicted, those in the data. beta 0 is precision, infinity
-    recall, 0.5 favours precision.
-    """
+    """F-beta from counts: those right, predicted, in the data. beta 0 is precision, infinity recall."""
     if beta == 0.0:
         return Score(right / said) if said else Score(None, f"no {what} is predicted")
     if math.isinf(beta):

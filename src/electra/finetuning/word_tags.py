@@ -234,9 +234,7 @@ class Pieces:
 
 
 def _whole_scheme(found: set[str]) -> tuple[str, ...]:
-    """The labels of the data, completed: each type with each prefix that occurs, so that a rare tag of the
-    dev set is no surprise.
-    """
+    """The labels of the data, completed: each type with each prefix that occurs anywhere."""
     kinds = {tag[2:] for tag in found if "-" in tag}
     prefixes = {tag[0] for tag in found if "-" in tag}
     made = {f"{prefix}-{kind}" for prefix in prefixes for kind in kinds}

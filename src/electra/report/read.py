@@ -81,9 +81,7 @@ class RunRecord:
     @property
     def total_steps(self) -> int | None:
         """The steps the run is to take, which run.toml fixes when it starts."""
-        training = self.recipe.get("training")
-        steps = training.get("steps") if isinstance(training, Mapping) else None
-        return steps if isinstance(steps, int) else None
+        return RunFolder.steps_of(self.recipe)
 
     @property
     def status(self) -> Status:

@@ -92,9 +92,7 @@ class Watched:
 
     @property
     def total_steps(self) -> int | None:
-        training = self.recipe.get("training")
-        steps = training.get("steps") if isinstance(training, dict) else None
-        return steps if isinstance(steps, int) else None
+        return RunFolder.steps_of(self.recipe)
 
     @property
     def recipe(self) -> dict[str, Any]:

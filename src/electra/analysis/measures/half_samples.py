@@ -23,9 +23,7 @@ ENDS = (2.5, 97.5)
 def half_samples(
     statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100, seed: int = 0
 ) -> list[Estimate]:
-    """A statistic of item numbers, of one number or several (flattened), with intervals from halves of the
-    `groups` [N] of items.
-    """
+    """A statistic of item numbers, or several, with intervals from halves of the items' `groups` [N]."""
     numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
     count = int(numbers.max()) + 1
     whole = np.ravel(np.asarray(statistic(np.arange(len(numbers))), np.float64))

@@ -95,9 +95,7 @@ def usual_number(words: Sequence[str], numbers: Answers, asked: Sequence[str]) -
 
 
 def depths_in_tree(heads: Sequence[str]) -> list[float]:
-    """How many arcs lie between each word and the root, from the number of each word's head (0: the root).
-    nan for what is not a tree.
-    """
+    """How many arcs lie between each word and the root, by the words' heads (0: the root); nan: no tree."""
     numbers = [int(head) if head.isdecimal() else -1 for head in heads]
     depths = []
     for first in numbers:

@@ -35,9 +35,7 @@ class Lists:
     present: Bools  # [U, N]; False where a list is shorter
 
     def chosen_errors(self, totals: Floats) -> Floats:
-        """The errors [U] of the hypothesis with the highest total; the mean of equals, lest a score that says
-        nothing choose the first.
-        """
+        """The errors [U] of the hypothesis with the highest total; of equals the mean, not the first."""
         totals = np.where(self.present, totals, -np.inf)
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
@@ -86,9 +84,7 @@ def spread(values: Floats, present: Bools) -> float:
 
 
 def tune(lists: Lists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
-    """The weights with the fewest word errors on the utterances of `half`; of equals the smallest, so that
-    useless scores get none.
-    """
+    """The weights with the fewest word errors on the utterances of `half`; of equals the smallest."""
     tuned = Lists(lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half])
     unit = spread(acoustic[half], tuned.present)
     scale = spread(score[half], tuned.present) if score is not None else 0.0

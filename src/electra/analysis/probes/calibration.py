@@ -229,9 +229,7 @@ def by_class(p: Floats, y: Floats, w: Floats) -> dict[str, float]:
 
 
 def chance_error(p: Floats, config: Config) -> float:
-    """The mean calibration error (equal width) when outcomes are drawn from the probabilities themselves
-    (Broecker and Smith 2007).
-    """
+    """The mean calibration error (equal width) of outcomes drawn from p itself (Broecker and Smith 2007)."""
     bins, ones = Bins.make(p, config.bins, "width"), np.ones(len(p))
     keys = seeds.keys(config.seed, "analysis/outcomes", 0, np.arange(SIMULATIONS))
     return float(

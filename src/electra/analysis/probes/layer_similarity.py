@@ -92,9 +92,7 @@ class Probe(TreebankProbe):
         return found[: min(len(mine), len(theirs))], found[-1]
 
     def _across(self, words: Words, kinds: Kinds) -> by_depth.Found:
-        """The mean CKA of each kind of pairs, and how much more alike seeds are than objectives, at each
-        depth that all of them have.
-        """
+        """The mean CKA of each kind of pairs, and how much more alike seeds are, at each common depth."""
         involved = {i for pairs in kinds.values() for pair in pairs for i in pair}
         depths = range(min(len(words.vectors[i]) for i in involved))
 

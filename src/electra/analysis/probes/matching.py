@@ -97,9 +97,7 @@ def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: Share) -> L
 
 
 def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
-    """[CLS] a [SEP] b [SEP], without token types (nothing that we pre-train has seen a second one); the
-    "words" are the two sentences.
-    """
+    """[CLS] a [SEP] b [SEP], of one token type, as in pre-training; the "words" are the two sentences."""
     encoding = tokenizer.encode(*pair, max_length=max_positions)
     special = np.array(encoding.special, bool)
     words = np.where(special, hidden.NO_WORD, special.cumsum() - 1)

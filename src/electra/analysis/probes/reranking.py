@@ -160,9 +160,7 @@ class Probe(contract.Probe):
         return findings
 
     def _acoustic(self, columns: dict[str, Floats], lists: nbest.Lists) -> tuple[Floats, dict[str, float]]:
-        """The recogniser's score without its language model, mixed as in its own total (equal parts where the
-        list has no total).
-        """
+        """The recogniser's score without its language model, mixed as in its own total (or equal parts)."""
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
             raise ProbeDataError(

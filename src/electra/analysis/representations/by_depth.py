@@ -20,9 +20,7 @@ differ in depth.
 
 
 def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> Found:
-    """sum(points) / sum(scale) over the items [N], with intervals from bootstrap samples of their groups, the
-    same samples for all.
-    """
+    """sum(points) / sum(scale) over the items [N], with intervals from the same samples of their groups."""
     stacked = np.stack([row for rows in points.values() for row in rows])
     below = np.broadcast_to(np.asarray(scale, np.float64), stacked.shape[1:])
 

@@ -107,9 +107,7 @@ def by_frequency(
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
-    """Swap neighbours, so that about `fraction` of the words stand in the wrong place; both words of a
-    swapped pair count as wrong.
-    """
+    """Swap neighbours, so that about `fraction` of the words, both of each pair, stand in a wrong place."""
     swapped, wrong = list(words), np.zeros(len(words), bool)
     pairs = [
         i
