@@ -19,18 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, TextIO, get_args
 
 from electra import durable
-
-if TYPE_CHECKING:
-    pass
 
 Axis = Literal["step", "tokens", "flops", "seconds"]
 Kind = Literal["train", "eval"]
 Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
-COORDINATES = ("step", "tokens", "flops", "seconds")
+COORDINATES = get_args(Axis)
 _TAIL = 1 << 14  # bytes of the file that hold its last rows
 _MEMORY = 512  # bytes by which a follower knows the file again
 
