@@ -120,6 +120,10 @@ class LostProcess(RunFailed):
     """Another process of the run is gone or silent: a consequence, whose cause is what happened there."""
 
 
+class Damaged(UserWarning):
+    """Part of a model is not what was saved, and it is used all the same. The command line prints a note."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Work that was asked to stop. It has saved what it had, and the same call resumes it; or, where not
     `saved`, it leaves nothing behind.

@@ -92,6 +92,10 @@ def test_a_text_is_classified_and_the_saved_model_answers_the_same(
         assert "held_out" not in load_file(out / "model" / "head.safetensors")
         with pytest.raises(ModelError, match="the heads compare and bag"):
             export_tuned(str(out), tmp_path / "graph")
+        head = out / "model" / "head.safetensors"
+        head.write_bytes(head.read_bytes()[:-1] + b"?")
+        with pytest.raises(ModelError, match=r"head\.safetensors is not what was saved"):
+            predict(str(out), sst2_folder / "dev.tsv")
 
 
 def test_numbers_come_back_in_their_unit(modern_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:

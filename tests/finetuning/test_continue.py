@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from electra import durable
 from electra.errors import RunFolderError
 from electra.finetuning.all_seeds import finetune
-from electra.interop.huggingface import digest
+from electra.interop.weights import digest
 from electra.testing import toy_task
 
 

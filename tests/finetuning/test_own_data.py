@@ -287,8 +287,9 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     tuning = tuning_for(out / "model", chosen)
     assert finetune(str(out), chosen, silent) is not None
     identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
-    from electra.interop.huggingface import digest, weights_of
+    from electra.interop.huggingface import weights_of
     from electra.interop.load import load
+    from electra.interop.weights import digest
 
     assert (
         identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None))

@@ -22,7 +22,8 @@ from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-FILES = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+FILES = ["1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json"]
+FILES += ["tokenizer_config.json", "vocab.txt"]
 PROGRAM = """
 import sys
 from electra.errors import ElectraError
@@ -67,7 +68,8 @@ class Hub(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def files(self) -> list[tuple[str, int]]:
-        return [(file.name, file.stat().st_size) for file in sorted(self.folder.iterdir())]
+        files = [file for file in sorted(self.folder.rglob("*")) if file.is_file()]
+        return [(file.relative_to(self.folder).as_posix(), file.stat().st_size) for file in files]
 
     def answer(self, body: bytes) -> None:
         self.send_response(200)
@@ -114,8 +116,9 @@ def fetch(names: list[str], home: Path, **environment: str) -> list[str]:
 
 def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     folder, missing = fetch(["owner/model", "owner/other"], tmp_path / "home", HF_ENDPOINT=hub)
-    assert sorted(file.name for file in Path(folder).iterdir()) == FILES  # not the pickle
-    assert load(folder).kind == "discriminator"
+    files = [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*") if file.is_file()]
+    assert sorted(files) == FILES  # not the pickle
+    assert load(folder).kind == "discriminator"  # without a warning: nothing is missing
     assert missing.startswith("owner/other: neither a folder here nor a model on the hub.")
     again, unseen = fetch(
         ["owner/model", "owner/unseen"], tmp_path / "home", HF_ENDPOINT=hub, HF_HUB_OFFLINE="1"

@@ -24,8 +24,9 @@ from electra.data.sources import find_sources
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ElectraError
-from electra.interop.load import load_folder, read_safetensors
+from electra.interop.load import load_folder
 from electra.interop.verify import verify
+from electra.interop.weights import read_safetensors
 from electra.labelled.hypotheses import read_utterances
 from electra.labelled.questions import read_questions
 from electra.labelled.tables import open_table

@@ -57,14 +57,16 @@ class ModelFolder(Folder):
     def holds_graph(self) -> bool:
         return self.onnx.is_file() and not self.weights.is_file()
 
-    def changed(self) -> Iterator[str]:
+    def changed(self) -> dict[str, str]:
         """Problems of the files that were written with the weights, by the digests in the weights' header."""
+        found = {}
         for name, digest in (recorded_files(self.weights) or {}).items():
-            path = self.path / name
-            if not path.resolve().is_relative_to(self.path.resolve()) or not path.is_file():
-                yield f"{name} is missing"
+            path = self.path / name  # of the hub's cache, a link
+            if ".." in Path(name).parts or not path.is_relative_to(self.path) or not path.is_file():
+                found[name] = f"{name} is missing"
             elif durable.sha256(path) != digest:
-                yield f"{name} is not what was saved (its SHA-256 differs from that in {WEIGHTS})"
+                found[name] = f"{name} is not what was saved (its SHA-256 differs from that in {WEIGHTS})"
+        return found
 
     def check(self) -> Iterator[Finding]:
         """Without torch: that the configuration can be read, and that the weights are as long as they say."""
@@ -73,7 +75,7 @@ class ModelFolder(Folder):
             yield Finding(self.onnx, "graph", durable.verify_directory(self.path) or "")
             return
         problem = _problem_of_weights(self.weights)
-        yield Finding(self.weights, "weights", problem or "; ".join(self.changed()))
+        yield Finding(self.weights, "weights", problem or "; ".join(self.changed().values()))
 
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record

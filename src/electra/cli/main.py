@@ -13,13 +13,17 @@ import os
 import pkgutil
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from electra import cli, durable
-from electra.errors import ElectraError, Interrupted, nearest
+from electra.errors import Damaged, ElectraError, Interrupted, nearest
 from electra.machine import launched, versions
+from electra.visible import one_line
 
 ORDER = [
     "plan",
@@ -147,5 +151,16 @@ def run_verb(verb: str, arguments: list[str]) -> int:
         )
     else:
         parsed = parse(arguments)
-    code: int = module.run(parsed)
+    with warnings.catch_warnings():
+        warnings.showwarning = partial(_show, warnings.showwarning)
+        warnings.simplefilter("always", Damaged)
+        code: int = module.run(parsed)
     return code
+
+
+def _show(others: Callable[..., None], message: Warning | str, *where: Any) -> None:
+    """Print a warning of ours as a note, those of others as Python does."""
+    if isinstance(message, Damaged):
+        sys.stderr.write(f"note: {one_line(str(message))}\n")
+    else:
+        others(message, *where)

@@ -37,8 +37,9 @@ from electra.extensions import PROBES, TASKS, is_path
 from electra.finetuning import floors
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
-from electra.interop.huggingface import digest, weights_of
+from electra.interop.huggingface import weights_of
 from electra.interop.load import load
+from electra.interop.weights import digest
 from electra.jobs import Job, in_turn, side_by_side
 from electra.progress import Say
 from electra.signals import Stop

@@ -42,9 +42,10 @@ from electra.finetuning.settings import (
 from electra.finetuning.task import Task
 from electra.finetuning.tuned_model import choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
-from electra.interop.huggingface import digest, weights_of
+from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
 from electra.interop.pooling import Pooling
+from electra.interop.weights import digest
 from electra.labelled.tables import read_tsv
 from electra.machine import versions
 from electra.model.precision import pick_device, pick_precision

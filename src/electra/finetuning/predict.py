@@ -27,9 +27,10 @@ from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
 from electra.finetuning.tuning import run_model
 from electra.finetuning.vector_head import VectorHead
 from electra.interop.configs import read_config
-from electra.interop.load import NEEDS, Loaded, load, read_safetensors
+from electra.interop.load import NEEDS, Loaded, load
 from electra.interop.run_folder import holds_networks
 from electra.interop.source import locate
+from electra.interop.weights import read_safetensors, refuse_broken
 from electra.labelled.examples import Examples
 from electra.model.precision import pick_device
 
@@ -266,8 +267,12 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         weights, pooling = loaded.head_weights, loaded.pooling
         kind, num_outputs = cast(HeadKind, loaded.kind), loaded.head_weights["output.bias"].numel()
     head = build_head(kind, style, loaded.config, num_outputs, seed=0, pooling=pooling)
+    refuse_broken(weights, beside)
+    own = head.state_dict()
     try:
         head.load_state_dict(weights)
-    except RuntimeError:  # names or shapes
+        if any(weights[name].is_floating_point() != own[name].is_floating_point() for name in own):
+            raise ValueError("numbers of another kind")
+    except (RuntimeError, ValueError):  # names, shapes or kinds
         raise ModelError("not the head of this model", where=beside, fix="Rerun electra finetune") from None
     return TunedModel(loaded.encoder, head)

@@ -29,8 +29,9 @@ from electra.finetuning.settings import ResolvedSettings, default_learning_rate
 from electra.finetuning.tasks import load_task
 from electra.finetuning.text_class import TextClassification
 from electra.finetuning.tuning import ReadSplit, Tuning, evaluate
-from electra.interop.huggingface import digest, weights_of
+from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
+from electra.interop.weights import digest
 from electra.labelled.examples import Example, Examples
 from electra.labelled.splits import find_split, limit_by_hash
 from electra.machine import versions

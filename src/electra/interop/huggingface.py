@@ -9,7 +9,6 @@ folder.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,6 @@ from electra import durable
 from electra.artifacts.model import (
     CARD,
     CONFIG,
-    FILES_DIGEST,
     MODULES,
     POOLING,
     TOKENIZER,
@@ -36,6 +34,7 @@ from electra.interop.card import Card, render
 from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
 from electra.interop.names import Kind, to_theirs
 from electra.interop.pooling import Pooling, pooling_files
+from electra.interop.weights import write_weights
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, Generator
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
-DIGEST = "sha256"  # its key in the header of model.safetensors
 
 
 def export_network(
@@ -158,43 +156,6 @@ def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
     if head is not None:
         state |= {f"head.{name}": tensor.detach() for name, tensor in head.state_dict().items()}
     return {name: tensor.cpu() for name, tensor in state.items()}
-
-
-def write_weights(
-    path: Path, tensors: Mapping[str, Tensor], beside: Mapping[str, durable.Content] = {}
-) -> None:
-    """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it
-    is put in order.
-
-    beside: the files that belong to these weights, whose digests the header keeps.
-    """
-    from safetensors.torch import save_file
-
-    listing = {
-        name: hashlib.sha256(content).hexdigest()
-        for name, content in beside.items()
-        if isinstance(content, bytes)
-    }
-    metadata = {"format": "pt", DIGEST: digest(tensors), FILES_DIGEST: json.dumps(listing, sort_keys=True)}
-    save_file(dict(tensors), path, metadata=metadata)
-    with open(path, "r+b") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-        ordered = {"__metadata__": dict(sorted(header.pop("__metadata__").items())), **header}
-        content = json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
-        assert len(content) <= size
-        file.seek(8)
-        file.write(content.ljust(size))
-
-
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over the names, types, shapes and bytes of the tensors, in the order of their names."""
-    state = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        state.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        state.update(tensor.flatten().view(torch.uint8).numpy().data)
-    return state.hexdigest()
 
 
 def tokenizer_files(

@@ -5,6 +5,7 @@ hub.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +13,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import PICKLE, WEIGHTS, ModelFolder
+from electra.artifacts.model import HEAD, PICKLE, WEIGHTS, ModelFolder
 from electra.data.tokenizer import Tokenizer
-from electra.errors import AbsentNetwork, ModelError
+from electra.errors import AbsentNetwork, Damaged, ModelError
 from electra.interop import names, run_folder
 from electra.interop.configs import CLASSES, HALF, LOG_ODDS, FolderConfig, read_config
 from electra.interop.names import Kind
 from electra.interop.pooling import Pooling, read_pooling
 from electra.interop.source import locate
+from electra.interop.weights import read_safetensors, refuse_broken
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder
@@ -101,7 +103,8 @@ def load(
 
     "encoder" takes whatever there is (of a run: the discriminator's encoder, or the generator's when it has
     none). `step` picks a checkpoint of a run; otherwise the finished network counts, or the newest checkpoint
-    that verifies.
+    that verifies. Warns (Damaged) of files beside the weights that changed since they were saved, and of
+    checkpoints that were passed over.
     """
     path = locate(source, allow_pickle=allow_pickle)
     if not run_folder.holds_networks(path):
@@ -117,8 +120,10 @@ def load(
         return load_folder(finished, network)
     opened = run_folder.open_checkpoint(path, network, step)
     encoder, head = opened.network.encoder, opened.network.head
+    for problem in opened.damage:
+        warnings.warn(problem, Damaged, stacklevel=2)
     found = (encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint)
-    return Loaded(*found, notes=opened.notes, output=opened.output)
+    return Loaded(*found, output=opened.output)
 
 
 def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
@@ -160,7 +165,10 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     )
     classifier = kind == "classifier"
     pooling = described.pooling if classifier else read_pooling(ModelFolder(folder)) or "mean"
-    notes += tuple(f"{problem}: see electra verify" for problem in ModelFolder(folder).changed())
+    for name, problem in ModelFolder(folder).changed().items():
+        if name == HEAD and (folder / HEAD).is_file():
+            raise ModelError(problem, where=folder, fix="Get it or export it again")
+        warnings.warn(f"{folder}: {problem}: see electra verify", Damaged, stacklevel=2)
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(
@@ -212,17 +220,6 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     return dict(tensors)
 
 
-def refuse_broken(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Weights that are not numbers would make every answer of the model "not a number", silently."""
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise ModelError(
-                f"tensor {name} holds values that are not finite (NaN or infinity)",
-                where=folder,
-                fix="The weights are damaged or their training diverged: get or export them again",
-            )
-
-
 def refuse_left_over(unused: Sequence[str], architecture: str, folder: Path) -> None:
     """Refuse weights of the encoder that the configuration has no use for: the two do not belong together.
     Another head may lie beside the one that is needed.
@@ -235,18 +232,6 @@ def refuse_left_over(unused: Sequence[str], architecture: str, folder: Path) -> 
             where=folder,
             fix="Check that config.json belongs to these weights",
         )
-
-
-def read_safetensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return dict(load_file(path))
-    except (SafetensorError, OSError, ValueError) as problem:
-        raise ModelError(
-            f"not readable as safetensors ({problem})", where=path, fix="The file is damaged: get it again"
-        ) from None
 
 
 def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:

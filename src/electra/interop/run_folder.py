@@ -35,7 +35,7 @@ class Opened:
     kind: Kind
     tokenizer: Tokenizer
     checkpoint: Path
-    notes: tuple[str, ...]
+    damage: tuple[str, ...]
     output: str  # of a discriminator: what its logits are
 
 

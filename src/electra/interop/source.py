@@ -12,11 +12,20 @@ from pathlib import Path
 
 from electra import durable
 from electra.artifacts.included import included
-from electra.artifacts.model import CONFIG, PICKLE, POOLING, TOKENIZER_FILES, WEIGHTS, ModelFolder
+from electra.artifacts.model import (
+    CONFIG,
+    HEAD,
+    MODULES,
+    PICKLE,
+    POOLING,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    ModelFolder,
+)
 from electra.errors import ModelError
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_WANTED = [CONFIG, WEIGHTS, POOLING, *TOKENIZER_FILES]
+_WANTED = [CONFIG, WEIGHTS, HEAD, MODULES, POOLING, *TOKENIZER_FILES]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
