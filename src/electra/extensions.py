@@ -51,12 +51,12 @@ class Kind:
         """The short name: of a file its stem, of the others as they spell it (`two-stage` is `two_stage`)."""
         if is_path(name):
             return Path(name).stem
-        return next((known for known, _ in self._known() if _plain(known) == _plain(name)), name)
+        return next((known for known, _ in self._known() if folded(known) == folded(name)), name)
 
     def load(self, name: str) -> ModuleType:
         """The module of a name or a path; ConfigError where there is none, or two, or it cannot be used."""
         short = self.name_of(name)
-        found = [(known, package) for known, package in self._known() if _plain(known) == _plain(short)]
+        found = [(known, package) for known, package in self._known() if folded(known) == folded(short)]
         if is_path(name):
             path = Path(name).expanduser()
             if found:
@@ -217,5 +217,6 @@ def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def _plain(name: str) -> str:
+def folded(name: str) -> str:
+    """A name as it is compared: case, hyphens and underscores do not matter."""
     return name.lower().replace("-", "").replace("_", "")

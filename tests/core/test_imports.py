@@ -70,6 +70,18 @@ def test_rooms_import_only_what_the_house_allows() -> None:
     assert not offenders, "\n".join(offenders)
 
 
+def test_no_command_imports_another() -> None:
+    helpers = {"arguments", "recipe_flags", "completion"}
+    offenders = [
+        f"{file}: {name}"
+        for file, tree in sources().items()
+        if room_of(file) == "cli"
+        for _, name in imports(tree)
+        if name.startswith("electra.cli.") and name.split(".")[2] not in helpers
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
 def test_the_docs_give_the_same_table() -> None:
     rows = [
         line.split("|")[1:4] for line in ARCHITECTURE.read_text(encoding="utf-8").splitlines() if "|" in line

@@ -14,7 +14,7 @@ from electra import durable
 from electra.ablation.runner import Standing
 from electra.ablation.statistics import compare, crossing, holm, reliability, summarise
 from electra.artifacts.run import RunFolder
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.study import StudyFolder, baselines_of
 from electra.errors import RunFolderError
 
 FORMAT = 2
@@ -88,11 +88,6 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[Standing]) -> dict[str, Any]:
         ],
         "arms": {name: one["recipe"] for name, one in fixed["arms"].items()},
     }
-
-
-def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
-    """The arm that each arm is tested against: its own, or the study's."""
-    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}
 
 
 def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:

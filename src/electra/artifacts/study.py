@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +68,8 @@ class StudyFolder(Folder):
             ("arms", ", ".join(record.get("fixed", {}).get("arms", {}))),
             ("runs", sum(run.exists() for run in self.runs())),
         )
+
+
+def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
+    """The arm that each arm is tested against: its own, or the study's."""
+    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from electra.cli.arguments import Positional
 
 if TYPE_CHECKING:
-    from electra.workflow.plan import Option, Plan
+    from electra.workflow.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def tell(made: Plan) -> None:
     table = Table("", *heads, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for name, *values in zip(*map(facts, made.options), strict=True):
+    for name, *values in zip(*(one.facts() for one in made.options), strict=True):
         table.add_row(name[0], *(value for _, value in (name, *values)))
     console.print(table)
     best, cost = made.best, made.best.cost
@@ -88,24 +88,3 @@ def tell(made: Plan) -> None:
         f"Measured on {cost.device}, {cost.precision}, {cost.threads} threads, with whatever else the machine"
         " did; evaluations and checkpoints come on top."
     )
-
-
-def facts(option: Option) -> list[tuple[str, str]]:
-    """A plan's column."""
-    from electra.workflow.plan import duration
-
-    cost, training = option.cost, option.recipe.training
-    return [
-        ("layers", f"{cost.layers} x {cost.hidden_size}"),
-        ("parameters", " + ".join(f"{count / 1e6:.1f} M" for count in cost.parameters.values())),
-        ("rows x tokens", f"{training.batch_size} x {training.length}"),
-        ("learning rate", f"{training.learning_rate:.3g}"),
-        ("updates", f"{option.steps:,}"),
-        ("tokens", f"{option.tokens / 1e6:,.1f} M"),
-        ("epochs", f"{option.epochs:.2g}"),
-        ("FLOPs", f"{option.flops:.2g}"),
-        ("time", duration(option.seconds)),
-        ("memory", f"{cost.memory >> 20:,} MiB"),
-        ("disk", f"{cost.disk >> 20:,} MiB"),
-        ("runs like it came to", str(option.expected or "not tried")),
-    ]

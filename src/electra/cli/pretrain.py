@@ -109,10 +109,9 @@ def run(arguments: Parsed[Arguments]) -> int:
 
 
 def tell_plan(option: Option, display: Display) -> None:
-    from electra.cli.plan import facts
     from electra.config import write_toml
     from electra.workflow.plan import recipe_sections
 
     display.say(write_toml(recipe_sections(option.recipe)))
-    for name, value in facts(option):
+    for name, value in option.facts():
         display.say(f"{name:<22}{value}")

@@ -94,7 +94,7 @@ class Tokenizer:
                 if path.with_name(file).is_file()
             }
             files = beside | {kind: path}
-        elif _is_hub_name(str(name)):
+        elif could_be_hub_name(str(name)):
             files = _download(str(name))
         else:
             raise TokenizerError("no such tokenizer folder or file", where=name)
@@ -317,7 +317,7 @@ def _from_vocabulary(path: Path, settings: dict[str, Any]) -> str:
     return definition
 
 
-def _is_hub_name(name: str) -> bool:
+def could_be_hub_name(name: str) -> bool:
     """owner/name or name; but texts/typo is a path when there is a folder texts/ here."""
     parent = Path(name).parent
     return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())

@@ -16,6 +16,7 @@ from electra import durable
 from electra.data.folders import folders_below
 from electra.errors import DataError
 from electra.evaluation.suite import TaskEntry
+from electra.extensions import folded
 from electra.finetuning.task import Task
 from electra.labelled.files import read_bytes
 from electra.labelled.splits import find_named, find_split
@@ -69,10 +70,10 @@ def join_train(found: Found, path: Path) -> Path:
 
 
 def _folders(roots: Sequence[Path], name: str) -> Iterator[Path]:
-    wanted = [_plain(part) for part in name.split("/")]
+    wanted = [folded(part) for part in name.split("/")]
     for root in roots:
         for folder in folders_below(root.resolve(), DEEPEST):
-            if [_plain(part) for part in folder.parts[-len(wanted) :]] == wanted:
+            if [folded(part) for part in folder.parts[-len(wanted) :]] == wanted:
                 yield folder
 
 
@@ -119,7 +120,3 @@ def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
 
 def _one(path: Path | None) -> tuple[Path, ...]:
     return () if path is None else (path,)
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")

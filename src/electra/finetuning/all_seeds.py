@@ -26,7 +26,7 @@ from electra.finetuning.counted import counted
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
 from electra.finetuning.features import Tokens
 from electra.finetuning.metrics import summary
-from electra.finetuning.one_seed import Stopped, on_host, train_seed
+from electra.finetuning.one_seed import Stopped, train_seed
 from electra.finetuning.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
 from electra.finetuning.records import as_records, judged, write
 from electra.finetuning.saved_model import load_seed, save_model
@@ -51,6 +51,7 @@ from electra.machine import versions
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 from electra.progress import Say, quiet
+from electra.training.checkpoint import on_host
 
 FILES = ("data", "dev", "test", "also")  # settings that say where the data lie
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")

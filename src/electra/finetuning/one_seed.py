@@ -33,6 +33,7 @@ from electra.model.pair import build_encoder, initialise
 from electra.model.passes import Pass, read
 from electra.model.precision import autocast
 from electra.seeds import key
+from electra.training.checkpoint import on_host
 from electra.training.optimizer import AdamW
 from electra.training.schedule import multiplier
 
@@ -214,10 +215,6 @@ def _evaluate_epoch(
     tuning.say(f"seed {seed}  after epoch {epoch + 1}: {scored.told()}")
     model.train()
     return scored.scores[tuning.task.metrics[0]].value
-
-
-def on_host(weights: Weights) -> Weights:
-    return {name: value.detach().cpu().contiguous() for name, value in weights.items()}
 
 
 def save_checkpoint(

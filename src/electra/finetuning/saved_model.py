@@ -15,13 +15,14 @@ from safetensors.torch import load_file, save
 from electra.artifacts.model import ModelFolder
 from electra.finetuning.counted import counted
 from electra.finetuning.heads import CandidateHead
-from electra.finetuning.one_seed import build_model, on_host
+from electra.finetuning.one_seed import build_model
 from electra.finetuning.over_seeds import FinishedSeed
 from electra.finetuning.tuned_model import TunedModel, exportable
 from electra.finetuning.tuning import Tuning
 from electra.interop.card import Card
 from electra.interop.huggingface import write_model
 from electra.interop.names import Kind
+from electra.training.checkpoint import on_host
 
 
 def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:

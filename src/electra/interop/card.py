@@ -16,9 +16,9 @@ from typing import Any
 
 from electra.artifacts.run import RunFolder
 from electra.config import write_toml
+from electra.data.tokenizer import could_be_hub_name
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
-from electra.interop.source import could_be_hub_name
 
 USES = {
     "discriminator": (

@@ -7,7 +7,6 @@ HF_HUB_OFFLINE, HF_TOKEN.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from electra import durable
@@ -22,9 +21,9 @@ from electra.artifacts.model import (
     WEIGHTS,
     ModelFolder,
 )
+from electra.data.tokenizer import could_be_hub_name
 from electra.errors import ModelError
 
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _WANTED = [CONFIG, WEIGHTS, HEAD, MODULES, POOLING, *TOKENIZER_FILES]
 
 
@@ -46,12 +45,6 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
             fix="Give a run folder, a model folder, or a name on the hub (owner/name)",
         )
     return _fetch(str(source), [*_WANTED, PICKLE] if allow_pickle else _WANTED)
-
-
-def could_be_hub_name(source: str) -> bool:
-    """owner/name or name; but runs/typo is a path when there is a folder runs/ here."""
-    parent = Path(source).parent
-    return bool(_HUB_NAME.fullmatch(source)) and (parent == Path(".") or not parent.is_dir())
 
 
 def _fetch(name: str, patterns: list[str]) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 from markupsafe import Markup
 
 from electra import durable
-from electra.artifacts.study import StudyFolder
+from electra.artifacts.study import StudyFolder, baselines_of
 from electra.errors import ConfigError
 from electra.report import charts, svg
 from electra.report.page import (
@@ -32,7 +32,6 @@ from electra.report.page import (
 )
 from electra.report.study_figures import (
     along_compute,
-    baselines_of,
     differences,
     metric_title,
     score_panel,

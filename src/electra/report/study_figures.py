@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from electra.artifacts.study import baselines_of
 from electra.report import charts, curves
 from electra.report.glossary import METRICS
 from electra.report.page import Panel, Panels
@@ -26,11 +27,6 @@ def metric_note(results: Mapping[str, Any], metric: str) -> str:
     if metric in results["panel"]:
         return f"{results['panel'][metric]['metric'].replace('_', ' ').capitalize()}, higher is better. "
     return f"{METRICS[metric].meaning} "
-
-
-def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
-    """The arm that each arm is tested against."""
-    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}
 
 
 def score_panel(results: Mapping[str, Any], metric: str, drawn: dict[str, str]) -> Panel | None:

@@ -29,8 +29,8 @@ def write(
     """Commit a checkpoint, verify it, and then remove the oldest beyond `keep`, never that of step `also`."""
     made = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {
-        made.weights.name: save(_plain(dict(pair.named_parameters()))),
-        made.optimizer.name: save(_plain(optimizer.tensors())),
+        made.weights.name: save(on_host(dict(pair.named_parameters()))),
+        made.optimizer.name: save(on_host(optimizer.tensors())),
         made.state.name: json.dumps(state, indent=2).encode(),
     }
     durable.commit_directory(made.path, files, ops)
@@ -45,7 +45,7 @@ def write(
     return made.path
 
 
-def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 

@@ -63,6 +63,24 @@ class Option:
         new = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
         return new >= TOKENS_A_PARAMETER * self.cost.layer_parameters
 
+    def facts(self) -> list[tuple[str, str]]:
+        """What it comes to, line by line."""
+        cost, training = self.cost, self.recipe.training
+        return [
+            ("layers", f"{cost.layers} x {cost.hidden_size}"),
+            ("parameters", " + ".join(f"{count / 1e6:.1f} M" for count in cost.parameters.values())),
+            ("rows x tokens", f"{training.batch_size} x {training.length}"),
+            ("learning rate", f"{training.learning_rate:.3g}"),
+            ("updates", f"{self.steps:,}"),
+            ("tokens", f"{self.tokens / 1e6:,.1f} M"),
+            ("epochs", f"{self.epochs:.2g}"),
+            ("FLOPs", f"{self.flops:.2g}"),
+            ("time", duration(self.seconds)),
+            ("memory", f"{cost.memory >> 20:,} MiB"),
+            ("disk", f"{cost.disk >> 20:,} MiB"),
+            ("runs like it came to", str(self.expected or "not tried")),
+        ]
+
 
 @dataclass(frozen=True)
 class Plan:
