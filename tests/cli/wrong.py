@@ -276,7 +276,12 @@ TEXT = [
         r"no text given.*For example",
         lambda p: ["prepare", "--out", str(p.folder / "made")],
     ),
-    Case("no --out", ConfigError, r"Missing.*--out.*electra prepare --help", lambda p: ["prepare", lines(p)]),
+    Case(
+        "no --out",
+        ConfigError,
+        r"electra prepare needs --out. See electra prepare --help",
+        lambda p: ["prepare", lines(p)],
+    ),
 ]
 
 RECIPES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ def test_a_pair_gets_positions_for_longer_texts(
         old, new = before.config.rope_theta, after.config.rope_theta
         slowest = [theta ** -((d - 2) / d) * length for theta, length in ((old, OLD), (new, NEW))]
         assert new > old and math.isclose(*slowest, rel_tol=1e-6), "turned as far at the end as before"
+
+
+def test_a_language_model_beside_the_pair_comes_along(tmp_path: Path) -> None:
+    pair = small.write_pair(tmp_path / "pair", "modern")
+    shutil.copytree(pair / "generator", pair / "language_model")
+    assert main(["extend", str(pair), str(tmp_path / "longer"), "--length", str(NEW)]) == 0
+    assert main(["import", str(pair), "--out", str(tmp_path / "copy")]) == 0
+    for out, length in (("longer", NEW), ("copy", OLD)):
+        named_by = electra.load(tmp_path / out).language_model
+        assert named_by.folder == tmp_path / out / "language_model"
+        assert named_by.config.max_positions == length
 
 
 def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:

@@ -257,6 +257,9 @@ def _complaint(box: str) -> tuple[str, str]:
     options that are near.
     """
     text = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    if found := re.search(r"Missing from (electra [\w-]+):", text):
+        missing = re.findall(r"^\W {5}(\S+)", text.partition("\n\u2502 \u2500\u2500")[0], re.M)
+        return f"{found[1]} needs {' and '.join(filter(None, [', '.join(missing[:-1]), missing[-1]]))}", ""
     lines = [
         re.sub(r"^[\s\u2500-\u257f]+|[\s\u2500-\u257f]+$", "", line)
         for line in text.splitlines()
@@ -268,7 +271,7 @@ def _complaint(box: str) -> tuple[str, str]:
             parts[-1].append(line)
         elif parts[-1]:
             parts.append([])
-    said = " ".join(parts[0]).removesuffix("(required)").strip().rstrip(".") or "wrong options"
+    said = " ".join(parts[0]).strip().rstrip(".") or "wrong options"
     near = [
         line.split()[0].rstrip(",")
         for part in parts

@@ -22,7 +22,7 @@ from electra.errors import ConfigError, ModelError
 from electra.interop import run_folder
 from electra.interop.load import Loaded, load
 from electra.interop.source import locate
-from electra.interop.transfer import export
+from electra.interop.transfer import export, networks_of
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
@@ -30,13 +30,12 @@ MOST = 131_072  # tokens; attention to all of them would take more than any mach
 
 
 def lengthen(source: str, out: Path, length: int) -> list[str]:
-    """Write `source` with positions for `length` tokens: a model to `out`, both networks of a run to OUT/
-    discriminator and OUT/generator. Returns lines for the user. Raises ConfigError, ModelError.
+    """Write `source` with positions for `length` tokens: a model to `out`, the networks of a run to folders
+    of their names in it. Returns lines for the user. Raises ConfigError, ModelError.
     """
     path = locate(source)
-    both = run_folder.holds_networks(path)
-    models = [load(source, kind) for kind in run_folder.networks(path)] if both else [load(source, "encoder")]
-    for model in models:
+    models = {out: load(source, "encoder")} if not run_folder.holds_networks(path) else networks_of(path, out)
+    for model in models.values():
         if model.kind not in (*run_folder.NETWORKS, "encoder"):
             raise ModelError(
                 f"this is a {model.kind}, not a pre-trained network",
@@ -50,9 +49,8 @@ def lengthen(source: str, out: Path, length: int) -> list[str]:
                 key="length",
             )
     lines = []
-    for model in models:
+    for place, model in models.items():
         longer, change = _longer(model, length)
-        place = out / model.kind if both else out
         export(longer, place, source)
         lines.append(f"{place}  {model.kind}, {model.config.max_positions:,} to {length:,} tokens, {change}")
     return lines

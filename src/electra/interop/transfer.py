@@ -7,13 +7,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run import PairFolder, RunFolder
 from electra.errors import ModelError
 from electra.interop import run_folder
 from electra.interop.card import Card, card_of_run
 from electra.interop.huggingface import Dtype, write_model
-from electra.interop.load import Loaded, load
-from electra.interop.names import Kind
+from electra.interop.load import Loaded, load, load_folder
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
@@ -43,32 +42,47 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
 def import_pair(
     source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False
 ) -> list[str]:
-    """Write the networks of `source` (and `generator`) to out/discriminator and out/generator. Returns lines
-    for the user.
+    """Write the networks of `source` (and `generator`) to folders of their names in `out`. Returns lines for
+    the user.
     """
     out, path = Path(out), Path(source).expanduser()
-    wanted: list[tuple[str, Kind]] = [(source, "encoder")]
+    sources = {}
     if generator is not None:
-        wanted = [(source, "discriminator"), (generator, "generator")]
+        models = {
+            out / "discriminator": load(source, "discriminator", allow_pickle=allow_pickle),
+            out / "generator": load(generator, "generator", allow_pickle=allow_pickle),
+        }
+        sources[out / "generator"] = generator
     elif run_folder.holds_networks(path):
-        wanted = [(source, kind) for kind in run_folder.networks(path)]
-    models = [load(name, kind, allow_pickle=allow_pickle) for name, kind in wanted]
-    if models[0].tokenizer.digest != models[-1].tokenizer.digest:
+        models = networks_of(path, out)
+    else:
+        model = load(source, "encoder", allow_pickle=allow_pickle)
+        models = {out / model.kind: model}
+    if len({model.tokenizer.digest for model in models.values()}) > 1:
         raise ModelError(
             "the two networks have different tokenizers",
             where=generator,
             fix="Give the two networks of one pair",
         )
-    if models[0].kind not in run_folder.NETWORKS:
-        raise ModelError(
-            f"this is a {models[0].kind}, not a pre-trained network",
-            where=source,
-            fix="Give a discriminator or a generator",
-        )
     lines = []
-    for model, (name, _) in zip(models, wanted, strict=True):
-        export(model, out / model.kind, name)
+    for place, model in models.items():
+        if model.kind not in run_folder.NETWORKS:
+            raise ModelError(
+                f"this is a {model.kind}, not a pre-trained network",
+                where=source,
+                fix="Give a discriminator or a generator",
+            )
+        export(model, place, sources.get(place, source))
         config = model.config
         shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"
-        lines += [f"{out / model.kind}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]
+        lines += [f"{place}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]
     return lines
+
+
+def networks_of(source: Path, out: Path) -> dict[Path, Loaded]:
+    """The networks of a run or a pair, by the places in `out` of their copies."""
+    found = {PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.networks(source)}
+    named_by = PairFolder(source).language_model
+    if named_by.exists():
+        found[PairFolder(out).language_model.path] = load_folder(named_by.path, "generator")
+    return found
