@@ -24,7 +24,7 @@ from toy_questions import squad
 
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, DataError, ElectraError, ModelError
+from electra.errors import ConfigError, Damaged, DataError, ElectraError, ModelError
 from electra.finetuning.all_seeds import finetune, prepare, resolve
 from electra.finetuning.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
 from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
@@ -593,7 +593,10 @@ def test_the_joint_reader_learns_and_is_found_again(
     assert predict(str(out), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
     check_threshold(out, squad2_folder / "dev-v1.json")
     alone = shutil.copytree(out / "model", tmp_path / "alone")
-    with pytest.raises(ModelError, match=r"head.safetensors is here, but not the finetune.json"):
+    assert predict(str(alone), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
+    (alone / "task.json").unlink()
+    said = r"head.safetensors is here, but not the task.json"
+    with pytest.warns(Damaged, match=r"task.json is missing"), pytest.raises(ModelError, match=said):
         predict(str(alone), squad2_folder / "dev-v1.json")
 
 

@@ -11,14 +11,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from electra import durable
+from electra.finetuning.all_seeds import finetune
+from electra.interop.hub import plan
 from electra.interop.load import load
 from electra.interop.source import could_be_hub_name
 from electra.model.pair import Pair
+from electra.testing import toy_task
 
 ExportPair = Callable[..., tuple[Pair, Path]]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -88,6 +93,13 @@ class Hub(BaseHTTPRequestHandler):
 def hub(export_pair: ExportPair) -> Iterator[str]:
     folder = export_pair()[1] / "discriminator"
     (folder / "pytorch_model.bin").write_bytes(b"a pickle that nobody asked for")
+    with served(folder) as address:
+        yield address
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a hub whose owner/model is this folder."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (Hub,), {"folder": folder}))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -125,6 +137,24 @@ def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     )
     assert again == folder
     assert unseen.startswith("owner/unseen: not a folder here, and the hub cannot be reached.")
+
+
+def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
+    rows = [f"a {word} film,{label}" for word, label in [("good", "yes"), ("bad", "no")] * 20]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    settings = toy_task.settings(tmp_path / "tuned", tmp_path, "classification", head="bag", epochs=1)
+    finetune("tiny-en", settings, lambda _: None)
+    for file in plan(tmp_path / "tuned"):
+        durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
+    (tmp_path / "new.csv").write_text("text\na good film\n")
+    with served(tmp_path / "pushed") as hub:
+        environment = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        command = [sys.executable, "-m", "electra", "predict", "owner/model", str(tmp_path / "new.csv")]
+        done = subprocess.run(
+            command, check=False, env=os.environ | environment, capture_output=True, text=True, timeout=100
+        )
+    assert done.returncode == 0 and "a good film\tyes" in done.stdout, done.stderr
 
 
 def test_a_mistyped_path_is_no_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,7 @@ FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files tha
 _LONGEST_HEADER = 100_000_000  # of the format
 PICKLE = "pytorch_model.bin"
 ONNX = "model.onnx"  # in the place of the weights
-TASK = (
-    "task.json"  # of a fine-tuned graph: its task and the settings, as the record of the fine-tuning has them
-)
+TASK = "task.json"  # what a fine-tuned model answers: task and settings as its finetune.json has them
 # What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
@@ -44,7 +42,7 @@ class ModelFolder(Folder):
     head = File(HEAD)
     card = File(CARD)
     onnx = File(ONNX)  # the graph, in a folder that holds one in the place of weights
-    task = File(TASK)  # what a fine-tuned graph was trained to answer
+    task = File(TASK)  # what a fine-tuned model was trained to answer
     pooling = File(POOLING)  # how the tokens' states become one vector of a text; absent in folders of others
     pickle = File(PICKLE)
 

@@ -19,7 +19,7 @@ from electra import durable, seeds
 from electra.artifacts import digests
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
-from electra.extensions import TASKS, is_path
+from electra.extensions import TASKS
 from electra.finetuning import floors
 from electra.finetuning.compare_head import COMPARING_EPOCHS
 from electra.finetuning.counted import counted
@@ -40,6 +40,7 @@ from electra.finetuning.settings import (
     searched,
 )
 from electra.finetuning.task import Task
+from electra.finetuning.task_file import task_source
 from electra.finetuning.tuned_model import choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
 from electra.interop.huggingface import weights_of
@@ -210,13 +211,6 @@ def places(settings: Settings) -> dict[str, Any]:
         )
 
     return {name: whole(value) for name in FILES if (value := getattr(settings, name))}
-
-
-def task_source(name: str, task: Task) -> str:
-    """What loads the task again: a file's whole path, or a name."""
-    if is_path(name):
-        return str(Path(name).expanduser().resolve())
-    return name if TASKS.identity(name) else task.name  # of an installed package: as it is registered
 
 
 def announcement(model: str, tuning: Tuning) -> str:

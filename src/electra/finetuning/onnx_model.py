@@ -1,7 +1,6 @@
 """A fine-tuned model as an ONNX graph, and such a graph as a fine-tuned model.
 
-The graph gives the encoder's states and the head's logits. Beside it lies task.json: the task and its
-settings, which a model folder leaves to the record of the fine-tuning around it.
+The graph gives the encoder's states and the head's logits.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from electra.finetuning.compare_head import CompareHead
 from electra.finetuning.features import Batch
 from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import Task
+from electra.finetuning.task_file import task_file
 from electra.finetuning.tuned_model import TunedModel
 from electra.interop.load import Loaded
 from electra.interop.onnx_graph import Graph, Written, commit_graph
@@ -93,19 +93,8 @@ def write_tuned(  # noqa: PLR0917
         CARD: README.format(name=out.resolve().name, task=task.name, inputs=inputs).encode(),
     }
     if record:
-        files[TASK] = durable.to_json({"task": record["task"], "settings": record["settings"]})
+        files[TASK] = task_file(record["task"], record["settings"])
     return commit_graph(loaded, graph, out, files, _probabilities(task, config), int8=int8)
-
-
-def read_task(folder: Path) -> dict[str, Any] | None:
-    """What task.json says; None where the folder has none."""
-    path = ModelFolder(folder).task
-    if not path.is_file():
-        return None
-    found = durable.read_json(path, ModelError, fix="Export it again")
-    if not isinstance(found, dict) or not {"task", "settings"} <= set(found):
-        raise ModelError("not the task of a fine-tuned model", where=path, fix="Export it again")
-    return found
 
 
 def _probabilities(task: Task, config: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:

@@ -22,6 +22,7 @@ from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.features import Tokens
 from electra.finetuning.records import Format, as_records, join, plain, write
 from electra.finetuning.task import HeadKind, Task
+from electra.finetuning.task_file import read_task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
 from electra.finetuning.tuning import run_model
@@ -153,7 +154,7 @@ def open_predictor(
 
 
 def _open_graph(folder: Path) -> Predictor:
-    from electra.finetuning.onnx_model import GraphModel, read_task
+    from electra.finetuning.onnx_model import GraphModel
     from electra.interop.onnx_session import OnnxEncoder, load_onnx
 
     loaded, record = load_onnx(folder, "encoder"), read_task(folder)
@@ -221,10 +222,12 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     around, loaded = TuningFolder(Path(model).parent), load(model, "encoder")
     if around.exists():
         return loaded, around.record
-    if (head := ModelFolder(Path(loaded.folder)).head).is_file():
-        fix = "Pass the fine-tuning's folder, or copy that file to the folder above this one"
-        what = f"{head.name} is here, but not the {TuningFolder.RECORD} that says what it is"
-        raise ModelError(what, where=loaded.folder, fix=fix)
+    here = ModelFolder(Path(loaded.folder))
+    if record := read_task(here.path):
+        return loaded, record
+    if here.head.is_file():
+        what = f"{here.head.name} is here, but not the {here.task.name} that says what it is"
+        raise ModelError(what, where=here.path, fix="Pass the fine-tuning's folder")
     refuse_untuned(loaded)
     return loaded, None
 

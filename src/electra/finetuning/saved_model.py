@@ -12,11 +12,14 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_file, save
 
+from electra import durable
 from electra.artifacts.model import ModelFolder
+from electra.extensions import is_path
 from electra.finetuning.counted import counted
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.one_seed import build_model
 from electra.finetuning.over_seeds import FinishedSeed
+from electra.finetuning.task_file import task_file, task_source
 from electra.finetuning.tuned_model import TunedModel, exportable
 from electra.finetuning.tuning import Tuning
 from electra.interop.card import Card
@@ -31,6 +34,9 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     model = load_seed(tuning, chosen)
     finish_head(model, tuning)
     beside = {} if whole else on_host(model.head.state_dict())
+    further: dict[str, durable.Content] = {folder.head.name: save(beside)} if beside else {}
+    if not is_path(settings.task):  # a file of this machine is not there where the folder goes
+        further[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if whole else "encoder",
@@ -56,7 +62,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         card=card,
         pooling=settings.pooling if task.head in ("classifier", "vectors") else "mean",
         values=config_values(tuning, chosen.results["eval"]),
-        further={folder.head.name: save(beside)} if beside else {},
+        further=further,
     )
     if beside:
         tuning.say(

@@ -17,6 +17,7 @@ from electra.artifacts.model import (
     MODULES,
     PICKLE,
     POOLING,
+    TASK,
     TOKENIZER_FILES,
     WEIGHTS,
     ModelFolder,
@@ -24,7 +25,7 @@ from electra.artifacts.model import (
 from electra.data.tokenizer import could_be_hub_name
 from electra.errors import ModelError
 
-_WANTED = [CONFIG, WEIGHTS, HEAD, MODULES, POOLING, *TOKENIZER_FILES]
+_WANTED = [CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:

@@ -45,19 +45,20 @@ def import_pair(
     """Write the networks of `source` (and `generator`) to folders of their names in `out`. Returns lines for
     the user.
     """
-    out, path = Path(out), Path(source).expanduser()
+    path, pair = Path(source).expanduser(), PairFolder(out)
+    judge, writer = (pair.network(name).path for name in run_folder.NETWORKS)
     sources = {}
     if generator is not None:
         models = {
-            out / "discriminator": load(source, "discriminator", allow_pickle=allow_pickle),
-            out / "generator": load(generator, "generator", allow_pickle=allow_pickle),
+            judge: load(source, "discriminator", allow_pickle=allow_pickle),
+            writer: load(generator, "generator", allow_pickle=allow_pickle),
         }
-        sources[out / "generator"] = generator
+        sources[writer] = generator
     elif run_folder.holds_networks(path):
         models = networks_of(path, out)
     else:
         model = load(source, "encoder", allow_pickle=allow_pickle)
-        models = {out / model.kind: model}
+        models = {pair.network(model.kind).path: model}
     if len({model.tokenizer.digest for model in models.values()}) > 1:
         raise ModelError(
             "the two networks have different tokenizers",
