@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from electra import durable
 from electra.artifacts.model import ModelFolder
-from electra.errors import ModelError
+from electra.config import build
+from electra.errors import ConfigError, ModelError
 from electra.extensions import TASKS, is_path
+from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.task import Task
 
 AGAIN = "Get it, export it or fine-tune again"
+NEEDED = {"head", "pooling", "max_length"}
 
 
 def task_source(name: str, task: Task) -> str:
@@ -28,11 +32,22 @@ def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
 
 
 def read_task(folder: Path) -> dict[str, Any] | None:
-    """What task.json says; None where the folder has none."""
+    """What task.json says, which may be a stranger's; None where the folder has none."""
     path = ModelFolder(folder).task
     if not path.is_file():
         return None
-    found = durable.read_json(path, ModelError, fix=AGAIN)
-    if not isinstance(found, dict) or not isinstance(found.get("settings"), dict) or "task" not in found:
+    found: dict[str, Any] = durable.read_json(path, ModelError, fix=AGAIN)
+    task, settings = (found.get("task"), found.get("settings")) if isinstance(found, dict) else (None, None)
+    if not isinstance(task, str) or not isinstance(settings, dict):
         raise ModelError("not the task of a fine-tuned model", where=path, fix=AGAIN)
+    if is_path(task) and not (Path(task).is_absolute() and Path(task).is_file()):
+        raise ModelError(f"the task is of the file {task}, which is not here", where=path, fix=AGAIN)
+    known = {field.name for field in fields(ResolvedSettings)} - {"search"}  # which the record only mentions
+    given = {name: value for name, value in settings.items() if name in known}
+    if absent := NEEDED - given.keys():
+        raise ModelError(f"lacks {', '.join(sorted(absent))}", where=path, key="settings", fix=AGAIN)
+    try:
+        build(ResolvedSettings, {**given, "task": task, "data": "", "out": ""}, "settings")
+    except ConfigError as error:
+        raise ModelError(error.what, where=path, key=error.where or error.key, fix=AGAIN) from None
     return found
