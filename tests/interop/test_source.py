@@ -147,6 +147,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
     finetune("tiny-en", settings, lambda _: None)
     for file in plan(tmp_path / "tuned"):
         durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
+    assert 'electra.predict(name, "new.csv")' in (tmp_path / "pushed" / "README.md").read_text()
     (tmp_path / "new.csv").write_text("text\na good film\n")
     with served(tmp_path / "pushed") as hub:
         environment = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}

@@ -40,6 +40,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if whole else "encoder",
+        task=task.name if beside else "",
         training={
             "task": task.name,
             "examples": results["train_samples"],

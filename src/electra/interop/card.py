@@ -73,6 +73,8 @@ class Card:
     kind: Kind
     # the transformers class that loads the folder
     architecture: str = ""
+    # of a fine-tuned model whose head transformers has no class for: the task
+    task: str = ""
     # of a masked language model of the full size: the objective that trained it
     objective: str = ""
     # sentences about the model that come before everything else
@@ -163,7 +165,9 @@ def render(card: Card) -> str:
 def _what(card: Card) -> str:
     if card.output != LOG_ODDS:
         return ENERGIES
-    if card.objective:
+    if card.task:
+        origin = f"and fine-tuned for {card.task}, with a head that transformers has no class for."
+    elif card.objective:
         use = "It fills `[MASK]`; without its head it is the encoder to fine-tune."
         origin = f"as a masked language model (objective `{card.objective}`). {use}"
     else:
@@ -202,6 +206,15 @@ def _front_matter(card: Card) -> str:
 def _usage(card: Card) -> str:
     if not card.architecture:
         return ""
+    if card.task:
+        return _section(
+            "Use",
+            "```python\n"
+            "import electra\n\n"
+            f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+            'answers = electra.predict(name, "new.csv").records()\n'
+            f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
+        )
     return _section(
         "Use",
         "```python\n"
