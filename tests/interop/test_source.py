@@ -23,6 +23,7 @@ from electra.interop.hub import plan
 from electra.interop.load import load
 from electra.interop.source import could_be_hub_name
 from electra.model.pair import Pair
+from electra.serving.models import open_models
 from electra.testing import toy_task
 
 ExportPair = Callable[..., tuple[Pair, Path]]
@@ -148,6 +149,8 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
     for file in plan(tmp_path / "tuned"):
         durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
     assert 'electra.predict(name, "new.csv")' in (tmp_path / "pushed" / "README.md").read_text()
+    [here] = open_models([str(tmp_path / "pushed")])
+    assert here.predict(["a good film"])[0]["label"] == "yes"
     (tmp_path / "new.csv").write_text("text\na good film\n")
     with served(tmp_path / "pushed") as hub:
         environment = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}

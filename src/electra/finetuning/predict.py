@@ -209,7 +209,8 @@ def is_tuned(model: str) -> bool:
         return True
     if holds_networks(folder):
         return False
-    return read_config(folder).kind in USUAL or ModelFolder(folder).head.is_file()
+    here = ModelFolder(folder)
+    return read_config(folder).kind in USUAL or here.head.is_file() or here.task.is_file()
 
 
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:

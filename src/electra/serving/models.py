@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra.artifacts.model import ModelFolder
-from electra.artifacts.tuning import TuningFolder
 from electra.errors import AbsentNetwork, DataError
-from electra.finetuning.predict import USUAL, Predictor, Text, open_predictor
+from electra.finetuning.predict import USUAL, Predictor, Text, is_tuned, open_predictor
 from electra.interop.configs import LOG_ODDS
 from electra.interop.detection import detect, split
 from electra.interop.embedding import embed
@@ -106,9 +105,7 @@ def _open(name: str, source: str, device: str) -> Served:
     chosen, folder = pick_device(device), locate(source)
     if ModelFolder(folder).holds_graph:
         return _open_graph(name, folder)
-    tuned = TuningFolder(Path(source).expanduser()).exists()
-    encoder = None if tuned else load(source, "encoder")
-    if encoder is None or encoder.kind in USUAL:
+    if is_tuned(source):
         predictor = open_predictor(source, device)
         return Served(name, predictor.loaded.to(chosen), predictor=predictor)
 
@@ -119,7 +116,8 @@ def _open(name: str, source: str, device: str) -> Served:
             return None
 
     discriminator, generator = network("discriminator"), network("generator")
-    return Served(name, discriminator or encoder.to(chosen), discriminator, generator)
+    encoder = discriminator or load(source, "encoder").to(chosen)
+    return Served(name, encoder, discriminator, generator)
 
 
 def _open_graph(name: str, folder: Path) -> Served:
