@@ -29,6 +29,13 @@ def test_malformed_rows_are_dropped_and_counted_where_the_task_allows_it(tmp_pat
     assert (len(split.examples), split.dropped) == (2, 1)
 
 
+@pytest.mark.parametrize("task", ["pair", "regression"])
+@pytest.mark.parametrize("names", ["sentence1,sentence2", "text_a,text_b", "text1,text2"])
+def test_a_pair_is_found_by_usual_names(tmp_path: Path, task: str, names: str) -> None:
+    [example] = load_task(task).read(write(tmp_path / "a.csv", f"{names},label\nhere,there,1\n")).examples
+    assert example.texts == ("here", "there")
+
+
 GLUE = {  # folder -> task, examples in train, dev, test
     "cola": ("cola", 8551, 1043, 1063),
     "sst-2": ("sst-2", 67349, 872, 0),

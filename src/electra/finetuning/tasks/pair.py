@@ -14,6 +14,8 @@ TASK = TextClassification(
         ("premise", "hypothesis"),
         ("question", "sentence"),
         ("question1", "question2"),
+        ("text_a", "text_b"),
+        ("text1", "text2"),
     ),
     label=("label", "labels", "class", "is_duplicate"),
     max_length=512,

@@ -13,6 +13,8 @@ TASK = TextRegression(
         ("sentence1", "sentence2"),
         ("premise", "hypothesis"),
         ("question1", "question2"),
+        ("text_a", "text_b"),
+        ("text1", "text2"),
         ("sentence",),
         ("text",),
     ),
