@@ -214,6 +214,7 @@ def results_of(out: Path) -> Any:
     return json.loads((out / "results.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_finished_study_is_not_done_again_and_another_is_refused(
     command: list[str], capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
@@ -278,6 +279,7 @@ def test_the_panel_is_asked_about_the_full_size_network(
         assert worker.score(run, chosen, 7, stop) is None and len(asked) == 2, "what is not whole is no score"
 
 
+@pytest.mark.slow
 def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:

@@ -74,6 +74,7 @@ def test_losses_of_the_full_size_network_are_on_one_scale() -> None:
     assert primary([], arms, recipes) is None
 
 
+@pytest.mark.slow
 def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
     found = fake_study.make(tmp_path, "model-size")
     plan = fake_study.plan_of(read_study(find_study("model-size")))
@@ -169,6 +170,7 @@ def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["objectives", "generator-size", "convergence"])
 def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(
     name: str, tmp_path: Path

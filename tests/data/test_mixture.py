@@ -96,6 +96,7 @@ def test_documents_keep_their_corpus_where_held_out_ones_are_chosen_afterwards(
     ]
 
 
+@pytest.mark.slow
 def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
     en, de = write(tmp_path)
     for path, count in ((en, 20_000), (de, 4_000)):

@@ -99,6 +99,7 @@ def test_text_from_stdin(tmp_path: Path) -> None:
     assert electra(*command, input="", cwd=tmp_path).returncode == 0, "complete: stdin is not needed again"
 
 
+@pytest.mark.slow
 def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     corpus(tmp_path / "c" / "a.txt", 60_000)

@@ -42,6 +42,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / num
 """
 
 
+@pytest.mark.slow
 def test_bytes_of_a_document(tmp_path: Path) -> None:
     """8, and as many while two runs are joined; a Python set of 16-byte digests takes about 100."""
     ended = subprocess.run(

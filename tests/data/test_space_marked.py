@@ -97,6 +97,7 @@ for kind in ("bpe", "unigram"):
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_vocabulary_in_every_process() -> None:
     """And from the same texts in another order."""
     command = [sys.executable, "-c", TRAINING, str(Path(__file__).parent)]

@@ -98,6 +98,7 @@ print(Tokenizer.train(corpus(), TokenizerConfig(vocab_size=420)).digest)
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_vocabulary_in_every_process() -> None:
     digests = set()
     for seed in ("0", "1", "random"):
@@ -419,6 +420,7 @@ def test_what_is_no_tokenizer(tmp_path: Path) -> None:
         assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("dewiki", 6000), ("kowiki", 12_000)])
 def test_german_and_korean(name: str, size: int, shared_data: Callable[[str], Path], tmp_path: Path) -> None:
     from transformers import AutoTokenizer

@@ -83,6 +83,7 @@ def hub(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[Callable[..., str]]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_name_on_the_hub(
     hub: Callable[..., str], tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def language_model(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return electra.pretrain(toy_store, out, budget="3steps", overrides=overrides)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["rtd", "rtd_mlm"])
 def test_the_encoder_carries_over(
     objective: str,

@@ -204,6 +204,7 @@ def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any,
     assert message in str(caught.value) and str(folder) in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model_class", [transformers.ElectraForPreTraining, transformers.ModernBertForMaskedLM]
 )

@@ -140,6 +140,7 @@ def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     assert unseen.startswith("owner/unseen: not a folder here, and the hub cannot be reached.")
 
 
+@pytest.mark.slow
 def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
     rows = [f"a {word} film,{label}" for word, label in [("good", "yes"), ("bad", "no")] * 20]
     for name in ("train", "dev"):

@@ -92,6 +92,7 @@ def test_a_folder_without_curves_has_a_page_of_facts(part: str, tmp_path: Path) 
     assert main(["verify", str(folder)]) == 0
 
 
+@pytest.mark.slow
 def test_a_page_without_figures_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -192,6 +192,7 @@ def test_a_figure_has_round_ticks_and_says_where_its_lines_end() -> None:
     assert "1.5" not in re.findall(r"<text[^>]*>([^<]+)</text>", halves)
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     evil = "</title></td><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
     run = make_run(tmp_path / "<script>$x$ {{ 7*7 }}", steps=200, eval_every=50)
@@ -355,6 +356,7 @@ def test_verdicts(tmp_path: Path, metrics: dict[str, float | None], words: str) 
     assert words in verdict(read_run(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_command_line_needs_no_torch(run: Path, tmp_path: Path) -> None:
     program = """if True:
         import sys

@@ -65,6 +65,7 @@ def train(folder: Path, stop_at: int | None = None) -> None:
         assert loop.train(run, lambda: run.step == stop_at) == (stop_at is None)
 
 
+@pytest.mark.slow
 def test_a_run_whose_clock_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

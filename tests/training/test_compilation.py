@@ -96,6 +96,7 @@ def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> 
         assert torch.equal(a, b), name
 
 
+@pytest.mark.slow
 def test_what_the_compiler_says_becomes_one_line_and_training_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ print(full - before, full - resident())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
 def test_holes_in_the_heap_are_returned() -> None:
     ended = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, check=True)

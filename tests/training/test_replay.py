@@ -100,6 +100,7 @@ def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
     assert problems(run)["step-00000012"].startswith(f"{name} differs, as do 0 more of ")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
     run = train(tmp_path / "run", training={"keep": 1})
     told = r"the ledger ends at step 12, and the checkpoints that verify are of steps 12\. Keep more .*keep"
@@ -165,6 +166,7 @@ def test_the_command(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "not a token store" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_texts_of_a_batch(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     complete(command(toy_store, out, **{"training.steps": "2"}))

@@ -117,6 +117,7 @@ def test_a_finished_run_says_so_and_writes_nothing(toy_store: Path, unbroken: Pa
     assert {path: path.stat().st_mtime_ns for path in unbroken.rglob("*.safetensors")} == before
 
 
+@pytest.mark.slow
 def test_damaged_newest_checkpoint_is_named_and_the_one_before_used(
     toy_store: Path, unbroken: Path, tmp_path: Path
 ) -> None:
@@ -209,6 +210,7 @@ def test_one_of_two_processes_is_killed_ten_times(
         same_run(out, unbroken_by_two)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_silent_for_too_long_is_given_up(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path, ELECTRA_TIMEOUT_MINUTES="0.02")

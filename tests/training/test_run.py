@@ -191,6 +191,7 @@ def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.Mo
         train(tmp_path / "none", training={"steps": None})
 
 
+@pytest.mark.slow
 def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "LONGEST", 0.01)
     measured: list[float] = []

@@ -106,6 +106,7 @@ def test_the_page_follows_its_runs(page: Any, runs: list[Path]) -> None:
     page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_told(page: Any, runs: list[Path]) -> None:
     wait(page, lambda: "0 s ago" not in texts(page, ".said")[0])  # it was looked at while it lived
     (runs[0] / ".lock").unlink()  # as if the kernel had let go

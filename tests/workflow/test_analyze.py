@@ -115,6 +115,7 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
     assert (out / "analysis.html").read_text() == html  # the same files, the same page
 
 
+@pytest.mark.slow
 def test_all_leaves_out_what_has_no_data_and_says_so(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from electra.testing import toy
 from electra.training import bench
 
 
+@pytest.mark.slow
 def test_a_measurement_adds_up() -> None:
     row = bench.measure(toy.recipe(), vocab_size=100, seconds=0.01)
     assert row["tokens_per_s_best"] >= row["tokens_per_s_median"] > 0
@@ -35,6 +36,7 @@ def test_flops_are_those_of_the_matrix_products() -> None:
     assert 3 < large / small < 4.5
 
 
+@pytest.mark.slow
 def test_json_ends_with_the_keys_that_scripts_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
     command = "bench --recipe budget-tiny --batch-size 2 --length 16 --seconds 0.05 --vocab-size 100 --json"
     assert main(command.split()) == 0
