@@ -55,8 +55,13 @@ def commands(page: Path) -> Iterator[list[str]]:
                 yield words[at + 1 : end]
 
 
-CASES = [(page.name, words) for page in [*PAGES, *EXAMPLES] for words in commands(page)]
-OPEN = ("...", "[", "VERB", "COMMAND", "NAME")  # not to be typed as it stands
+OPEN = ("...", "[", "VERB", "COMMAND", "NAME")  # in a pattern, which is not to be typed as it stands
+CASES = [
+    (page.name, words)
+    for page in [*PAGES, *EXAMPLES]
+    for words in commands(page)
+    if not any(mark in word for word in words for mark in OPEN)
+]
 
 
 def test_commands_are_found() -> None:
@@ -70,8 +75,6 @@ def test_a_command_parses(
     page: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Everything but the verb's own work, which a stand-in takes the place of."""
-    if any(mark in word for word in words for mark in OPEN):
-        pytest.skip("a pattern, not a command")
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(importlib.import_module(verbs()[words[0]]), "run", lambda arguments: 0)
     try:

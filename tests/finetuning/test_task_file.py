@@ -36,7 +36,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("[]", "not the task"),
         (json.dumps({"task": "sst2"}), "not the task"),
         (json.dumps({"task": ["sst2"], "settings": GOOD}), "not the task"),
-        (json.dumps({"task": "mine.py", "settings": GOOD}), "the file mine.py, which is not here"),
+        (
+            json.dumps({"task": "mine.py", "settings": GOOD}),
+            "its task is the file mine.py, which is not here",
+        ),
         (json.dumps({"task": "/none/mine.py", "settings": GOOD}), "which is not here"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "head": "crown"}}), "'crown' is not one of"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": "long"}}), "'long' is not a whole"),
