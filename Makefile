@@ -45,7 +45,7 @@ quickstart: setup
 	$(BIN)/electra show runs/quickstart "The function returns a list of the names in the current scope."
 	@echo
 	@echo "The lines 'held-out at step' say what the $(BUDGET) brought; the report is runs/quickstart/report.html. To try next:"
-	@echo "  $(BIN)/electra detect runs/quickstart \"The module defines a elephant of functions.\""
+	@echo "  $(BIN)/electra detect runs/quickstart --by language-model \"The module defines an elephant of functions.\""
 	@echo "  $(BIN)/electra pretrain --recipe budget-tiny --corpus YOUR_TEXTS/ --out runs/mine --budget 30m"
 	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
 
