@@ -14,8 +14,10 @@ from electra.errors import ConfigError, ModelError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.compare_head import FEATURES, CompareHead
 from electra.finetuning.features import Batch
+from electra.finetuning.linear_fit import fit_by_folds
 from electra.finetuning.overlap import OVERLAP
 from electra.finetuning.predict import export_tuned, predict
+from electra.finetuning.term_answer import KIND
 from electra.finetuning.tuned_model import build_head
 from electra.interop.load import load
 from electra.testing import toy_task
@@ -34,6 +36,10 @@ def batch(*rows: list[int]) -> Batch:
 def halves(row: list[int]) -> tuple[list[int], list[int]]:
     middle = row.index(SEP)
     return row[1:middle], row[middle + 1 : -1]
+
+
+def cross_entropy(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]:
+    return torch.nn.functional.cross_entropy(logits, gold, reduction="sum"), len(gold)
 
 
 def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
@@ -91,23 +97,54 @@ def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
     features = torch.randn(500, len(FEATURES), generator=draw) * 5 + 7
     targets = (features[:, 4] + 0.1 * torch.randn(500, generator=draw) > 7).long()
 
-    def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]:
-        return torch.nn.functional.cross_entropy(logits, gold, reduction="sum"), len(gold)
-
-    made.fit(features, targets, loss)
+    given, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
+    made.fit(features, made.terms(given) * 500, targets, cross_entropy, np.arange(500))
     right = (torch.nn.functional.linear(features, *made.linear()).argmax(1) == targets).float().mean()
     assert right > 0.95
-    given, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
     table = torch.randn(len(made.rarity), 32)
     only = torch.nn.functional.linear(made.compare(hidden, given, table), *made.linear())
-    torch.testing.assert_close(made(hidden, given, table), only)
+    torch.testing.assert_close(made(hidden, given, table), only + made.differing(made.terms(given)))
+
+
+def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> None:
+    made = head(modern_folder)
+    [terms] = made.terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))
+    kinds = [[12, 11], [13], [11, 12, 13], [10]]
+    assert terms.tolist() == [
+        kind << KIND | token for kind, tokens in enumerate(kinds) for token in sorted(tokens)
+    ]
+
+
+def test_in_training_a_pair_is_answered_by_the_terms_of_others(modern_folder: Path) -> None:
+    made = head(modern_folder)
+    draw = np.random.default_rng(5)
+    rows = [[CLS, 5, SEP, *draw.integers(6, 30, 4).tolist(), SEP] for _ in range(400)]
+    tell = torch.tensor([int(25 in row or 28 in row) for row in rows])
+    given = batch(*rows)
+    hidden, table = torch.randn(*given.input_ids.shape, 32), torch.randn(len(made.rarity), 32)
+    features = made.compare(hidden, given, table)
+    made.fit(features, made.terms(given), tell, cross_entropy, np.arange(400))
+    for answers in (made(hidden, given, table), made.train()(hidden, given, table)):
+        assert (answers.argmax(1) == tell).float().mean() > 0.9
+
+
+def test_what_is_held_out_has_no_twin_among_what_is_fitted() -> None:
+    draw = np.random.default_rng(6)
+    x, chance = draw.normal(size=(100, 300)).repeat(2, 0), torch.from_numpy(draw.integers(0, 2, 100))
+    targets = chance.repeat_interleave(2)
+
+    def right(groups: np.ndarray) -> float:
+        _, answers = fit_by_folds(x, targets, cross_entropy, 2, [10.0], groups=groups)
+        return (torch.from_numpy(answers).argmax(1) == targets).double().mean().item()
+
+    assert right(np.arange(100).repeat(2)) < 0.65 and right(np.arange(200)) > 0.8
 
 
 def test_heads_saved_with_fewer_numbers_answer_as_they_did(modern_folder: Path) -> None:
     made, old = head(modern_folder), head(modern_folder)
     torch.nn.init.normal_(made.wide.weight, generator=torch.Generator().manual_seed(4))
     torch.nn.init.zeros_(made.wide.weight[:, -len(OVERLAP) :])
-    saved = made.state_dict()
+    saved = {name: value for name, value in made.state_dict().items() if not name.startswith("differing.")}
     old.load_state_dict({**saved, "wide.weight": saved["wide.weight"][:, : -len(OVERLAP)]})
     given, hidden, table = (
         batch([CLS, 10, SEP, 10, 11, SEP]),

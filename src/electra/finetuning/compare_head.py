@@ -7,15 +7,19 @@ text has too; how near each token is to the nearest one of the other text (Khatt
 token table and by the encoder's output; the log ratio of their lengths. Shares and means are also weighted by
 how rare a token is in the training texts. The numbers of `OVERLAP` count words, characters and their order.
 
+Which tokens they are matters as well ("not" in one text alone, a date in both: Ji & Eisenstein 2013). Terms
+of a pair (term_answer.py) are the tokens that only the first text has, only the second, one of the two,
+whichever, and both.
+
 The linear answer is fitted first, on the pre-trained encoder as it is, and the usual head starts at zero:
 then both are tuned with the encoder, and so is what they compare (Kumar et al. 2022: probe, then tune; Cheng
-et al. 2016: wide and deep). Shapes: B pairs, T tokens, D hidden, K features.
+et al. 2016: wide and deep). The terms' part stays. Shapes: B pairs, T tokens, D hidden, K features.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +28,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.features import Batch
+from electra.finetuning.features import Batch, Ids
 from electra.finetuning.linear_fit import Loss, fit_by_folds
 from electra.finetuning.overlap import OVERLAP, overlap
+from electra.finetuning.term_answer import TermAnswer, Terms, of_kind, once
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
 FEATURES = tuple(
@@ -36,7 +41,8 @@ FEATURES = tuple(
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
 COMPARING_EPOCHS = 1.0  # by default: a second pass over some thousand pairs undoes what counting gave
-STRENGTHS = (0.001, 0.01, 0.1, 1.0)  # of the linear fit, whose features have deviation 1
+STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of the linear fit, whose features have deviation 1
+FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms
 
 
 class CompareHead(nn.Module):
@@ -46,6 +52,7 @@ class CompareHead(nn.Module):
         super().__init__()
         self.usual = usual
         self.wide = nn.Linear(len(FEATURES), num_outputs)
+        self.differing = TermAnswer(num_outputs)
         self.rarity: Tensor
         self.between: Tensor
         self.register_buffer("rarity", torch.ones(vocab_size))
@@ -53,7 +60,12 @@ class CompareHead(nn.Module):
 
     def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
         usual: Tensor = self.usual(hidden_BTD, batch)
-        return usual.float() + F.linear(self.compare(hidden_BTD, batch, table_VE), *self.linear())
+        if self.training:
+            differing = self.differing.held_out_of(batch.index)
+        else:
+            differing = self.differing(self.terms(batch))
+        compared = F.linear(self.compare(hidden_BTD, batch, table_VE), *self.linear())
+        return usual.float() + compared + differing
 
     def linear(self) -> tuple[Tensor, Tensor]:
         return self.wide.weight.float(), self.wide.bias.float()
@@ -80,6 +92,21 @@ class CompareHead(nn.Module):
         lengths = [1 + of_BT.sum(1).float() for of_BT in (first_BT, second_BT)]
         counted = ids_BT.new_tensor([overlap(*texts) for texts in batch.texts], dtype=torch.float32)
         return torch.cat([torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1), counted], 1)
+
+    def terms(self, batch: Batch) -> list[Terms]:
+        """Of each pair: the tokens that only one text has, by which, and those that both have."""
+        ids, *texts = (of.cpu().numpy() for of in (batch.input_ids, *self.texts(batch)))
+        return [
+            self._differing(row[first], row[second]) for row, first, second in zip(ids, *texts, strict=True)
+        ]
+
+    @staticmethod
+    def _differing(first: Ids, second: Ids) -> Terms:
+        first, second = once(first), once(second)
+        kinds = {FIRST: np.setdiff1d(first, second, True), SECOND: np.setdiff1d(second, first, True)}
+        kinds[EITHER] = once(np.concatenate(list(kinds.values())))
+        kinds[BOTH] = np.intersect1d(first, second, True)
+        return np.concatenate([of_kind(kind, tokens) for kind, tokens in kinds.items()])
 
     def texts(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Which tokens are the first text's and which the second's [B, T]: [CLS] and [SEP] stand between."""
@@ -110,13 +137,25 @@ class CompareHead(nn.Module):
         self.rarity.copy_(rarity / rarity.mean())
         self.between[list(between)] = True
 
-    def fit(self, features_NK: Tensor, targets: Tensor, loss: Loss) -> None:
-        """Fit the linear answer; the usual head, whose last layer becomes zero, adds nothing yet."""
+    def fit(
+        self, features_NK: Tensor, terms: Sequence[Terms], targets: Tensor, loss: Loss, groups: Ids
+    ) -> None:
+        """Fit the linear answer to N training pairs; the usual head, whose last layer becomes zero, adds
+        nothing yet.
+
+        groups: [N] pairs of one number are the same example.
+        """
+        from scipy.sparse import csr_array, hstack
+
         x_NK = features_NK.double().cpu().numpy()
         mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clip(1e-6)
         x_NK = (x_NK - mean_K) / deviation_K
-        answer, _ = fit_by_folds(x_NK, targets, loss, len(self.wide.bias), STRENGTHS)
-        weight, bias = answer[:, :-1] / deviation_K, answer[:, -1]
+        both = hstack([csr_array(x_NK), self.differing.learn(terms)]).tocsr()
+        answer, held_out = fit_by_folds(both, targets, loss, len(self.wide.bias), STRENGTHS, groups=groups)
+        ours = answer[:, : len(FEATURES)]
+        weight, bias = ours / deviation_K, answer[:, -1]
+        # What the folds without a pair say of it, less what is counted of it again at each step.
+        self.differing.answer_by(answer[:, len(FEATURES) : -1], held_out - (x_NK @ ours.T + bias))
         with torch.no_grad():
             self.wide.weight.copy_(torch.from_numpy(weight))
             self.wide.bias.copy_(torch.from_numpy(bias - weight @ mean_K))
@@ -128,13 +167,16 @@ class CompareHead(nn.Module):
         for part in (self.usual.get_submodule("output"), self.wide):
             part.get_parameter("weight").mul_(factor)
             part.get_parameter("bias").mul_(factor)
+        self.differing.weight.mul_(factor)
         self.wide.bias.add_(offset)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Heads saved without the numbers of `OVERLAP` give them no weight."""
+        """Heads saved without the numbers of `OVERLAP`, or without terms, give them no weight."""
         name = f"{prefix}wide.weight"
         if (saved := state.get(name)) is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP):
             state[name] = F.pad(saved, (0, len(OVERLAP)))
+        for part, value in self.differing.state_dict(prefix=f"{prefix}differing.").items():
+            state.setdefault(part, value)
         super()._load_from_state_dict(state, prefix, *rest)
 
 

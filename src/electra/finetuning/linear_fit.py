@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -44,16 +45,23 @@ def fit_linear(x_NK: Matrix, targets: Tensor, loss: Loss, penalty: float, start:
 
 
 def fit_by_folds(
-    x_NK: Matrix, targets: Tensor, loss: Loss, outputs: int, strengths: Sequence[float]
+    x_NK: Matrix,
+    targets: Tensor,
+    loss: Loss,
+    outputs: int,
+    strengths: Sequence[float],
+    *,
+    groups: npt.NDArray[np.int64],
 ) -> tuple[Floats, Floats]:
     """The fit of the strength that cross-validation finds best, as of `fit_linear`; and the answers
     [N, outputs] to each row of the fit to the folds that it is not in.
 
     strengths: ascending; the inverse of the penalty on squared weights, of the sum of losses.
+    groups: [N] rows of one number are in one fold (a pair in both orders).
     """
     rows, columns = x_NK.shape
     targets = targets.cpu()
-    fold_N = np.random.default_rng(0).permutation(rows) % FOLDS
+    fold_N = np.random.default_rng(0).permutation(groups.max() + 1)[groups] % FOLDS
     starts = [np.zeros((outputs, columns + 1))] * FOLDS
     best, chosen, held_out = np.inf, strengths[0], np.zeros((rows, outputs))
     for strength in strengths:  # weaker penalties start where the stronger one ended

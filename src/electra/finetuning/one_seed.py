@@ -109,9 +109,9 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     best: Weights = {}
     if isinstance(model.head, BagHead):
         model.head.fit(tuning.train, tuning.task.loss)
-    state = restore(folder, model, optimizer, best, tuning.say)
-    if not state.step and isinstance(model.head, CompareHead):
+    elif isinstance(model.head, CompareHead):
         start_comparison(tuning, model, model.head)
+    state = restore(folder, model, optimizer, best, tuning.say)
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
     started = time.monotonic() - state.seconds
@@ -158,11 +158,12 @@ def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> No
         hidden_BTD = model.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
-        return list(head.compare(hidden_BTD, batch, model.encoder.token_table()))
+        features_BK = head.compare(hidden_BTD, batch, model.encoder.token_table())
+        return list(zip(features_BK, head.terms(batch), strict=True))
 
-    features = list(read(windows.input_ids, network, tuning.device, pad=tuning.pad))
+    features, terms = zip(*read(windows.input_ids, network, tuning.device, pad=tuning.pad), strict=True)
     targets = torch.from_numpy(np.stack(windows.targets)).to(tuning.device)
-    head.fit(torch.stack(features), targets, tuning.task.loss)
+    head.fit(torch.stack(features), terms, targets, tuning.task.loss, windows.example)
 
 
 def update(  # noqa: PLR0917
