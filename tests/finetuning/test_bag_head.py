@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,9 @@ from test_all_seeds import silent
 
 from electra.errors import ConfigError, ModelError
 from electra.finetuning.all_seeds import finetune
-from electra.finetuning.bag_head import CHARACTERS, RUNS, BagHead, runs
+from electra.finetuning.bag_head import BagHead
 from electra.finetuning.features import Batch, Windows
-from electra.finetuning.overlap import words
 from electra.finetuning.predict import export_tuned, predict
-from electra.finetuning.term_answer import of_kind
 from electra.finetuning.tuned_model import build_head
 from electra.interop.load import load
 from electra.testing import toy_task
@@ -26,11 +23,9 @@ BEFORE = {"terms": "known", "rarity": "rarity", "weight": "weight"}  # names of 
 
 
 def windows(texts: list[list[int]], labels: list[int]) -> Windows:
-    """The characters say nothing: each text is a word of its own, without two that run through it."""
     ids = [np.array(text) for text in texts]
     targets = [np.array(label) for label in labels]
-    written = [("",) for _ in texts]
-    return Windows(ids, [np.zeros_like(text) for text in ids], np.arange(len(ids)), targets, texts=written)
+    return Windows(ids, [np.zeros_like(text) for text in ids], np.arange(len(ids)), targets)
 
 
 def batch(given: Windows, *numbers: int) -> Batch:
@@ -39,8 +34,7 @@ def batch(given: Windows, *numbers: int) -> Batch:
     length = 1 + max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
-    texts = [given.texts[number] for number in numbers]
-    return Batch(np.array(numbers), ids, torch.zeros_like(ids), pieces, None, texts)
+    return Batch(np.array(numbers), ids, torch.zeros_like(ids), pieces, None)
 
 
 def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]:
@@ -57,40 +51,15 @@ def fitted(modern_folder: Path, given: Windows) -> BagHead:
 def test_terms_are_tokens_and_neighbours_of_two_texts(modern_folder: Path) -> None:
     made = fitted(modern_folder, windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1]))
     tokens = [5, 6, (5 + 1) * made.vocab_size + 6]
-    [empty] = of_kind(CHARACTERS, runs("")).tolist()
-    assert made.counted.known.tolist() == [*tokens, empty], "7, 8, 9 and 6 5 are in one text each"
-    rarities = [np.log(5 / 4) + 1] * 2 + [np.log(5 / 3) + 1, 1]
+    assert made.counted.known.tolist() == tokens, "7, 8, 9 and 6 5 are in one text each"
+    rarities = [np.log(5 / 4) + 1] * 2 + [np.log(5 / 3) + 1]
     assert made.counted.rarity.tolist() == pytest.approx(rarities)
-    made.counted.weight = torch.tensor([[1.0, 10.0, 100.0, 0], [0, 0, 0, 0]])
+    made.counted.weight = torch.tensor([[1.0, 10.0, 100.0], [0, 0, 0]])
     made.bias.zero_()
     given = batch(windows([[6, 5, 5, 5], [20]], [0, 0]), 0, 1)
     one, other = made.eval()(torch.randn(*given.input_ids.shape, 32), given)[:, 0].tolist()
     assert one == pytest.approx(11 * 2**-0.5), "each term once, a text of length 1"
     assert other == 0, "no known term"
-
-
-def test_runs_of_characters_are_those_within_a_word_and_its_borders() -> None:
-    for text in ("A cat sat!", "hello, wörld", "x", "日本語 テスト", "🙂🙂"):
-        bordered = [f" {word} " for word in words(text)]
-        expected = [
-            word[at : at + length]
-            for length in RUNS
-            for word in bordered
-            for at in range(len(word) - length + 1)
-        ]
-        found = dict(zip(expected, runs(text).tolist(), strict=True))
-        assert len(set(found.values())) == len(found), "runs differ, and so do their hashes"
-    assert set(runs("cat").tolist()) < set(runs("the CAT, cats").tolist()), "wherever they stand"
-
-
-def test_words_in_other_forms_count(modern_folder: Path) -> None:
-    stems = {"bor": 0, "lov": 1}
-    texts = [(f"{stem}{end}", label) for stem, label in stems.items() for end in ("ing", "ed", "es", "er")]
-    given = windows([[20]] * len(texts), [label for _, label in texts])
-    known = fitted(modern_folder, replace(given, texts=[(text,) for text, _ in texts]))
-    new = replace(windows([[20], [20]], []), texts=[("boredom",), ("lovable",)])
-    answers = known.eval()(torch.zeros(2, 2, 32), batch(new, 0, 1))
-    assert answers.argmax(1).tolist() == [0, 1]
 
 
 def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_folder: Path) -> None:
@@ -110,13 +79,12 @@ def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_f
     assert cross_entropy < 0.75, "labels by chance: the strength is the weakest, the answers near a half"
 
 
-def test_heads_saved_before_there_were_runs_answer_as_they_did(modern_folder: Path) -> None:
+def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
     given = windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1])
     made, old = fitted(modern_folder, given), fitted(modern_folder, given)
     saved = made.state_dict()
-    before = {name: saved.pop(f"counted.{now}")[..., :-1] for name, now in BEFORE.items()}
-    old.load_state_dict({**saved, **before})
-    made.counted.weight[:, -1] = 0
+    old.counted.weight.zero_()
+    old.load_state_dict({**saved, **{name: saved.pop(f"counted.{now}") for name, now in BEFORE.items()}})
     everything = batch(given, *range(4))
     hidden = torch.randn(*everything.input_ids.shape, 32)
     torch.testing.assert_close(old.eval()(hidden, everything), made.eval()(hidden, everything))

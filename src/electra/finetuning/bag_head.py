@@ -4,30 +4,23 @@ With some thousand labelled texts a bag of words is hard to beat for a network o
 which has to find out from the same labels which words matter. Here that is given, and the network learns
 what is left: word order, negation, words that the training texts lack.
 
-The terms (term_answer.py) are the tokens, the pairs of neighbouring tokens and, of another kind, the runs of
-2 to 5 characters within a word and its borders, which find a word in its other forms. The usual head starts
-at zero. Shapes: B texts, T tokens, D hidden.
+The terms (term_answer.py) are the tokens and the pairs of neighbouring tokens. The usual head starts at zero.
+Shapes: B texts, T tokens, D hidden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from electra.finetuning.features import Batch, Windows
+from electra.finetuning.features import Batch, Ids, Windows
 from electra.finetuning.linear_fit import Loss, fit_by_folds
-from electra.finetuning.overlap import words
-from electra.finetuning.term_answer import TermAnswer, Terms, of_kind, once
+from electra.finetuning.term_answer import TermAnswer, Terms, once
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # of the fit: the inverse of the penalty on squared weights
-RUNS = (2, 3, 4, 5)  # characters
-TOKENS, CHARACTERS = range(2)  # kinds of terms
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # of the hash of a run: odd, its bits without a pattern
 
 
 class BagHead(nn.Module):
@@ -48,25 +41,18 @@ class BagHead(nn.Module):
         lengths = [len(row) for row in rows]
         if batch.piece_ids is not None:
             lengths = (batch.piece_ids >= 0).sum(1).tolist()
-        ids = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        counted: Tensor = self.counted(self.terms(ids, batch.texts))
+        texts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
+        counted: Tensor = self.counted([self.terms(ids) for ids in texts])
         return usual.float() + counted + self.bias
 
-    def terms(self, ids: Sequence[Terms], texts: Sequence[tuple[str, ...]]) -> list[Terms]:
-        """Of each text, given its tokens and its characters."""
-        return [
-            np.concatenate([once(self._pairs(row)), of_kind(CHARACTERS, once(runs(text)))])
-            for row, (text,) in zip(ids, texts, strict=True)
-        ]
-
-    def _pairs(self, ids: Terms) -> Terms:
+    def terms(self, ids: Ids) -> Terms:
         """The tokens, and the pairs of neighbours."""
-        return np.concatenate([ids, (ids[:-1] + 1) * self.vocab_size + ids[1:]])
+        return once(np.concatenate([ids, (ids[:-1] + 1) * self.vocab_size + ids[1:]]).astype(np.int64))
 
     def fit(self, windows: Windows, loss: Loss) -> None:
         """Choose terms and strength, and fit, to the training texts; the usual head adds nothing yet."""
         assert windows.targets is not None, "training data have answers"
-        x_NK = self.counted.learn(self.terms(windows.input_ids, windows.texts))
+        x_NK = self.counted.learn([self.terms(ids) for ids in windows.input_ids])
         targets = torch.from_numpy(np.stack(windows.targets))
         answer, held_out = fit_by_folds(
             x_NK, targets, loss, len(self.bias), STRENGTHS, groups=windows.example
@@ -85,23 +71,8 @@ class BagHead(nn.Module):
         self.bias.mul_(factor).add_(offset)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Heads saved before there were runs of characters have their terms under names of their own."""
+        """Older heads have their terms under names of their own."""
         for old, new in (("terms", "known"), ("rarity", "rarity"), ("weight", "weight")):
             if prefix + old in state:
                 state[f"{prefix}counted.{new}"] = state.pop(prefix + old)
         super()._load_from_state_dict(state, prefix, *rest)
-
-
-def runs(text: str) -> Terms:
-    """The runs of characters within each word, a space before it and one behind: a hash of each."""
-    plain = f" {' '.join(words(text))} "
-    codes = np.frombuffer(plain.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    spaces = np.concatenate([[0], np.cumsum(codes == ord(" "))])  # before each character
-    found: list[npt.NDArray[Any]] = []
-    hashed = codes
-    for length in range(2, max(RUNS) + 1):
-        hashed = hashed[:-1] * MULTIPLIER + codes[length - 1 :]
-        inside = spaces[length - 1 : len(hashed) + length - 1] - spaces[1 : len(hashed) + 1]
-        if length in RUNS:
-            found.append((hashed[inside == 0] * MULTIPLIER + np.uint64(length)) >> np.uint64(4))
-    return np.concatenate(found).astype(np.int64)
