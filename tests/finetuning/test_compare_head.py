@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from test_all_seeds import silent
 
-from electra.errors import ConfigError, ModelError
+from electra.errors import ConfigError, Interrupted, ModelError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.compare_head import FEATURES, CompareHead
 from electra.finetuning.features import Batch
@@ -189,6 +190,26 @@ def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
         assert "rarity" in load_file(out / "model" / "head.safetensors")
         with pytest.raises(ModelError, match="the heads compare and bag"):
             export_tuned(str(out), tmp_path / "graph")
+
+
+@pytest.mark.parametrize("style", ["compare", "bag"])
+def test_a_stopped_training_is_resumed_and_ends_in_the_same_bits(
+    modern_folder: Path, pairs: Path, sst2_folder: Path, tmp_path: Path, style: Literal["compare", "bag"]
+) -> None:
+    data, task = (pairs, "pair") if style == "compare" else (sst2_folder, "sst2")
+    whole, broken = (
+        toy_task.settings(tmp_path / name, data, task, head=style, epochs=2) for name in ("whole", "broken")
+    )
+    finetune(str(modern_folder), whole, silent)
+    asked: list[int] = []
+    with pytest.raises(Interrupted):
+        finetune(str(modern_folder), broken, silent, stop=lambda: (asked.append(0), len(asked) == 5)[1])
+    lines: list[str] = []
+    finetune(str(modern_folder), broken, lines.append)
+    assert any("resuming from step" in line for line in lines)
+    for name in ("model.safetensors", "head.safetensors"):
+        one, other = (load_file(settings.out / "model" / name) for settings in (whole, broken))
+        assert all(torch.equal(value, other[key]) for key, value in one.items())
 
 
 def test_unknown_tokens_are_part_of_a_text(modern_folder: Path, pairs: Path, tmp_path: Path) -> None:
