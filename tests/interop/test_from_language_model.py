@@ -61,6 +61,8 @@ def test_a_network_that_names_and_judges_goes_on_with_both_heads(
     first = electra.pretrain(
         toy_store, tmp_path / "a", budget="3steps", overrides=both | {"training.learning_rate": 1e-3}
     )
+    threshold = electra.load(first).judge().threshold
+    assert 0 < threshold < 1 and electra.load(first).judge().kind == "generator"
     on = electra.pretrain(toy_store, tmp_path / "b", budget="1steps", overrides=both, init=first)
     for score in ("mlm_loss", "discriminator_loss", "generator_loss"):
         assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score

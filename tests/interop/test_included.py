@@ -60,7 +60,7 @@ def test_it_finds_planted_words() -> None:
     model, found = electra.load("tiny-en"), 0
     for sentence in PLANTED:
         text, word = planted(sentence)
-        [detection] = model.detect([text], by="language-model")
+        [detection] = model.detect([text])
         found += word in [suspect.text.strip(".,") for suspect in detection.suspects(2)]
     assert found >= FOUND
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import electra
+from electra.artifacts.model import CONFIG, SHARED, WEIGHTS
+from electra.artifacts.run import PairFolder
 from electra.cli.main import main
-from electra.errors import ConfigError, ElectraError
-from electra.interop.naming import detect_by_naming
+from electra.data.tokenizer import Tokenizer
+from electra.errors import AbsentNetwork, ConfigError, ElectraError
+from electra.interop.detection import Span, assemble, split
+from electra.interop.hub import plan
+from electra.interop.load import load_language_model
+from electra.interop.naming import detect_by_naming, plant
+from electra.interop.source import locate
+from electra.interop.transfer import export, networks_of, share_encoder
 
 TEXT = "The farmer fed the cows and the elephants before breakfast."
 
@@ -48,7 +58,66 @@ def test_what_cannot_judge_is_refused() -> None:
         model.detect(TEXT, 2.0, by="language-model")
 
 
+def test_a_model_with_a_full_size_language_model_is_judged_by_it(tmp_path: Path) -> None:
+    model = electra.load("tiny-en")
+    by_name = model.detect(TEXT, by="language-model")
+    assert model.detect(TEXT) == by_name != model.detect(TEXT, by="discriminator")
+    alone = electra.load(model.export(tmp_path / "alone"))
+    assert alone.detect(TEXT) == alone.detect(TEXT, by="discriminator")
+    with pytest.raises(AbsentNetwork, match="a generator"):
+        alone.detect(TEXT, by="language-model")
+
+
+def test_words_are_planted_where_it_says() -> None:
+    tokenizer = electra.load("tiny-en").encoder.tokenizer
+    texts = ["The king died in London.", "", "A river flows (slowly) to the sea."] * 40
+    planted = plant(tokenizer, texts, share=0.3)
+    assert planted == plant(tokenizer, texts, share=0.3)
+    changed = 0
+    for text, (made, starts) in zip(texts, planted, strict=True):
+        pairs = zip(words_of(tokenizer, text), words_of(tokenizer, made), strict=True)
+        assert {after.start for before, after in pairs if before.text != after.text} == starts
+        changed += len(starts)
+    assert 0.1 < changed / sum(len(words_of(tokenizer, text)) for text in texts) < 0.3
+
+
+def words_of(tokenizer: Tokenizer, text: str) -> tuple[Span, ...]:
+    pieces = split(tokenizer, text)
+    return assemble(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
+
+
+def test_two_networks_can_share_the_weights_of_their_encoder(tmp_path: Path) -> None:
+    pair = PairFolder(tmp_path / "pair")
+    for path, loaded in networks_of(locate("tiny-en"), pair.path).items():
+        export(loaded, path, "tiny-en", dtype="float16")
+    whole = load_language_model(pair.path)
+    folder = pair.language_model.path
+    share_encoder(folder, "discriminator")
+    thin = load_language_model(pair.path)
+    assert whole is not None and thin is not None
+    assert (folder / WEIGHTS).stat().st_size < 0.1 * (
+        pair.network("discriminator").path / WEIGHTS
+    ).stat().st_size
+    assert not [finding for finding in electra.verify(folder) if finding.problem]
+    for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (
+        electra.load(pair.path).detect(TEXT, by="language-model") == list(detect_by_naming(whole, [TEXT]))[:1]
+    )
+    with pytest.raises(ElectraError, match="share one file"):
+        plan(pair.path)
+    record = json.loads((folder / CONFIG).read_text())
+    for wrong in ("../discriminator", "nowhere", 3):
+        (folder / CONFIG).write_text(json.dumps(record | {SHARED: wrong}))
+        with pytest.raises(ElectraError, match="not a model folder beside it"):
+            load_language_model(pair.path)
+
+
 def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["detect", "tiny-en", "--by", "language-model", "The capital of France is seven."]) == 0
     text, _, summary = capsys.readouterr().out.splitlines()
-    assert "[seven 0." in text and summary == "1 of 7 words marked: P(replaced) >= 0.5"
+    assert (
+        "[seven 0." in text
+        and summary.startswith("1 of 7 words marked: P(replaced) >= 0.")
+        and summary.endswith("by the language model")
+    )

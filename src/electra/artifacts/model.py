@@ -14,6 +14,7 @@ from electra.errors import ModelError
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # transformers has no class for some heads: ours are then saved beside the weights of the encoder.
 HEAD = "head.safetensors"
+SHARED = "encoder_beside"  # in config.json: the name of the folder beside that has the encoder's weights
 FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files that were written with them
 _LONGEST_HEADER = 100_000_000  # of the format
 PICKLE = "pytorch_model.bin"
@@ -50,6 +51,19 @@ class ModelFolder(Folder):
     def page(self) -> Path:
         """Beside the folder, which holds what can be published and nothing else."""
         return self.path.with_name(f"{self.path.resolve().name}-{REPORT}")
+
+    @property
+    def shares_encoder_with(self) -> Path | None:
+        """The folder beside this one that has the encoder of this network, whose own weights are its head's
+        alone: so one body with two heads comes with the package once.
+        """
+        name = self.record.get(SHARED)
+        if name is None:
+            return None
+        folder = self.path.parent / str(name)
+        if not isinstance(name, str) or Path(name).name != name or not ModelFolder.is_at(folder):
+            raise ModelError(f"{SHARED} is {name!r}, not a model folder beside it", where=self.path / CONFIG)
+        return folder
 
     @property
     def holds_graph(self) -> bool:

@@ -27,9 +27,10 @@ class Arguments:
     """Mark words with at least this P(replaced) (default: the threshold with the best F1 on the model's
     held-out text, or 0.5).
     """
-    by: Literal["discriminator", "language-model"] = "discriminator"
+    by: Literal["auto", "discriminator", "language-model"] = "auto"
     """Which network judges. The language model hides each word in turn: slower, but better at words that a
-    generator would not have written.
+    generator would not have written. auto: the language model where the model comes with a full-size one
+    (tiny-en does), else the discriminator.
     """
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
@@ -50,7 +51,7 @@ def run(arguments: Arguments) -> int:
     one_text = arguments.text not in ("", "-")
     texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
     model = load(arguments.model, device=arguments.device, backend=arguments.backend)
-    judge = model.network("discriminator") if arguments.by == "discriminator" else model.language_model
+    judge = model.judge(arguments.by)
     for note in judge.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
     found = model.detections(texts, arguments.threshold, by=arguments.by)
@@ -69,7 +70,7 @@ def run(arguments: Arguments) -> int:
             console.print(f"  most suspicious: {likeliest}", style="dim", markup=False)
         marked, words = marked + len(detection.marked), words + len(detection.words)
     threshold = judge.threshold if arguments.threshold is None else arguments.threshold
-    console.print(
-        f"{marked} of {words} words marked: P(replaced) >= {threshold:g}", style="dim", markup=False
-    )
+    who = "discriminator" if judge.kind == "discriminator" else "language model"
+    summary = f"{marked} of {words} words marked: P(replaced) >= {threshold:g}, by the {who}"
+    console.print(summary, style="dim", markup=False)
     return 0

@@ -93,7 +93,7 @@ class Card:
     base_model: str = ""
     # of a discriminator: what its logits are
     output: str = LOG_ODDS
-    # of a discriminator: P(replaced) from which words are marked
+    # of what `detect` asks: P(replaced) from which words are marked
     threshold: float | None = None
 
 

@@ -62,7 +62,7 @@ class FolderConfig:
     pooling: Literal["cls", "mean"]  # what a classifier reads of the text
     skipped: int = 0  # rows of the position table before that of the first token
     output: str = LOG_ODDS  # of a discriminator: what its logits are
-    threshold: float = HALF  # of a discriminator: P(replaced) from which a word is marked
+    threshold: float = HALF  # of what `detect` asks: P(replaced) from which a word is marked
 
 
 def write_config(

@@ -83,6 +83,9 @@ def _pair(pair: PairFolder, branch: str) -> Iterator[Sent]:
     for place, name in enumerate(names):
         yield from _files(pair.network(name), branch, "" if place == 0 else f"{name}/")
     if pair.language_model.exists():
+        if pair.language_model.shares_encoder_with is not None:
+            fix = f"Write whole folders first, and push those: electra import {pair.path} --out FOLDER"
+            raise ModelError("its two large networks share one file", where=pair.path, fix=fix)
         yield from _files(pair.language_model, branch, f"{pair.language_model.path.name}/")
 
 

@@ -106,7 +106,7 @@ def write_model(
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
     if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
         settings[OUTPUT] = card.output
-    if kind == "discriminator" and card.threshold is not None:
+    if card.threshold is not None:
         settings[THRESHOLD] = round(card.threshold, 4)
     beside: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),

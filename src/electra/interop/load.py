@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import HEAD, PICKLE, WEIGHTS, ModelFolder
+from electra.artifacts.run import PairFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, Damaged, ModelError
 from electra.interop import names, run_folder
@@ -57,7 +58,7 @@ class Loaded:
     pooling: Pooling = "mean"
     # of a discriminator: whether its logits are log-odds of "replaced" or energies
     output: str = LOG_ODDS
-    # of a discriminator: P(replaced) from which a word is marked
+    # of what `detect` asks: P(replaced) from which a word is marked
     threshold: float = HALF
 
     def to(self, device: torch.device | str) -> Loaded:
@@ -126,11 +127,21 @@ def load(
     return Loaded(*found, output=opened.output)
 
 
+def load_language_model(path: Path) -> Loaded | None:
+    """The full-size masked language model that lies beside the networks in `path`, if there is one."""
+    folder = PairFolder(path).language_model
+    return load_folder(folder.path, "generator") if folder.exists() else None
+
+
 def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
     """A model in transformers' format."""
     described = read_config(folder)
     config = described.encoder
     read = read_tensors(folder, allow_pickle)
+    if (beside := ModelFolder(folder).shares_encoder_with) is not None:
+        prefix = names.PREFIX[config.architecture]
+        theirs = read_tensors(beside).items()
+        read = {name: tensor for name, tensor in theirs if name.startswith(prefix)} | read
     refuse_broken(read, folder)
     tensors = names.normalise(read, config.architecture, described.skipped)
     kind = _choose(described, set(tensors), network, folder)

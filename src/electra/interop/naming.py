@@ -7,20 +7,23 @@ whatever does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ModelError
-from electra.interop.configs import HALF
-from electra.interop.detection import Detection, Pieces, assemble, cut, split
+from electra.interop.detection import Detection, Pieces, assemble, cut, detect, split
 from electra.interop.load import Loaded
 from electra.model.passes import Pass, read
 
+Judge = Literal["auto", "discriminator", "language-model"]
 TEXTS_AT_ONCE = 64  # every word of each is a row
+PLANTED = 0.1  # share of words by which a threshold is chosen
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,12 @@ class Hidden:
     at: npt.NDArray[np.int64]  # where in the window its pieces stand
     pieces: npt.NDArray[np.int64]  # which pieces of the text these are
     tokens: npt.NDArray[np.int64]  # what stood there
+
+
+def detect_by(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[Detection]:
+    """Judge texts by a discriminator or by a masked language model, whichever this is."""
+    by = detect_by_naming if loaded.kind == "generator" else detect
+    return by(loaded, texts, threshold=threshold)
 
 
 def detect_by_naming(
@@ -46,7 +55,7 @@ def detect_by_naming(
         raise ModelError(
             f"a masked language model is needed, and this is a {loaded.kind}", where=loaded.folder
         )
-    threshold = HALF if threshold is None else threshold
+    threshold = loaded.threshold if threshold is None else threshold
     if not 0 <= threshold <= 1:
         raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
     source = iter(texts)
@@ -58,6 +67,34 @@ def detect_by_naming(
             scores[row.text][row.pieces] = _posterior(surprise.mean(), loaded.tokenizer.vocab_size)
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
             yield assemble(text, piece, values, threshold)
+
+
+def plant(
+    tokenizer: Tokenizer, texts: Sequence[str], *, share: float = PLANTED, seed: int = 0
+) -> list[tuple[str, set[int]]]:
+    """The texts with a share of their words replaced by words drawn from all of them, and where in the new
+    text these begin. Punctuation stays, since a word in its place could join its neighbour.
+    """
+    draw = np.random.default_rng(seed)
+    judged = []
+    for text in texts:
+        pieces = split(tokenizer, text)
+        spans = assemble(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
+        judged.append([word for word in spans if word.text.isalnum()])
+    drawn_from = [word.text for words in judged for word in words]
+    planted = []
+    for text, words in zip(texts, judged, strict=True):
+        made, at, starts = "", 0, set()
+        for word in words:
+            made += text[at : word.start]
+            other = word.text
+            if draw.random() < share:
+                other = drawn_from[draw.integers(len(drawn_from))]
+            if other != word.text:
+                starts.add(len(made))
+            made, at = made + other, word.end
+        planted.append((made + text[at:], starts))
+    return planted
 
 
 def _hide(loaded: Loaded, number: int, pieces: Pieces, overlap: float) -> Iterator[Hidden]:

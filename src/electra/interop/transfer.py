@@ -6,13 +6,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
+from electra import durable
 from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.model import CONFIG, SHARED, WEIGHTS, ModelFolder, recorded_files
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.errors import ModelError
-from electra.interop import run_folder
+from electra.interop import names, run_folder
 from electra.interop.card import Card, card_of_run
+from electra.interop.configs import HALF, read_config
 from electra.interop.huggingface import Dtype, write_model
-from electra.interop.load import Loaded, load, load_folder
+from electra.interop.load import Loaded, load, load_language_model
+from electra.interop.weights import read_safetensors, write_weights
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
@@ -25,7 +31,13 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
         card = card_of_run(run, loaded.kind, step=step)
     else:
         base = str(source) if not run.exists() else ""
-        card = Card(name=Path(out).resolve().name, kind=loaded.kind, base_model=base, output=loaded.output)
+        card = Card(
+            name=Path(out).resolve().name,
+            kind=loaded.kind,
+            base_model=base,
+            output=loaded.output,
+            threshold=None if loaded.threshold == HALF else loaded.threshold,
+        )
     write_model(
         Path(out),
         loaded.encoder,
@@ -37,6 +49,33 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
         dtype=dtype,
         pooling=loaded.pooling,
     )
+
+
+def share_encoder(folder: Path, beside: str) -> None:
+    """Keep of the model in `folder` its head alone, where the folder named `beside` next to it has the same
+    encoder. Raises ModelError where that differs. Such folders are read by this package only.
+    """
+    own, other = ModelFolder(folder), ModelFolder(folder.parent / beside)
+    architecture = read_config(folder).encoder.architecture
+    prefix = names.PREFIX[architecture]
+    mine, theirs = read_safetensors(own.weights), read_safetensors(other.weights)
+    shared = {name for name in mine if name.startswith(prefix)}
+    if differing := [
+        name for name in sorted(shared) if name not in theirs or not torch.equal(mine[name], theirs[name])
+    ]:
+        raise ModelError(f"another encoder: {differing[0]} differs", where=folder)
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+    files[CONFIG] = durable.to_json(own.record | {SHARED: beside})
+    beside_weights = {name: files[name] for name in recorded_files(own.weights) or {}}
+    head = {name: tensor for name, tensor in mine.items() if name not in shared}
+    contents: dict[str, durable.Content] = {
+        **files,
+        WEIGHTS: lambda path: write_weights(path, head, beside_weights),
+    }
+    durable.commit_directory(folder, contents)
+    (folder / durable.MANIFEST).unlink()
 
 
 def import_pair(
@@ -83,7 +122,6 @@ def import_pair(
 def networks_of(source: Path, out: Path) -> dict[Path, Loaded]:
     """The networks of a run or a pair, by the places in `out` of their copies."""
     found = {PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.networks(source)}
-    named_by = PairFolder(source).language_model
-    if named_by.exists():
-        found[PairFolder(out).language_model.path] = load_folder(named_by.path, "generator")
+    if (named_by := load_language_model(source)) is not None:
+        found[PairFolder(out).language_model.path] = named_by
     return found

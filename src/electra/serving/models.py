@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra.artifacts.model import ModelFolder
-from electra.errors import AbsentNetwork, DataError
+from electra.errors import AbsentNetwork, DataError, ModelError
 from electra.finetuning.predict import USUAL, Predictor, Text, is_tuned, open_predictor
 from electra.interop.configs import LOG_ODDS
-from electra.interop.detection import detect, split
+from electra.interop.detection import split
 from electra.interop.embedding import embed
 from electra.interop.examples import example_rows
 from electra.interop.filling import fill, to_json
-from electra.interop.load import Loaded, load
+from electra.interop.load import Loaded, load, load_language_model
+from electra.interop.naming import Judge, detect_by
 from electra.interop.onnx_session import load_onnx
 from electra.interop.pooling import Pooling
 from electra.interop.source import locate
@@ -26,25 +27,37 @@ Ability = Literal["detect", "embed", "predict", "fill", "draw"]
 
 @dataclass(frozen=True)
 class Served:
-    """`draw` is the generator's sample of a text, judged by the discriminator where there is one."""
+    """`draw` is the generator's sample of a text, judged by the discriminator where there is one.
+
+    `language_model` is a full-size masked language model: where there is one, it judges and fills.
+    """
 
     name: str
     encoder: Loaded
     discriminator: Loaded | None = None
     generator: Loaded | None = None
     predictor: Predictor | None = None
+    language_model: Loaded | None = None
 
     @property
     def abilities(self) -> tuple[Ability, ...]:
-        judge = self.discriminator is not None and self.discriminator.output == LOG_ODDS
         can: dict[Ability, bool] = {
-            "detect": judge,
+            "detect": self.judge("auto") is not None,
             "embed": True,
             "predict": self.predictor is not None,
-            "fill": self.generator is not None,
+            "fill": (self.language_model or self.generator) is not None,
             "draw": self.generator is not None,
         }
         return tuple(ability for ability, has in can.items() if has)
+
+    def judge(self, by: Judge) -> Loaded | None:
+        """As `electra.workflow.Model.judge`."""
+        if by == "language-model":
+            return self.language_model or self.generator
+        if by == "auto" and self.language_model is not None:
+            return self.language_model
+        judges = self.discriminator is not None and self.discriminator.output == LOG_ODDS
+        return self.discriminator if judges else None
 
     def describe(self) -> dict[str, Any]:
         shape = self.encoder.config
@@ -64,16 +77,19 @@ class Served:
         form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
         return {**told, **size, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
-    def detect(self, texts: Sequence[str], threshold: float | None) -> list[dict[str, Any]]:
-        assert self.discriminator is not None
-        return [found.to_json() for found in detect(self.discriminator, texts, threshold=threshold)]
+    def detect(self, texts: Sequence[str], threshold: float | None, by: Judge) -> list[dict[str, Any]]:
+        judge = self.judge(by)
+        if judge is None:
+            raise ModelError(f"{self.name} has no {by.replace('-', ' ')} to judge by")
+        return [found.to_json() for found in detect_by(judge, texts, threshold=threshold)]
 
     def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
         return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
 
     def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
-        assert self.generator is not None
-        return [to_json(slots) for slots in fill(self.generator, texts, top)]
+        filler = self.language_model or self.generator
+        assert filler is not None
+        return [to_json(slots) for slots in fill(filler, texts, top)]
 
     def predict(self, inputs: Sequence[Text]) -> list[dict[str, Any]]:
         """One record for each input; of a sentence the records of its words."""
@@ -117,7 +133,10 @@ def _open(name: str, source: str, device: str) -> Served:
 
     discriminator, generator = network("discriminator"), network("generator")
     encoder = discriminator or load(source, "encoder").to(chosen)
-    return Served(name, encoder, discriminator, generator)
+    language_model = load_language_model(folder)
+    if language_model is not None:
+        language_model = language_model.to(chosen)
+    return Served(name, encoder, discriminator, generator, language_model=language_model)
 
 
 def _open_graph(name: str, folder: Path) -> Served:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from electra.interop.naming import Judge
 from electra.serving.limits import Limits, Refused
 from electra.serving.models import Ability, Served
 
@@ -67,8 +68,14 @@ class Detect(OfTexts):
         None, ge=0, le=1, description="P(replaced) from which a word is marked; null: the model's own"
     )
 
+    by: Judge = Field(
+        "auto",
+        description="Which network judges: auto is a full-size masked language model where there is one, else"
+        " the discriminator",
+    )
+
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
-        return served.detect(items, self.threshold)
+        return served.detect(items, self.threshold, self.by)
 
 
 class Embed(OfTexts):

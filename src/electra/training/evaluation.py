@@ -116,14 +116,14 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
         "f1": 2 * hits / (alarms + positives) if alarms + positives else None,
         "average_precision": float(average_precision_score(replaced, logits)) if defined else None,
         "auc": float(roc_auc_score(replaced, logits)) if defined else None,
-        "best_f1_threshold": _best_threshold(logits, replaced) if defined else None,
+        "best_f1_threshold": best_threshold(logits, replaced) if defined else None,
         "base_rate": base_rate,
         "base_rate_entropy": float(entropy),
         "gain": float(entropy) - loss if loss is not None else None,
     }
 
 
-def _best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
+def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
     """P(replaced) with the highest F1 for marking: half way from the last token marked to the next."""
     order = np.argsort(-logits, kind="stable")
     ranked, hits = logits[order], np.cumsum(replaced[order])

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from electra.interop.load import Loaded
     from electra.interop.names import Kind
+    from electra.interop.naming import Judge
     from electra.interop.onnx_graph import Written
     from electra.model.sizes import EncoderConfig
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Backend = Literal["torch", "onnx"]
-Judge = Literal["discriminator", "language-model"]
 
 
 class Model:
@@ -77,15 +77,28 @@ class Model:
     @cached_property
     def language_model(self) -> Loaded:
         """The masked language model: the full-size one, where there is one, else the generator."""
-        from electra.artifacts.run import PairFolder
-        from electra.interop.load import load_folder
+        return self._full_size_language_model or self.network("generator")
+
+    @cached_property
+    def _full_size_language_model(self) -> Loaded | None:
+        from electra.interop.load import load_language_model
         from electra.interop.source import locate
         from electra.model.precision import pick_device
 
-        folder = PairFolder(locate(self.source)).language_model
-        if self.step is not None or not folder.exists():
-            return self.network("generator")
-        return load_folder(folder.path, "generator").to(pick_device(self.device))
+        if self.step is not None or self.backend == "onnx":
+            return None
+        found = load_language_model(locate(self.source))
+        return None if found is None else found.to(pick_device(self.device))
+
+    def judge(self, by: Judge = "auto") -> Loaded:
+        """The network that `detect` asks. "auto": the full-size masked language model where the model comes
+        with one, else the discriminator.
+        """
+        if by == "language-model":
+            return self.language_model
+        if by == "auto" and self._full_size_language_model is not None:
+            return self._full_size_language_model
+        return self.network("discriminator")
 
     @property
     def config(self) -> EncoderConfig:
@@ -98,7 +111,7 @@ class Model:
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
     def detect(
-        self, texts: str | Iterable[str], threshold: float | None = None, *, by: Judge = "discriminator"
+        self, texts: str | Iterable[str], threshold: float | None = None, *, by: Judge = "auto"
     ) -> list[Detection]:
         """The probability that a word was replaced, for each text in its order.
 
@@ -107,22 +120,20 @@ class Model:
         model's held-out text); `suspects()` are the likeliest. Long texts are read in windows. Raises
         AbsentNetwork where the model has no such network.
 
-        by: "language-model" hides each word in turn and asks how likely it is there: a pass a word, and
-            better at words that a generator would not have written (see `electra.interop.naming`).
+        by: "discriminator" judges a text in one pass. "language-model" hides each word in turn and asks how
+            likely it is there: a pass a word, and better at words that a generator would not have written
+            (see `electra.interop.naming`). "auto" is the latter where the model comes with a full-size
+            masked language model, as tiny-en does.
         """
         return list(self.detections([texts] if isinstance(texts, str) else texts, threshold, by=by))
 
     def detections(
-        self, texts: Iterable[str], threshold: float | None = None, *, by: Judge = "discriminator"
+        self, texts: Iterable[str], threshold: float | None = None, *, by: Judge = "auto"
     ) -> Iterator[Detection]:
         """As `detect`, one text after another: `texts` may be longer than memory."""
-        if by == "language-model":
-            from electra.interop.naming import detect_by_naming
+        from electra.interop.naming import detect_by
 
-            return detect_by_naming(self.language_model, texts, threshold=threshold)
-        from electra.interop.detection import detect
-
-        return detect(self.network("discriminator"), texts, threshold=threshold)
+        return detect_by(self.judge(by), texts, threshold=threshold)
 
     def table(
         self, text: str = SENTENCE, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None

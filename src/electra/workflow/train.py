@@ -27,8 +27,10 @@ from electra.workflow.warm_start import warm_start, with_gentler_rate
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
     from electra.interop.names import Kind
+    from electra.model.pair import Generator
     from electra.training.run import Run as Training
 
+THRESHOLD_ROWS = 32  # of held-out text, by which the language model's threshold is chosen
 SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
 
 
@@ -151,7 +153,11 @@ def finish(run: Training) -> None:
             export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
     named_by = run.objective.language_model(pair)
     if named_by is not None and named_by is not pair.main:
-        card = replace(card_of_run(folder, "generator"), name=f"{folder.resolve().name}-language-model")
+        card = replace(
+            card_of_run(folder, "generator"),
+            name=f"{folder.resolve().name}-language-model",
+            threshold=naming_threshold(run, named_by),
+        )
         export_network(files.language_model.path, named_by, run.store.tokenizer, card)
     both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
@@ -161,6 +167,29 @@ def finish(run: Training) -> None:
     run.telemetry.say(f"models saved to {folder}, report in {page}")
     if note := left_out(page):
         run.telemetry.say(f"the report was {note}")
+
+
+def naming_threshold(run: Training, language_model: Generator) -> float | None:
+    """P(replaced) with the highest F1 at finding planted words in held-out text; None: it is too short."""
+    import numpy as np
+
+    from electra.interop.load import Loaded
+    from electra.interop.naming import detect_by_naming, plant
+    from electra.training.evaluation import best_threshold
+
+    encoder, tokenizer = language_model.encoder.eval(), run.store.tokenizer
+    judge = Loaded(encoder, language_model.head, encoder.config, tokenizer, "generator", (), run.folder)
+    held_out = run.heldout.batch(0, min(THRESHOLD_ROWS, run.heldout.num_blocks))
+    texts = [tokenizer.decode(part) for row in held_out.input_ids for part in np.array_split(row, 4)]
+    planted = plant(tokenizer, [text for text in texts if text.strip()])
+    found = detect_by_naming(judge, [text for text, _ in planted])
+    p, replaced = [], []
+    for (_, starts), detection in zip(planted, found, strict=True):
+        p += [word.p_replaced for word in detection.words]
+        replaced += [word.start in starts for word in detection.words]
+    odds = np.clip(np.array(p), 1e-12, 1 - 1e-12)
+    marks = np.array(replaced)
+    return best_threshold(np.log(odds / (1 - odds)), marks) if 0 < marks.sum() < len(marks) else None
 
 
 def errors_of(job: Path) -> Path:

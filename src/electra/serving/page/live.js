@@ -1,5 +1,5 @@
 // Each word coloured by P(replaced), as it is typed.
-import { ask, by, make, newest, threshold } from "./common.js";
+import { ask, by, make, newest } from "./common.js";
 
 const PAUSE = 120; // milliseconds without a key before the server is asked
 
@@ -28,8 +28,8 @@ export function live() {
 
   const judge = newest(async (signal) => {
     const given = text.value;
-    by("live-threshold").textContent = threshold().toFixed(2);
     const { results } = await ask("/detect", { texts: [given] }, signal);
+    by("live-threshold").textContent = results[0].threshold.toFixed(2);
     judged = Array.from(given);
     words = results[0].words;
     paint();
