@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from electra import durable
+from electra.artifacts.tuning import TuningFolder
 from electra.cli.main import main
 from electra.testing import small
 
@@ -23,7 +24,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("toy", ["--int8"], "--format onnx"),
         ("toy", ["--format", "onnx", "--network", "generator"], "ONNX export supports discriminators"),
         ("toy", ["--format", "onnx", "--dtype", "bfloat16"], "float32 or int8"),
-        ("toy", ["--format", "onnx", "--step", "3"], "no checkpoint of step 3"),
+        ("toy", ["--format", "onnx", "--step", "3"], "not a run folder"),
+        ("toy", ["--average", "3"], "no checkpoints to choose from. Leave --average out"),
+        ("toy/discriminator", ["--step", "3", "--average", "2"], "Leave --step and --average out"),
+        ("tuned", ["--format", "onnx", "--average", "2"], "not a run folder"),
         ("missing", ["--format", "onnx"], "missing"),
         ("toy/generator", ["--format", "onnx"], "a discriminator or an encoder can be exported"),
         ("toy", ["--format", "onnx", "--out", "busy"], "holds other files (notes.txt)"),
@@ -38,8 +42,9 @@ def test_wrong_input_is_one_line(  # noqa: PLR0917
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     shutil.copytree(model, "toy")
-    Path("busy").mkdir()
-    for name in ("busy/notes.txt", "file"):
+    for folder in ("busy", "tuned"):
+        Path(folder).mkdir()
+    for name in ("busy/notes.txt", "file", f"tuned/{TuningFolder.RECORD}"):
         Path(name).write_text("mine")
     before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert main(["export", source, "--out", "out", *options]) == 2

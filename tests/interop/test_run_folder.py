@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
+from torch import nn
 
+from electra.artifacts.checkpoints import Checkpoint, at_step
 from electra.cli.main import main
 from electra.config import write_toml
 from electra.data.tokenizer import Tokenizer
-from electra.errors import CheckpointError, Damaged, ModelError, RunFolderError
+from electra.errors import CheckpointError, ConfigError, Damaged, ModelError, RunFolderError
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
+from electra.interop.run_folder import mean_weights
+from electra.model.encoder import Encoder
 from electra.model.pair import Discriminator, Generator, Pair
 from electra.model.token_table import DisentangledTable
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
+from electra.workflow.model import load as load_model
 
 MakePair = Callable[..., Pair]
 MakeRun = Callable[..., Path]
@@ -75,10 +82,7 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(
     run = make_run({9900: old, 10000: new})
     assert same(new.main, load(run))
     assert same(old.main, load(run, step=9900))
-    weights = run / "checkpoints" / "step-00010000" / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
+    damage(run, 10000)
     with pytest.warns(Damaged, match=r"step-00010000 is damaged \(model\.safetensors is damaged"):
         assert same(old.main, load(run))
     with pytest.raises(CheckpointError, match=r"step-00010000: damaged: model.safetensors"):
@@ -101,6 +105,106 @@ def test_export_of_a_chosen_step(
         assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 0
         assert same(pair.main, load(tmp_path / "out"))
         assert f"| auc | {auc} |" in (tmp_path / "out" / "README.md").read_text()
+
+
+def damage(run: Path, step: int) -> None:
+    weights = at_step(run / "checkpoints", step).weights
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+
+
+@pytest.mark.parametrize("sharing", ["embeddings", "disentangled"])
+def test_average_of_the_last_checkpoints(
+    sharing: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
+    seeds = range(1, 5)
+    pairs = [make_pair(vocab_size=uncased.vocab_size, seed=seed, sharing=sharing) for seed in seeds]
+    run = make_run({10 * seed: pair for seed, pair in zip(seeds, pairs, strict=True)}, sharing)
+    ones = {seed: weights_of(*networks(load(run, step=10 * seed))) for seed in seeds}
+
+    def is_mean(loaded: Loaded, *of: int) -> bool:
+        made = weights_of(*networks(loaded))
+        means = {name: torch.stack([ones[seed][name] for seed in of]).mean(0) for name in made}
+        return all(torch.allclose(made[name], mean, atol=1e-6) for name, mean in means.items())
+
+    assert is_mean(load(run, average=2), 3, 4) and is_mean(load(run, average=4), 1, 2, 3, 4)
+    assert is_mean(load(run, step=30, average=2), 2, 3)
+    assert load(run, step=30, average=2).averaged == (20, 30)
+    one = load(run, average=1)
+    assert same(pairs[-1].main, one) and not one.averaged and not one.notes
+    damage(run, 30)
+    with pytest.warns(Damaged, match=r"step-00000030 is damaged .*: left out"):
+        assert is_mean(load(run, average=3), 1, 2, 4)
+    with pytest.raises(CheckpointError, match="step-00000030: damaged"):
+        load(run, step=30, average=2)
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 35"):
+        load(run, step=35, average=2)
+
+
+def networks(loaded: Loaded) -> tuple[Encoder, nn.Module | None]:
+    return loaded.encoder, loaded.head
+
+
+def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
+    def written(step: int, weight: torch.Tensor) -> Checkpoint:
+        made = at_step(tmp_path, step)
+        made.path.mkdir()
+        save_file({"w": weight}, made.weights)
+        return made
+
+    # in float32 the ones would be lost beside 2**25
+    values = [2.0**25, 1.0, 1.0, 1.0, -(2.0**25)]
+    mean = mean_weights([written(step, torch.tensor([value])) for step, value in enumerate(values)])
+    assert mean["w"].dtype == torch.float32 and mean["w"].item() == pytest.approx(3 / 5)
+    pair = [written(8, torch.zeros(2)), written(9, torch.zeros(1))]  # which would be broadcast
+    with pytest.raises(CheckpointError, match="step-00000009: has other tensors than that of step 8"):
+        mean_weights(pair)
+    with pytest.raises(CheckpointError, match="step-00000010: gone: the run has replaced it"):
+        mean_weights([pair[0], at_step(tmp_path, 10)])
+
+
+def test_export_of_an_average(
+    make_run: MakeRun,
+    make_pair: MakePair,
+    uncased: Tokenizer,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (50, 60, 70)})
+    row = {"kind": "eval", "step": 60, "tokens": 600, "metrics": {"auc": 0.6, "best_f1_threshold": 0.3}}
+    (run / "metrics.jsonl").write_text(json.dumps(row))
+    out = tmp_path / "out"
+    assert main(["export", str(run), "--out", str(out), "--average", "2", "--step", "60"]) == 0
+    assert "note: the mean of the checkpoints of steps 50, 60\n" in capfd.readouterr().err
+    made, mean = load(out), load(run, step=60, average=2)
+    made_weights, mean_weights = weights_of(*networks(made)), weights_of(*networks(mean))
+    assert all(torch.equal(made_weights[name], mean_weights[name]) for name in made_weights)
+    card = (out / "README.md").read_text()
+    assert "the mean of those of 2 checkpoints, of steps 50 to 60." in card and "| steps | 60 |" in card
+    assert "auc" not in card and made.threshold == 0.5, "measured on single checkpoints"
+    before = (out / "model.safetensors").read_bytes()
+    for options, said in (
+        (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average, or keep more"),
+        (["--average", "4"], "with --training.keep 4"),
+        (["--average", "2", "--step", "50"], "there is 1 up to step 50"),
+        (["--average", "0"], "--average: must be at least 1, not 0"),
+    ):
+        assert main(["export", str(run), "--out", str(out), *options]) == 2
+        error = capfd.readouterr().err
+        assert said in error and error.count("\n") == 1
+        assert (out / "model.safetensors").read_bytes() == before
+
+
+def test_an_average_in_python(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+    run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (1, 2)})
+    for kind, name in (("discriminator", "discriminator"), ("generator", "language_model")):
+        load_model(run).export(run / name, network=kind)  # finished networks, which an average leaves aside
+    model = load_model(run, average=2)
+    assert model.encoder.averaged == model.language_model.averaged == (1, 2)
+    assert repr(model).startswith(f"<Model {str(run)!r}, mean of 2: ")
+    with pytest.raises(ConfigError, match="cannot be given as a folder"):
+        os.fspath(model)
 
 
 def test_run_of_one_network(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:

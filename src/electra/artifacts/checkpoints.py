@@ -9,7 +9,7 @@ from typing import Any
 
 from electra import durable
 from electra.artifacts.folder import File, Sealed
-from electra.errors import CheckpointError
+from electra.errors import CheckpointError, ConfigError
 
 _NAME = re.compile(r"step-(\d{8,})")
 
@@ -72,6 +72,38 @@ def newest(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
         fix = "Restore one of them, or choose another `out` to start over"
         raise CheckpointError(f"no checkpoint is whole ({listed})", where=folder, fix=fix)
     return None, ()
+
+
+def last(folder: Path, count: int, step: int | None = None) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
+    """The newest `count` checkpoints that verify, that of `step` and older ones where it is given, oldest
+    first; and a line on each damaged one passed over.
+    """
+    if count < 1:
+        raise ConfigError(f"must be at least 1, not {count}", key="average")
+    if step is not None:
+        chosen(folder, step)  # refused where it is missing or damaged
+    found: list[Checkpoint] = []
+    damaged: list[str] = []
+    for checkpoint in listing(folder):
+        if len(found) == count:
+            break
+        if step is not None and checkpoint.step > step:
+            continue
+        problem = durable.verify_directory(checkpoint.path)
+        if problem is None:
+            found.append(checkpoint)
+        else:
+            damaged.append(f"{checkpoint.path} is damaged ({problem}): left out")
+    if len(found) < count:
+        until = "" if step is None else f" up to step {step}"
+        lost = f" ({len(damaged)} damaged)" if damaged else ""
+        raise CheckpointError(
+            f"cannot average {count} checkpoints: there {'is' if len(found) == 1 else 'are'}"
+            f" {len(found) or 'none'}{until}{lost}",
+            where=folder,
+            fix=f"Lower `average`, or keep more while training, with `training.keep={count}`",
+        )
+    return tuple(reversed(found)), tuple(damaged)
 
 
 def chosen(folder: Path, step: int) -> Checkpoint:

@@ -27,12 +27,16 @@ class Arguments:
     """Store the weights of the ONNX graph as 8-bit integers."""
     step: int | None = None
     """The checkpoint to export (default: the finished network, or the newest checkpoint)."""
+    average: int | None = None
+    """Export the mean of the weights of the run's last N checkpoints; with --step, of the last N up to that
+    step (default: a single network).
+    """
 
 
 def run(arguments: Arguments) -> int:
     from electra.workflow.model import load
 
-    model = load(arguments.run, step=arguments.step, device="cpu")
+    model = load(arguments.run, step=arguments.step, average=arguments.average, device="cpu")
     if arguments.format == "onnx":
         if arguments.network != "discriminator" or arguments.dtype != "float32":
             raise ConfigError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,14 @@ class Card:
     threshold: float | None = None
 
 
-def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None = None) -> Card:
-    """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation)."""
+def card_of_run(
+    run: Path, kind: Kind, architecture: str = "", step: int | None = None, averaged: Sequence[int] = ()
+) -> Card:
+    """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation).
+
+    averaged: the steps of the checkpoints whose mean it is. What was measured in training was measured on
+        single ones, so such a card has no numbers.
+    """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
     last = ledger.last("train", "eval") or {}
@@ -110,7 +116,7 @@ def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None 
         if name != "environment"
     }
     started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
-    scores = (ledger.last("eval") or {}).get("metrics", {})
+    scores = {} if averaged else (ledger.last("eval") or {}).get("metrics", {})
     training = {"steps": last.get("step") if step is None else step}
     training |= {
         label: last.get(key)
@@ -123,6 +129,12 @@ def card_of_run(run: Path, kind: Kind, architecture: str = "", step: int | None 
         objective=(
             record.get("objective", {}).get("name", "")
             if "generator" in record and "discriminator" not in record
+            else ""
+        ),
+        summary=(
+            f"Its weights are the mean of those of {len(averaged)} checkpoints,"
+            f" of steps {averaged[0]:,} to {averaged[-1]:,}."
+            if averaged
             else ""
         ),
         training={key: value for key, value in training.items() if value is not None},

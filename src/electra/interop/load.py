@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.artifacts.model import HEAD, PICKLE, WEIGHTS, ModelFolder
-from electra.artifacts.run import PairFolder
+from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, Damaged, ModelError
 from electra.interop import names, run_folder
@@ -60,6 +60,8 @@ class Loaded:
     output: str = LOG_ODDS
     # of what `detect` asks: P(replaced) from which a word is marked
     threshold: float = HALF
+    # the steps of the checkpoints whose mean these weights are; empty where they are not a mean
+    averaged: tuple[int, ...] = ()
 
     def to(self, device: torch.device | str) -> Loaded:
         """The same model, its weights moved."""
@@ -98,33 +100,39 @@ def load(
     network: Kind = "discriminator",
     *,
     step: int | None = None,
+    average: int | None = None,
     allow_pickle: bool = False,
 ) -> Loaded:
     """The network wanted out of a run folder, a model folder or a model on the hub.
 
     "encoder" takes whatever there is (of a run: the discriminator's encoder, or the generator's when it has
-    none). `step` picks a checkpoint of a run; otherwise the finished network counts, or the newest checkpoint
-    that verifies. Warns (Damaged) of files beside the weights that changed since they were saved, and of
-    checkpoints that were passed over.
+    none). `step` picks a checkpoint of a run, and `average` takes the mean of its last so many, up to `step`
+    where that is given; otherwise the finished network counts, or the newest checkpoint that verifies. Warns
+    (Damaged) of files beside the weights that changed since they were saved, and of checkpoints that were
+    passed over.
     """
     path = locate(source, allow_pickle=allow_pickle)
+    options = [name for name, value in (("step", step), ("average", average)) if value is not None]
+    if options and not RunFolder.is_at(path):
+        raise ModelError(
+            "not a run folder, so there are no checkpoints to choose from",
+            where=path,
+            fix=f"Leave {' and '.join(f'`{name}`' for name in options)} out",
+        )
     if not run_folder.holds_networks(path):
-        if step is not None:
-            raise ModelError(
-                "not a run folder, so there are no checkpoints to choose from",
-                where=path,
-                fix="Leave `step` out",
-            )
         return load_folder(path, network, allow_pickle=allow_pickle)
-    finished = run_folder.finished_network(path, network) if step is None else None
+    finished = None if options else run_folder.finished_network(path, network)
     if finished is not None:
         return load_folder(finished, network)
-    opened = run_folder.open_checkpoint(path, network, step)
+    opened = run_folder.open_checkpoint(path, network, step, average)
     encoder, head = opened.network.encoder, opened.network.head
     for problem in opened.damage:
         warnings.warn(problem, Damaged, stacklevel=2)
-    found = (encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoint)
-    return Loaded(*found, output=opened.output)
+    steps = tuple(checkpoint.step for checkpoint in opened.checkpoints)
+    averaged = steps if len(steps) > 1 else ()
+    notes = (f"the mean of the checkpoints of steps {', '.join(map(str, steps))}",) if averaged else ()
+    found = (encoder, head, encoder.config, opened.tokenizer, opened.kind, (), opened.checkpoints[-1].path)
+    return Loaded(*found, output=opened.output, notes=notes, averaged=averaged)
 
 
 def load_language_model(path: Path) -> Loaded | None:

@@ -6,7 +6,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +29,12 @@ NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
 
 @dataclass(frozen=True)
 class Opened:
-    """One network of a checkpoint."""
+    """One network of a checkpoint, or of the mean of several."""
 
     network: Discriminator | Generator
     kind: Kind
     tokenizer: Tokenizer
-    checkpoint: Path
+    checkpoints: tuple[Checkpoint, ...]  # oldest first
     damage: tuple[str, ...]
     output: str  # of a discriminator: what its logits are
 
@@ -69,15 +69,17 @@ def networks(path: Path) -> list[Kind]:
     finished = PairFolder(path).finished()
     if finished:
         return [name for name in NETWORKS if name in finished]
-    with safe_open(_choose(RunFolder(path), None)[0].weights, "pt") as file:
+    with safe_open(_choose(RunFolder(path), None)[0][-1].weights, "pt") as file:
         return _networks_in(file.keys())
 
 
-def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened:
-    """A network as of `step`, or as of the newest checkpoint that verifies."""
+def open_checkpoint(run: Path, network: Kind, step: int | None = None, average: int | None = None) -> Opened:
+    """A network as of `step`, or as of the newest checkpoint that verifies; or the mean of the `average`
+    checkpoints up to there.
+    """
     folder = RunFolder(run)
-    chosen, notes = _choose(folder, step)
-    tensors = load_file(chosen.weights)
+    chosen, notes = _choose(folder, step, average)
+    tensors = mean_weights(chosen)
     present = _networks_in(tensors)
     kind = present[0] if network == "encoder" and present else network
     record = folder.record
@@ -90,11 +92,11 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None) -> Opened
         )
     tokenizer = find_tokenizer(run)
     pair = _pair(folder, present)
-    _fill(pair, tensors, chosen.path)
+    _fill(pair, tensors, chosen[-1].path)
     opened = pair.named[kind]
     fold(opened.encoder)
     output = record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS
-    return Opened(opened.eval(), kind, tokenizer, chosen.path, notes, output)
+    return Opened(opened.eval(), kind, tokenizer, chosen, notes, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
@@ -108,15 +110,49 @@ def find_tokenizer(run: Path) -> Tokenizer:
     )
 
 
-def _choose(run: RunFolder, step: int | None) -> tuple[Checkpoint, tuple[str, ...]]:
+def mean_weights(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
+    """The mean of every trainable parameter over the checkpoints, each counting the same.
+
+    Summed in float64, and rounded to the parameters' own format once; of one checkpoint, its very bits.
+    """
+    first, *others = chosen
+    tensors = _read(first)
+    if not others:
+        return tensors
+    sums = {name: tensor.double() for name, tensor in tensors.items()}
+    for other in others:
+        weights = _read(other)
+        if {name: weight.shape for name, weight in weights.items()} != {
+            name: total.shape for name, total in sums.items()
+        }:
+            raise CheckpointError(f"has other tensors than that of step {first.step}", where=other.path)
+        for name, weight in weights.items():
+            sums[name] += weight
+    return {name: (total / len(chosen)).to(tensors[name].dtype) for name, total in sums.items()}
+
+
+def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(checkpoint.weights)
+    except FileNotFoundError:
+        fix = "Rerun the command"
+        raise CheckpointError("gone: the run has replaced it", where=checkpoint.path, fix=fix) from None
+    return tensors
+
+
+def _choose(
+    run: RunFolder, step: int | None, average: int | None = None
+) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
+    if average is not None:
+        return checkpoints.last(run.checkpoints, average, step)
     if step is not None:
-        return checkpoints.chosen(run.checkpoints, step), ()
+        return (checkpoints.chosen(run.checkpoints, step),), ()
     newest, notes = checkpoints.newest(run.checkpoints)
     if newest is None:
         raise CheckpointError(
             "this run has no checkpoint yet", where=run, fix="Let it run until it has saved one"
         )
-    return newest, notes
+    return (newest,), notes
 
 
 def _pair(run: RunFolder, present: list[Kind]) -> Pair:

@@ -28,7 +28,7 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     run = Path(source).expanduser()
     if RunFolder.is_at(run):
         step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
-        card = card_of_run(run, loaded.kind, step=step)
+        card = card_of_run(run, loaded.kind, step=step, averaged=loaded.averaged)
     else:
         base = str(source) if not run.exists() else ""
         card = Card(

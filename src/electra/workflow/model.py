@@ -33,17 +33,23 @@ class Model:
     """The networks of a run or a model folder. Each is loaded when it is first needed."""
 
     def __init__(
-        self, source: Source, *, step: int | None = None, device: Device = "auto", backend: Backend = "torch"
+        self,
+        source: Source,
+        *,
+        step: int | None = None,
+        average: int | None = None,
+        device: Device = "auto",
+        backend: Backend = "torch",
     ) -> None:
         from electra.interop.source import locate
 
         self.source: str = source.source if isinstance(source, Model) else os.fspath(source)
         """As it was given: a folder, or a name on the hub."""
-        self.step, self.device, self.backend = step, device, backend
+        self.step, self.average, self.device, self.backend = step, average, device, backend
         locate(self.source)
 
     def __fspath__(self) -> str:
-        if self.step is not None:
+        if self._of_checkpoints:
             raise ConfigError(
                 "a checkpoint of a run cannot be given as a folder", where=self.source, fix="Export it first"
             )
@@ -61,9 +67,13 @@ class Model:
 
                 self._networks[kind] = load_onnx(locate(self.source), kind)
                 return self._networks[kind]
-            loaded = load_network(self.source, kind, step=self.step)
+            loaded = load_network(self.source, kind, step=self.step, average=self.average)
             self._networks[kind] = loaded.to(pick_device(self.device))
         return self._networks[kind]
+
+    @property
+    def _of_checkpoints(self) -> bool:
+        return self.step is not None or self.average is not None
 
     @cached_property
     def _networks(self) -> dict[Kind, Loaded]:
@@ -85,7 +95,7 @@ class Model:
         from electra.interop.source import locate
         from electra.model.precision import pick_device
 
-        if self.step is not None or self.backend == "onnx":
+        if self._of_checkpoints or self.backend == "onnx":
             return None
         found = load_language_model(locate(self.source))
         return None if found is None else found.to(pick_device(self.device))
@@ -211,7 +221,7 @@ class Model:
         from electra.finetuning.predict import export_tuned, is_tuned
         from electra.interop.onnx_graph import write_onnx
 
-        if is_tuned(self.source):
+        if not self._of_checkpoints and is_tuned(self.source):
             return export_tuned(self.source, Path(out), int8=int8)
         try:
             loaded = self.network("discriminator")
@@ -232,6 +242,7 @@ class Model:
 
     def __repr__(self) -> str:
         at = "" if self.step is None else f" at step {self.step}"
+        at += "" if self.average is None else f", mean of {self.average}"
         return (
             f"<Model {self.source!r}{at}: {', '.join(f'{n} {v}' for n, v in self.facts() if v is not None)}>"
         )
@@ -241,12 +252,19 @@ class Model:
 
 
 def load(
-    source: Source, *, step: int | None = None, device: Device = "auto", backend: Backend = "torch"
+    source: Source,
+    *,
+    step: int | None = None,
+    average: int | None = None,
+    device: Device = "auto",
+    backend: Backend = "torch",
 ) -> Model:
     """A model out of a run, a model folder, a fine-tuning, or a name on the hub.
 
     step: a checkpoint of a run (None: the finished networks, or the newest checkpoint).
+    average: the mean of the weights of its last so many checkpoints that verify, up to that of `step` where
+        it is given; of every trainable parameter, summed in float64.
     device: "auto" is a GPU where there is one.
     backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
     """
-    return Model(source, step=step, device=device, backend=backend)
+    return Model(source, step=step, average=average, device=device, backend=backend)

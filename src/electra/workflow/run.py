@@ -104,11 +104,13 @@ class Run(Artifact[RunFolder]):
 
         return Store(self.folder.store.path) if self.folder.store.exists() else None
 
-    def load(self, *, step: int | None = None) -> Model:
-        """Its networks: the finished ones, or those of a checkpoint."""
+    def load(self, *, step: int | None = None, average: int | None = None) -> Model:
+        """Its networks: the finished ones, those of a checkpoint, or the mean of the last checkpoints, as in
+        `electra.load`.
+        """
         from electra.workflow.model import Model
 
-        return Model(self, step=step)
+        return Model(self, step=step, average=average)
 
     def batch(self, step: int, store: Source | None = None) -> list[str]:
         """What the update that finished `step` was trained on: the text of each row, as it is decoded."""

@@ -452,9 +452,14 @@ def test_equal_tokens_of_two_sentences_and_who_looks_at_them(
     def all_to_the_like(
         encoder: object, ids: torch.Tensor, pieces: torch.Tensor | None
     ) -> list[torch.Tensor]:
-        there = torch.tensor(same, dtype=torch.float32)[None, None]
-        return [torch.cat([0.5 * there, torch.full_like(there, 1 / 8)], 1)] * loaded.config.num_layers
+        there = torch.tensor(same, dtype=torch.float32).expand(len(ids), -1, -1)
+        masked = ids == loaded.tokenizer.specials.mask
+        read.extend(ids.tolist())
+        some = masked.any(1)[:, None, None]
+        first = torch.where(some, 0.25 * there * masked[:, :, None], 0.5 * there)
+        return [torch.stack([first, torch.full_like(there, 1 / 8)], 1)] * loaded.config.num_layers
 
+    read: list[list[int]] = []
     monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
     looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], unshared)
     assert looked.tokens.tolist() == [2] and looked.chance.tolist() == [2 / 8]
@@ -462,6 +467,27 @@ def test_equal_tokens_of_two_sentences_and_who_looks_at_them(
         1.0,
         0.25,
     ]  # 0.5 of each of the two tokens; and what all alike gives
+    assert looked.masked[0, 0].tolist() == [0.5, 0.25]  # 0.25 of each, in a row of its own
+    ids, mask = row.ids.tolist(), loaded.tokenizer.specials.mask
+    in_turn = [[*ids[:place], mask, *ids[place + 1 :]] for place in (2, 6)]
+    assert sorted(read) == sorted([ids, *in_turn])
+
+
+def test_equal_tokens_are_looked_for_with_and_without_their_names(tmp_path: Path, data: Path) -> None:
+    one = small.model(tmp_path)
+    report = ask("matching", [one], data)
+    pairs = [pair[:2] for path in data.rglob("*.tsv") for pair in read_scored_pairs(path)]
+    looked = matching.look(Named("one", one.encoder), pairs, unshared)
+    assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
+    heads = report.tables[-1]
+    assert heads.columns[1:] == ("one", "untrained", "one, from [MASK]", "untrained, from [MASK]")
+    for label, column, given in (
+        ("Attention to the same token, strongest head", 1, looked.given),
+        ("Attention from [MASK] to the token it hides, strongest head", 3, looked.masked),
+    ):
+        shares = given.sum(0) / looked.tokens.sum()
+        assert [row[column] for row in heads.rows] == pytest.approx(shares.ravel().tolist(), abs=1e-6)
+        assert report.headline[label].value == pytest.approx(shares.max(), abs=1e-6)
 
 
 def test_explained_variance_and_accuracy_of_readings() -> None:

@@ -2,13 +2,14 @@
 by layer and head by head.
 
 Whoever compares two sentences begins with what they share. A replaced token gives itself away where the same
-text holds the original elsewhere, so a discriminator has a reason to look; a masked token has no identity to
-look for.
+text holds the original elsewhere, so a discriminator has a reason to look. A masked token has no identity to
+look for, but its model has to name it, and could find it there by what stands around it: so the same is
+measured with each token hidden behind [MASK].
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class Probe(PairsProbe):
     title = "Equal tokens of two sentences"
     question = "Does a token look for itself in the other sentence, before any fine-tuning on pairs?"
     source = "Heads that look for the same token: Voita et al. 2019, Olsson et al. 2022."
-    version = 1
+    version = 2
     config: Config
 
     def look(self, encoders: Sequence[Named], pairs: Sequence[ScoredPair], progress: Progress) -> Findings:
@@ -47,32 +48,31 @@ class Probe(PairsProbe):
             for number, encoder in enumerate(encoders)
         }
         findings, first = Findings(), encoders[0].name
-        if not looked[first].tokens.any():
+        tokens = int(looked[first].tokens.sum())
+        if not tokens:
             fix = "Give pairs in the models' language"
             raise ProbeDataError("no two sentences of a pair share a token", where="the pairs", fix=fix)
-        found: by_depth.Found = {}
-        for name, seen in looked.items():
-            best = seen.given.sum(0).argmax(1)  # of each layer, the head that gives most
-            points = {name: [seen.given[:, layer, head] for layer, head in enumerate(best)]}
-            found |= by_depth.ratios(points, seen.tokens, np.arange(len(pairs)), self.config.resamples)
-        uniform = float(looked[first].chance.sum() / looked[first].tokens.sum())
-        note = (
-            "Share of its attention that a token gives to the same token in the other sentence. Uniform"
-            " attention"
-            f" would give {uniform:.3f}."
-        )
-        references = {"uniform attention": uniform}
-        title = "The strongest head of each layer"
-        shown = {"figure": "same-token", "unit": "share", "axis": "layer"}
-        by_depth.show(findings, title, found, note=note, references=references, **shown)
-        shares = {name: seen.given.sum(0) / max(1.0, seen.tokens.sum()) for name, seen in looked.items()}
+        uniform = float(looked[first].chance.sum() / tokens)
+        shares: dict[str, Floats] = {}
+        for asked in (VISIBLE, MASKED):
+            found: by_depth.Found = {}
+            for name, seen in looked.items():
+                given = asked.given(seen)
+                best = given.sum(0).argmax(1)  # of each layer, the head that gives most
+                points = {name: [given[:, layer, head] for layer, head in enumerate(best)]}
+                found |= by_depth.ratios(points, seen.tokens, np.arange(len(pairs)), self.config.resamples)
+                shares[f"{name}{asked.suffix}"] = given.sum(0) / max(1.0, seen.tokens.sum())
+            note = f"{asked.note} Uniform attention would give {uniform:.3f}."
+            references = {"uniform attention": uniform}
+            shown = {"figure": asked.figure, "unit": "share", "axis": "layer"}
+            by_depth.show(findings, asked.title, found, note=note, references=references, **shown)
+            findings.headline[asked.headline] = max(found[first], key=lambda one: one.value or 0.0)
         attention_heads.show(findings, shares)
-        strongest = max(found[first], key=lambda one: one.value or 0.0)
-        findings.headline["Attention to the same token, strongest head"] = strongest
         findings.notes += [
-            f"{int(looked[first].tokens.sum())} tokens of {len(pairs)} pairs also occur in the other"
-            " sentence.",
+            f"{tokens} tokens of {len(pairs)} pairs also occur in the other sentence.",
             "The strongest head is chosen on the pairs it is measured on, which flatters it a little.",
+            "[MASK] is what masked language models read in training. A discriminator never does, unless its"
+            " objective says so.",
         ]
         return findings
 
@@ -81,19 +81,65 @@ class Probe(PairsProbe):
 class Looked:
     tokens: Floats  # [pairs] tokens with their like in the other sentence
     given: Floats  # [pairs, layers, heads] attention to that like, summed over those tokens
+    masked: Floats  # [pairs, layers, heads] the same, each of those tokens hidden behind [MASK] in its turn
     chance: Floats  # [pairs] what attention that is the same everywhere would give
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One way to ask, and how its findings are shown."""
+
+    given: Callable[[Looked], Floats]
+    title: str
+    figure: str
+    headline: str
+    note: str
+    suffix: str  # of a model's name, in the table of all heads
+
+
+VISIBLE = Asked(
+    lambda seen: seen.given,
+    "The strongest head of each layer",
+    "same-token",
+    "Attention to the same token, strongest head",
+    "Share of its attention that a token gives to the same token in the other sentence.",
+    "",
+)
+MASKED = Asked(
+    lambda seen: seen.masked,
+    "The strongest head of each layer, from [MASK]",
+    "masked-token",
+    "Attention from [MASK] to the token it hides, strongest head",
+    "Share of its attention that [MASK] gives to the token it hides, where that stands in the other sentence;"
+    " each token in turn.",
+    ", from [MASK]",
+)
 
 
 def look(encoder: Named, pairs: Sequence[tuple[str, str]], progress: Share) -> Looked:
     loaded = encoder.loaded
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
     same = [equal_tokens(row) for row in rows]
+    queries = [(i, place) for i, like in enumerate(same) for place in np.flatnonzero(like.any(1)).tolist()]
+    mask = loaded.tokenizer.specials.mask
+    hiding = [hide(rows[i], place, mask) for i, place in queries]
     given = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
-    for i, layer, weights_HTT in attention_heads.weights(loaded.encoder, rows, progress):
-        given[i, layer] = (weights_HTT * same[i]).sum((1, 2))
+    masked = np.zeros_like(given)
+    for number, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *hiding], progress):
+        if number < len(rows):
+            given[number, layer] = (weights_HTT * same[number]).sum((1, 2))
+        else:
+            i, place = queries[number - len(rows)]
+            masked[i, layer] += weights_HTT[:, place] @ same[i][place]
     tokens = np.array([like.any(1).sum() for like in same], np.float64)
     chance = np.array([like.sum() / len(like) for like in same])
-    return Looked(tokens, given, chance)
+    return Looked(tokens, given, masked, chance)
+
+
+def hide(row: hidden.Row, place: int, mask: int) -> hidden.Row:
+    ids = row.ids.copy()
+    ids[place] = mask
+    return hidden.Row(ids, row.words)
 
 
 def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
