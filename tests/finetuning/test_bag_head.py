@@ -44,7 +44,7 @@ def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]
 def fitted(modern_folder: Path, given: Windows) -> BagHead:
     made = build_head("classifier", "bag", load(str(modern_folder), "encoder").config, 2, 1, "mean")
     assert isinstance(made, BagHead)
-    made.fit(given, loss)
+    made.fit(given, torch.zeros(len(given.input_ids), 32), loss)
     return made
 
 
@@ -55,7 +55,7 @@ def test_terms_are_tokens_and_neighbours_of_two_texts(modern_folder: Path) -> No
     rarities = [np.log(5 / 4) + 1] * 2 + [np.log(5 / 3) + 1]
     assert made.counted.rarity.tolist() == pytest.approx(rarities)
     made.counted.weight = torch.tensor([[1.0, 10.0, 100.0], [0, 0, 0]])
-    made.bias.zero_()
+    torch.nn.init.zeros_(made.wide.bias)
     given = batch(windows([[6, 5, 5, 5], [20]], [0, 0]), 0, 1)
     one, other = made.eval()(torch.randn(*given.input_ids.shape, 32), given)[:, 0].tolist()
     assert one == pytest.approx(11 * 2**-0.5), "each term once, a text of length 1"
@@ -69,14 +69,30 @@ def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_f
     everything = batch(windows(texts, []), *range(400))
     hidden = torch.randn(*everything.input_ids.shape, 32)
     gold = torch.tensor([int(25 in text or 30 in text) for text in texts])
-    torch.testing.assert_close(known(hidden, everything), known.counted.held_out)
-    assert (known.counted.held_out.argmax(1) == gold).float().mean() > 0.9
+    torch.testing.assert_close(known(hidden, everything), known.counted.held_out + known.wide.bias)
+    assert (known(hidden, everything).argmax(1) == gold).float().mean() > 0.9
     assert (known.eval()(hidden, everything).argmax(1) == gold).float().mean() > 0.95
 
     chance = draw.integers(0, 2, 400)
     memorised = fitted(modern_folder, windows(texts, [*map(int, chance)]))
-    cross_entropy = loss(memorised.counted.held_out, torch.from_numpy(chance))[0] / 400
+    cross_entropy = loss(memorised(hidden, everything), torch.from_numpy(chance))[0] / 400
     assert cross_entropy < 0.75, "labels by chance: the strength is the weakest, the answers near a half"
+
+
+def test_words_that_training_lacks_count_by_their_states(modern_folder: Path) -> None:
+    """The answer to a text of unknown words is that of its mean state; with known words both count."""
+    draw = torch.Generator().manual_seed(1)
+    texts = [[20 + number % 40] for number in range(400)]
+    states = torch.randn(400, 1, 32, generator=draw)
+    labels = (states[:, 0, 3] > 0).long()
+    given = windows(texts, labels.tolist())
+    made = fitted(modern_folder, given)
+    made.fit(given, states[:, 0], loss)
+    known = batch(given, *range(400))
+    padded = torch.cat([states, torch.full_like(states, 1e6)], 1)  # what is padding is not read
+    assert (made(padded, known).argmax(1) == labels).float().mean() > 0.8
+    unknown = batch(windows([[70 + number % 9] for number in range(400)], []), *range(400))
+    assert (made.eval()(padded, unknown).argmax(1) == labels).float().mean() > 0.8
 
 
 def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
@@ -84,7 +100,9 @@ def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
     made, old = fitted(modern_folder, given), fitted(modern_folder, given)
     saved = made.state_dict()
     old.counted.weight.zero_()
-    old.load_state_dict({**saved, **{name: saved.pop(f"counted.{now}") for name, now in BEFORE.items()}})
+    del saved["wide.weight"]
+    before = {name: saved.pop(f"counted.{now}") for name, now in BEFORE.items()}
+    old.load_state_dict({**saved, **before, "bias": saved.pop("wide.bias")})
     everything = batch(given, *range(4))
     hidden = torch.randn(*everything.input_ids.shape, 32)
     torch.testing.assert_close(old.eval()(hidden, everything), made.eval()(hidden, everything))
@@ -107,7 +125,9 @@ def test_a_text_is_classified_and_the_saved_model_answers_the_same(
         with pytest.raises(ModelError, match="the heads compare and bag"):
             export_tuned(str(out), tmp_path / "graph")
         head = out / "model" / "head.safetensors"
-        head.write_bytes(head.read_bytes()[:-1] + b"?")
+        content = bytearray(head.read_bytes())
+        content[-1] ^= 1
+        head.write_bytes(content)
         with pytest.raises(ModelError, match=r"head\.safetensors is not what was saved"):
             predict(str(out), sst2_folder / "dev.tsv")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from electra.artifacts import checkpoints
 from electra.errors import RunFailed
 from electra.finetuning.bag_head import BagHead
 from electra.finetuning.compare_head import CompareHead
-from electra.finetuning.features import Ids, batch_of, collate
+from electra.finetuning.features import Batch, Ids, batch_of, collate
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.tuned_model import TunedModel, build_head
 from electra.finetuning.tuning import Tuning, evaluate
@@ -108,7 +108,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     optimizer = AdamW(parameter_groups(model, *rates), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
     if isinstance(model.head, BagHead):
-        model.head.fit(tuning.train, tuning.task.loss)
+        start_bag(tuning, model, model.head)
     elif isinstance(model.head, CompareHead):
         start_comparison(tuning, model, model.head)
     state = restore(folder, model, optimizer, best, tuning.say)
@@ -146,11 +146,11 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
 
 
 @torch.no_grad()
-def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> None:
-    """Fit the linear answer of a head that compares, on the encoder as it is."""
-    windows, specials = tuning.train, tuning.start.tokenizer.specials
-    assert windows.targets is not None, "training data have answers"
-    head.know(windows.input_ids, (specials.cls, specials.sep))
+def read_training(
+    tuning: Tuning, model: TunedModel, what: Callable[[Tensor, Batch], Iterable[Any]]
+) -> Iterator[Any]:
+    """What is made of the training texts, one by one, by the encoder as it is; `what` gets its states."""
+    windows = tuning.train
     model.eval()
 
     def network(rows: Pass) -> list[Any]:
@@ -158,10 +158,31 @@ def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> No
         hidden_BTD = model.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
-        features_BK = head.compare(hidden_BTD, batch, model.encoder.token_table())
-        return list(zip(features_BK, head.terms(batch), strict=True))
+        return list(what(hidden_BTD, batch))
 
-    features, terms = zip(*read(windows.input_ids, network, tuning.device, pad=tuning.pad), strict=True)
+    return read(windows.input_ids, network, tuning.device, pad=tuning.pad)
+
+
+@torch.no_grad()
+def start_bag(tuning: Tuning, model: TunedModel, head: BagHead) -> None:
+    """Fit the linear answer of a head that counts words."""
+    means_ND = torch.stack(list(read_training(tuning, model, head.means)))
+    head.fit(tuning.train, means_ND, tuning.task.loss)
+
+
+@torch.no_grad()
+def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> None:
+    """Fit the linear answer of a head that compares."""
+    windows, specials = tuning.train, tuning.start.tokenizer.specials
+    assert windows.targets is not None, "training data have answers"
+    head.know(windows.input_ids, (specials.cls, specials.sep))
+
+    def compared(hidden_BTD: Tensor, batch: Batch) -> Iterable[Any]:
+        return zip(
+            head.compare(hidden_BTD, batch, model.encoder.token_table()), head.terms(batch), strict=True
+        )
+
+    features, terms = zip(*read_training(tuning, model, compared), strict=True)
     targets = torch.from_numpy(np.stack(windows.targets)).to(tuning.device)
     head.fit(torch.stack(features), terms, targets, tuning.task.loss, windows.example)
 

@@ -93,7 +93,7 @@ def build_head(  # noqa: PLR0917
     if style == "compare":
         head = CompareHead(head, config.vocab_size, num_outputs)
     elif style == "bag":
-        head = BagHead(head, config.vocab_size, num_outputs)
+        head = BagHead(head, config.vocab_size, config.hidden_size, num_outputs)
     initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 
