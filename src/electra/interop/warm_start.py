@@ -57,7 +57,7 @@ def load_weights_into(
         _check_tokenizer(loaded, tokenizer)
         if isinstance(loaded.head, DiscriminatorHead):
             _copy(judge, loaded, set(), "discriminator")
-            _start_naming_head(pair, PairFolder(locate(os.fspath(discriminator))).language_model)
+            notes += _start_naming_head(pair, PairFolder(locate(os.fspath(discriminator))).language_model)
         else:
             notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
@@ -111,12 +111,16 @@ def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
     return f"the discriminator starts from the encoder{of}"
 
 
-def _start_naming_head(pair: Pair, folder: ModelFolder) -> None:
+def _start_naming_head(pair: Pair, folder: ModelFolder) -> list[str]:
     """The output layer of an objective that names as well, where the same encoder was kept as a masked
-    language model beside the discriminator.
+    language model beside the discriminator. Returns notes for the log.
     """
-    if any(isinstance(head, GeneratorHead) for head in pair.heads.values()) and folder.exists():
+    if not folder.exists():
+        return []
+    if any(isinstance(head, GeneratorHead) for head in pair.heads.values()):
         _fill_naming_heads(pair, load(folder.path, "generator"))
+        return []
+    return ["its masked language model is not trained further; the objective rtd_mlm trains both"]
 
 
 def _fill_naming_heads(pair: Pair, loaded: Loaded) -> None:

@@ -1,0 +1,42 @@
+"""Make a model that comes with the package out of a run of `rtd_mlm`: half precision, the body in one file, a card.
+
+    python docs/make_included.py RUN NAME SUMMARY.md
+
+SUMMARY.md says what the card shall say first: how it was trained, the text and its licence, what it can do.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from electra.artifacts.included import MODELS
+from electra.artifacts.run import PairFolder
+from electra.interop.card import card_of_run
+from electra.interop.huggingface import write_model
+from electra.interop.transfer import networks_of, share_encoder
+
+
+def make(run: Path, name: str, summary: str) -> None:
+    pair = PairFolder(MODELS / name)
+    for folder, loaded in networks_of(run, pair.path).items():
+        card = replace(
+            card_of_run(run, loaded.kind), name=f"{name}-{folder.name}", summary=summary, threshold=loaded.threshold
+        )
+        write_model(
+            folder,
+            loaded.encoder,
+            loaded.head,
+            kind=loaded.kind,
+            labels=loaded.labels,
+            tokenizer=loaded.tokenizer,
+            card=card,
+            dtype="float16",
+            pooling=loaded.pooling,
+        )
+    share_encoder(pair.language_model.path, "discriminator")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]).read_text(encoding="utf-8").strip())
