@@ -43,7 +43,7 @@ def test_detect_marks_words(export_pair: ExportPair, capsys: Capture) -> None:
     assert main(["detect", folder, "the\x1b]0;title\x07 chef", "--threshold", "1"]) == 0
     assert "the\ufffd]0;title\ufffd chef" in capsys.readouterr().out
     assert main(["detect", folder, " "]) == 0
-    assert capsys.readouterr().out.endswith("0 of 0 words marked: P(replaced) >= 0.5\n")
+    assert capsys.readouterr().out.endswith("0 of 0 words marked: P(replaced) >= 0.5, by the discriminator\n")
 
 
 def test_detect_colours_in_a_terminal_unless_told_not_to(
