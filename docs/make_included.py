@@ -22,7 +22,10 @@ def make(run: Path, name: str, summary: str) -> None:
     pair = PairFolder(MODELS / name)
     for folder, loaded in networks_of(run, pair.path).items():
         card = replace(
-            card_of_run(run, loaded.kind), name=f"{name}-{folder.name}", summary=summary, threshold=loaded.threshold
+            card_of_run(run, loaded.kind),
+            name=f"{name}-{folder.name}",
+            summary=summary,
+            threshold=loaded.threshold,
         )
         write_model(
             folder,

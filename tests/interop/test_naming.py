@@ -99,6 +99,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(tmp_path: Path) -> 
         pair.network("discriminator").path / WEIGHTS
     ).stat().st_size
     assert not [finding for finding in electra.verify(folder) if finding.problem]
+    assert not list(folder.glob("tokenizer*")) and thin.tokenizer.digest == whole.tokenizer.digest
     for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
     assert (

@@ -54,8 +54,8 @@ class ModelFolder(Folder):
 
     @property
     def shares_encoder_with(self) -> Path | None:
-        """The folder beside this one that has the encoder of this network, whose own weights are its head's
-        alone: so one body with two heads comes with the package once.
+        """The folder beside this one that has this network's encoder and tokenizer: its own weights are its
+        head's alone. So one body with two heads comes with the package once.
         """
         name = self.record.get(SHARED)
         if name is None:

@@ -188,7 +188,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Get it or export it again")
         warnings.warn(f"{folder}: {problem}: see electra verify", Damaged, stacklevel=2)
-    tokenizer = Tokenizer.load(folder)
+    tokenizer = Tokenizer.load(beside or folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(
             f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder

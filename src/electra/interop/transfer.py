@@ -10,8 +10,9 @@ import torch
 
 from electra import durable
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.model import CONFIG, SHARED, WEIGHTS, ModelFolder, recorded_files
+from electra.artifacts.model import CONFIG, SHARED, TOKENIZER_FILES, WEIGHTS, ModelFolder, recorded_files
 from electra.artifacts.run import PairFolder, RunFolder
+from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop import names, run_folder
 from electra.interop.card import Card, card_of_run
@@ -53,7 +54,7 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
 
 def share_encoder(folder: Path, beside: str) -> None:
     """Keep of the model in `folder` its head alone, where the folder named `beside` next to it has the same
-    encoder. Raises ModelError where that differs. Such folders are read by this package only.
+    encoder and tokenizer. Raises ModelError where that differs. Such folders are read by this package only.
     """
     own, other = ModelFolder(folder), ModelFolder(folder.parent / beside)
     architecture = read_config(folder).encoder.architecture
@@ -64,16 +65,16 @@ def share_encoder(folder: Path, beside: str) -> None:
         name for name in sorted(shared) if name not in theirs or not torch.equal(mine[name], theirs[name])
     ]:
         raise ModelError(f"another encoder: {differing[0]} differs", where=folder)
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-    files[CONFIG] = durable.to_json(own.record | {SHARED: beside})
-    beside_weights = {name: files[name] for name in recorded_files(own.weights) or {}}
-    head = {name: tensor for name, tensor in mine.items() if name not in shared}
+    if Tokenizer.load(folder).digest != Tokenizer.load(other.path).digest:
+        raise ModelError("another tokenizer", where=folder)
+    kept = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     contents: dict[str, durable.Content] = {
-        **files,
-        WEIGHTS: lambda path: write_weights(path, head, beside_weights),
+        name: path.read_bytes() for name, path in kept.items() if name not in TOKENIZER_FILES
     }
+    contents[CONFIG] = durable.to_json(own.record | {SHARED: beside})
+    listed = {name: contents[name] for name in recorded_files(own.weights) or {} if name in contents}
+    head = {name: tensor for name, tensor in mine.items() if name not in shared}
+    contents[WEIGHTS] = lambda path: write_weights(path, head, listed)
     durable.commit_directory(folder, contents)
     (folder / durable.MANIFEST).unlink()
 
