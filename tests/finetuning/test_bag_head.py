@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from test_all_seeds import silent
 
 from electra.errors import ConfigError, ModelError
+from electra.finetuning import linear_fit
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.bag_head import BagHead
 from electra.finetuning.features import Batch, Windows
@@ -93,6 +94,19 @@ def test_words_that_training_lacks_count_by_their_states(modern_folder: Path) ->
     assert (made(padded, known).argmax(1) == labels).float().mean() > 0.8
     unknown = batch(windows([[70 + number % 9] for number in range(400)], []), *range(400))
     assert (made.eval()(padded, unknown).argmax(1) == labels).float().mean() > 0.8
+
+
+def test_with_many_labels_the_strength_is_chosen_on_some(
+    modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(1)
+    texts = [[*draw.integers(20, 60, 6)] for _ in range(400)]
+    given = windows(texts, [int(25 in text or 30 in text) for text in texts])
+    whole = fitted(modern_folder, given).counted.held_out
+    monkeypatch.setattr(linear_fit, "CHOSEN_ON", 200)
+    some = fitted(modern_folder, given).counted.held_out
+    assert (some != 0).all(), "every text is answered by the folds without it"
+    assert (some.argmax(1) == whole.argmax(1)).float().mean() > 0.95
 
 
 def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:

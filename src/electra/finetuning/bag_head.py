@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.finetuning.features import Batch, Ids, Windows
-from electra.finetuning.linear_fit import Loss, fit_by_folds
+from electra.finetuning.linear_fit import Beside, Loss, fit_by_folds
 from electra.finetuning.term_answer import TermAnswer, Terms, once
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # of the fit: the inverse of the penalty on squared weights
@@ -63,15 +63,12 @@ class BagHead(nn.Module):
 
     def fit(self, windows: Windows, means_ND: Tensor, loss: Loss) -> None:
         """Choose terms and strength, and fit, to the training texts; the usual head adds nothing yet."""
-        from scipy.sparse import csr_array, hstack
-
         assert windows.targets is not None, "training data have answers"
         means = means_ND.double().cpu().numpy()
         D = means.shape[1]
         centre, scale = means.mean(0), means.std(0).clip(1e-6) * (D**0.5 / VECTOR)
         means = (means - centre) / scale
-        terms_NK = self.counted.learn([self.terms(ids) for ids in windows.input_ids])
-        both = hstack([csr_array(means), terms_NK]).tocsr()
+        both = Beside(means, self.counted.learn([self.terms(ids) for ids in windows.input_ids]))
         targets = torch.from_numpy(np.stack(windows.targets))
         outputs = len(self.wide.bias)
         answer, held_out = fit_by_folds(both, targets, loss, outputs, STRENGTHS, groups=windows.example)

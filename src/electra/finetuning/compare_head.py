@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.finetuning.features import Batch, Ids
-from electra.finetuning.linear_fit import Loss, fit_by_folds
+from electra.finetuning.linear_fit import Beside, Loss, fit_by_folds
 from electra.finetuning.overlap import OVERLAP, overlap
 from electra.finetuning.term_answer import TermAnswer, Terms, of_kind, once
 
@@ -145,12 +145,10 @@ class CompareHead(nn.Module):
 
         groups: [N] pairs of one number are the same example.
         """
-        from scipy.sparse import csr_array, hstack
-
         x_NK = features_NK.double().cpu().numpy()
         mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clip(1e-6)
         x_NK = (x_NK - mean_K) / deviation_K
-        both = hstack([csr_array(x_NK), self.differing.learn(terms)]).tocsr()
+        both = Beside(x_NK, self.differing.learn(terms))
         answer, held_out = fit_by_folds(both, targets, loss, len(self.wide.bias), STRENGTHS, groups=groups)
         ours = answer[:, : len(FEATURES)]
         weight, bias = ours / deviation_K, answer[:, -1]

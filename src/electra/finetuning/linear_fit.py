@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,48 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.arrays import Floats
+from electra.arrays import Bools, Floats
 
 ITERATIONS = 100
 FOLDS = 5
+CHOSEN_ON = 20_000  # examples by which the strength is chosen, where there are more
 Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # of a task: the sum, and what divides it
-Matrix = Any  # [N, K] a numpy array, or a CSR array of scipy
+Matrix = Any  # [N, K] a numpy array, a CSR array of scipy, or a Beside
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Dense columns [N, D] and, after them, sparse ones in CSR form, as one matrix [N, K]."""
+
+    dense: Floats
+    sparse: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.dense), self.dense.shape[1] + self.sparse.shape[1]
+
+    def __getitem__(self, rows: Any) -> Beside:
+        return Beside(self.dense[rows], self.sparse[rows])
+
+    def __matmul__(self, weight_KO: Floats) -> Floats:
+        D = self.dense.shape[1]
+        product: Floats = self.dense @ weight_KO[:D] + self.sparse @ weight_KO[D:]
+        return product
+
+    @property
+    def T(self) -> _Below:
+        return _Below(np.ascontiguousarray(self.dense.T), self.sparse.T.tocsr())
+
+
+@dataclass(frozen=True)
+class _Below:
+    """A transposed Beside."""
+
+    dense: Floats
+    sparse: Any
+
+    def __matmul__(self, slope_NO: Floats) -> Floats:
+        return np.vstack([self.dense @ slope_NO, self.sparse @ slope_NO])
 
 
 def fit_linear(x_NK: Matrix, targets: Tensor, loss: Loss, penalty: float, start: Floats) -> Floats:
@@ -61,21 +98,31 @@ def fit_by_folds(
     """
     rows, columns = x_NK.shape
     targets = targets.cpu()
-    fold_N = np.random.default_rng(0).permutation(groups.max() + 1)[groups] % FOLDS
-    starts = [np.zeros((outputs, columns + 1))] * FOLDS
-    best, chosen, held_out = np.inf, strengths[0], np.zeros((rows, outputs))
-    for strength in strengths:  # weaker penalties start where the stronger one ended
-        answers = np.zeros((rows, outputs))
+    order_N = np.random.default_rng(0).permutation(groups.max() + 1)[groups]
+    fold_N, some_N = order_N % FOLDS, order_N < CHOSEN_ON
+
+    def by_folds(strength: float, used_N: Bools, starts: Sequence[Floats]) -> tuple[Floats, list[Floats]]:
+        """The answers to the rows used, 0 to others, and the fits without each fold."""
+        answers, fits = np.zeros((rows, outputs)), list(starts)
         for fold in range(min(FOLDS, rows)):
-            inside, outside = fold_N != fold, fold_N == fold
+            inside, outside = used_N & (fold_N != fold), used_N & (fold_N == fold)
             if inside.any():
                 penalty = 1 / (2 * strength * inside.sum())
-                starts[fold] = fit_linear(
+                fits[fold] = fit_linear(
                     x_NK[inside], targets[torch.from_numpy(inside)], loss, penalty, starts[fold]
                 )
-            answers[outside] = x_NK[outside] @ starts[fold][:, :-1].T + starts[fold][:, -1]
-        total, count = loss(torch.from_numpy(answers), targets)
+            answers[outside] = x_NK[outside] @ fits[fold][:, :-1].T + fits[fold][:, -1]
+        return answers, fits
+
+    fits = [np.zeros((outputs, columns + 1))] * FOLDS
+    best, chosen, held_out, from_these = np.inf, strengths[0], np.zeros((rows, outputs)), fits
+    where = torch.from_numpy(some_N)
+    for strength in strengths:  # weaker penalties start where the stronger one ended
+        answers, fits = by_folds(strength, some_N, fits)
+        total, count = loss(torch.from_numpy(answers)[where], targets[where])
         if float(total) / count < best:
-            best, chosen, held_out = float(total) / count, strength, answers
+            best, chosen, held_out, from_these = float(total) / count, strength, answers, fits
+    if not some_N.all():
+        held_out, _ = by_folds(chosen, np.ones(rows, bool), from_these)
     nothing = np.zeros((outputs, columns + 1))
     return fit_linear(x_NK, targets, loss, 1 / (2 * chosen * rows), nothing), held_out
