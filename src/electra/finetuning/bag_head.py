@@ -24,6 +24,7 @@ from electra.finetuning.linear_fit import Beside, Loss, fit_by_folds
 from electra.finetuning.term_answer import TermAnswer, Terms, once
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)  # of the fit: the inverse of the penalty on squared weights
+LEAST_DEVIATION = 0.3  # as a share of the states' root mean square
 VECTOR = 0.3  # in the fit, the root mean square length of a text's mean state; its terms have length 1
 
 
@@ -66,7 +67,9 @@ class BagHead(nn.Module):
         assert windows.targets is not None, "training data have answers"
         means = means_ND.double().cpu().numpy()
         D = means.shape[1]
-        centre, scale = means.mean(0), means.std(0).clip(1e-6) * (D**0.5 / VECTOR)
+        # Deviations far below the states' own size are no scale: tuning moves the states by more than that.
+        least = LEAST_DEVIATION * np.sqrt(np.square(means).mean()) + 1e-6
+        centre, scale = means.mean(0), means.std(0).clip(least) * (D**0.5 / VECTOR)
         means = (means - centre) / scale
         both = Beside(means, self.counted.learn([self.terms(ids) for ids in windows.input_ids]))
         targets = torch.from_numpy(np.stack(windows.targets))
