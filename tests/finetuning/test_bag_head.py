@@ -38,14 +38,20 @@ def batch(given: Windows, *numbers: int) -> Batch:
     return Batch(np.array(numbers), ids, torch.zeros_like(ids), pieces, None)
 
 
+TABLE = torch.zeros(1, 32)  # the head reads states alone
+
+
 def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]:
     return torch.nn.functional.cross_entropy(logits, gold, reduction="sum"), len(gold)
 
 
-def fitted(modern_folder: Path, given: Windows) -> BagHead:
+def fitted(modern_folder: Path, given: Windows, means: torch.Tensor | None = None) -> BagHead:
     made = build_head("classifier", "bag", load(str(modern_folder), "encoder").config, 2, 1, "mean")
-    assert isinstance(made, BagHead)
-    made.fit(given, torch.zeros(len(given.input_ids), 32), loss)
+    assert isinstance(made, BagHead) and given.targets is not None
+    count = len(given)
+    means = torch.zeros(count, 32) if means is None else means
+    terms = made.terms(batch(given, *range(count)))
+    made.fit(means, terms, torch.from_numpy(np.stack(given.targets)), loss, given.example)
     return made
 
 
@@ -58,7 +64,7 @@ def test_terms_are_tokens_and_neighbours_of_two_texts(modern_folder: Path) -> No
     made.counted.weight = torch.tensor([[1.0, 10.0, 100.0], [0, 0, 0]])
     torch.nn.init.zeros_(made.wide.bias)
     given = batch(windows([[6, 5, 5, 5], [20]], [0, 0]), 0, 1)
-    one, other = made.eval()(torch.randn(*given.input_ids.shape, 32), given)[:, 0].tolist()
+    one, other = made.eval()(torch.randn(*given.input_ids.shape, 32), given, TABLE)[:, 0].tolist()
     assert one == pytest.approx(11 * 2**-0.5), "each term once, a text of length 1"
     assert other == 0, "no known term"
 
@@ -70,13 +76,13 @@ def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_f
     everything = batch(windows(texts, []), *range(400))
     hidden = torch.randn(*everything.input_ids.shape, 32)
     gold = torch.tensor([int(25 in text or 30 in text) for text in texts])
-    torch.testing.assert_close(known(hidden, everything), known.counted.held_out + known.wide.bias)
-    assert (known(hidden, everything).argmax(1) == gold).float().mean() > 0.9
-    assert (known.eval()(hidden, everything).argmax(1) == gold).float().mean() > 0.95
+    torch.testing.assert_close(known(hidden, everything, TABLE), known.counted.held_out + known.wide.bias)
+    assert (known(hidden, everything, TABLE).argmax(1) == gold).float().mean() > 0.9
+    assert (known.eval()(hidden, everything, TABLE).argmax(1) == gold).float().mean() > 0.95
 
     chance = draw.integers(0, 2, 400)
     memorised = fitted(modern_folder, windows(texts, [*map(int, chance)]))
-    cross_entropy = loss(memorised(hidden, everything), torch.from_numpy(chance))[0] / 400
+    cross_entropy = loss(memorised(hidden, everything, TABLE), torch.from_numpy(chance))[0] / 400
     assert cross_entropy < 0.75, "labels by chance: the strength is the weakest, the answers near a half"
 
 
@@ -87,13 +93,12 @@ def test_words_that_training_lacks_count_by_their_states(modern_folder: Path) ->
     states = torch.randn(400, 1, 32, generator=draw)
     labels = (states[:, 0, 3] > 0).long()
     given = windows(texts, labels.tolist())
-    made = fitted(modern_folder, given)
-    made.fit(given, states[:, 0], loss)
+    made = fitted(modern_folder, given, states[:, 0])
     known = batch(given, *range(400))
     padded = torch.cat([states, torch.full_like(states, 1e6)], 1)  # what is padding is not read
-    assert (made(padded, known).argmax(1) == labels).float().mean() > 0.8
+    assert (made(padded, known, TABLE).argmax(1) == labels).float().mean() > 0.8
     unknown = batch(windows([[70 + number % 9] for number in range(400)], []), *range(400))
-    assert (made.eval()(padded, unknown).argmax(1) == labels).float().mean() > 0.8
+    assert (made.eval()(padded, unknown, TABLE).argmax(1) == labels).float().mean() > 0.8
 
 
 def test_with_many_labels_the_strength_is_chosen_on_some(
@@ -119,7 +124,7 @@ def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
     old.load_state_dict({**saved, **before, "bias": saved.pop("wide.bias")})
     everything = batch(given, *range(4))
     hidden = torch.randn(*everything.input_ids.shape, 32)
-    torch.testing.assert_close(old.eval()(hidden, everything), made.eval()(hidden, everything))
+    torch.testing.assert_close(old.eval()(hidden, everything, TABLE), made.eval()(hidden, everything, TABLE))
 
 
 def test_a_text_is_classified_and_the_saved_model_answers_the_same(

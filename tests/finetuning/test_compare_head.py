@@ -53,7 +53,7 @@ def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
 
 def numbers(made: CompareHead, given: Batch, table: torch.Tensor) -> dict[str, list[float]]:
     hidden = torch.nn.functional.embedding(given.input_ids, table)
-    return dict(zip(FEATURES, made.compare(hidden, given, table).T.tolist(), strict=True))
+    return dict(zip(FEATURES, made.numbers(hidden, given, table).T.tolist(), strict=True))
 
 
 def test_what_is_counted(modern_folder: Path) -> None:
@@ -100,11 +100,15 @@ def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
 
     given, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
     made.fit(features, made.terms(given) * 500, targets, cross_entropy, np.arange(500))
-    right = (torch.nn.functional.linear(features, *made.linear()).argmax(1) == targets).float().mean()
+    right = (
+        (torch.nn.functional.linear(features, made.wide.weight, made.wide.bias).argmax(1) == targets)
+        .float()
+        .mean()
+    )
     assert right > 0.95
     table = torch.randn(len(made.rarity), 32)
-    only = torch.nn.functional.linear(made.compare(hidden, given, table), *made.linear())
-    torch.testing.assert_close(made(hidden, given, table), only + made.differing(made.terms(given)))
+    only = made.wide(made.numbers(hidden, given, table))
+    torch.testing.assert_close(made(hidden, given, table), only + made.counted(made.terms(given)))
 
 
 def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> None:
@@ -123,7 +127,7 @@ def test_in_training_a_pair_is_answered_by_the_terms_of_others(modern_folder: Pa
     tell = torch.tensor([int(25 in row or 28 in row) for row in rows])
     given = batch(*rows)
     hidden, table = torch.randn(*given.input_ids.shape, 32), torch.randn(len(made.rarity), 32)
-    features = made.compare(hidden, given, table)
+    features = made.numbers(hidden, given, table)
     made.fit(features, made.terms(given), tell, cross_entropy, np.arange(400))
     for answers in (made(hidden, given, table), made.train()(hidden, given, table)):
         assert (answers.argmax(1) == tell).float().mean() > 0.9
@@ -141,17 +145,21 @@ def test_what_is_held_out_has_no_twin_among_what_is_fitted() -> None:
     assert right(np.arange(100).repeat(2)) < 0.65 and right(np.arange(200)) > 0.8
 
 
-def test_heads_saved_with_fewer_numbers_answer_as_they_did(modern_folder: Path) -> None:
+@pytest.mark.parametrize("with_terms", [True, False])
+def test_older_heads_answer_as_they_did(modern_folder: Path, with_terms: bool) -> None:
+    """Those with fewer numbers, without terms, or with their terms under another name."""
     made, old = head(modern_folder), head(modern_folder)
     torch.nn.init.normal_(made.wide.weight, generator=torch.Generator().manual_seed(4))
     torch.nn.init.zeros_(made.wide.weight[:, -len(OVERLAP) :])
-    saved = {name: value for name, value in made.state_dict().items() if not name.startswith("differing.")}
+    given = batch([CLS, 10, SEP, 10, 11, SEP])
+    hidden, table = torch.randn(1, 6, 32), torch.randn(len(made.rarity), 32)
+    if with_terms:
+        made.counted.learn(made.terms(given) * 3)
+        made.counted.weight = torch.randn(2, len(made.counted.known))
+    saved = {name.replace("counted.", "differing."): value for name, value in made.state_dict().items()}
+    if not with_terms:
+        saved = {name: value for name, value in saved.items() if not name.startswith("differing.")}
     old.load_state_dict({**saved, "wide.weight": saved["wide.weight"][:, : -len(OVERLAP)]})
-    given, hidden, table = (
-        batch([CLS, 10, SEP, 10, 11, SEP]),
-        torch.randn(1, 6, 32),
-        torch.randn(len(made.rarity), 32),
-    )
     assert torch.equal(old(hidden, given, table), made(hidden, given, table))
 
 

@@ -8,8 +8,8 @@ answer_spans      tasks whose answers are in a text; context_windows, span_searc
 features          texts -> token ids; batches of similar length
 tuned_model       the encoder with a head
 heads             those of transformers' classes; vector_head, joint_head (the paper's reader)
-bag_head          for single texts, compare_head for pairs: heads that start from counting; term_answer,
-                  linear_fit
+counting_head     heads that start from counting: bag_head for single texts, compare_head for pairs;
+                  term_answer, linear_fit
 losses            cross-entropy with class weights
 metrics           accuracy, F1, correlations; null with a reason where a number is not defined
 settings          what can be set, the paper's values by model size

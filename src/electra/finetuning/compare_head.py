@@ -1,37 +1,34 @@
 """The head `compare`, for pairs of texts: the usual one, plus a linear answer on how far the texts agree.
 
 A cross-encoder of a few million parameters has to learn from a task's labels which tokens of one text return
-in the other, and with some thousand examples it does so badly: counting words beats it. Here that is given.
-Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of neighbours, the other
-text has too; how near each token is to the nearest one of the other text (Khattab & Zaharia 2020), by the
-token table and by the encoder's output; the log ratio of their lengths. Shares and means are also weighted by
-how rare a token is in the training texts. The numbers of `OVERLAP` count words, characters and their order.
+in the other, and with some thousand examples it does so badly: counting words beats it. Here that is given
+(counting_head.py). Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of
+neighbours, the other text has too; how near each token is to the nearest one of the other text (Khattab &
+Zaharia 2020), by the token table and by the encoder's output; the log ratio of their lengths. Shares and
+means are also weighted by how rare a token is in the training texts. The numbers of `OVERLAP` count words,
+characters and their order.
 
 Which tokens they are matters as well ("not" in one text alone, a date in both: Ji & Eisenstein 2013). Terms
-of a pair (term_answer.py) are the tokens that only the first text has, only the second, one of the two,
-whichever, and both.
-
-The linear answer is fitted first, on the pre-trained encoder as it is, and the usual head starts at zero:
-then both are tuned with the encoder, and so is what they compare (Kumar et al. 2022: probe, then tune; Cheng
-et al. 2016: wide and deep). The terms' part stays. Shapes: B pairs, T tokens, D hidden, K features.
+of a pair are the tokens that only the first text has, only the second, one of the two, whichever, and both.
+Shapes: B pairs, T tokens, D hidden, K features.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from electra.arrays import Floats
+from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch, Ids
-from electra.finetuning.linear_fit import Beside, Loss, fit_by_folds
 from electra.finetuning.overlap import OVERLAP, overlap
-from electra.finetuning.term_answer import TermAnswer, Terms, of_kind, once
+from electra.finetuning.term_answer import Terms, of_kind, once
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
 FEATURES = tuple(
@@ -41,37 +38,21 @@ FEATURES = tuple(
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
 COMPARING_EPOCHS = 1.0  # by default: a second pass over some thousand pairs undoes what counting gave
-STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)  # of the linear fit, whose features have deviation 1
 FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms
 
 
-class CompareHead(nn.Module):
-    per_token = False
+class CompareHead(CountingHead):
+    strengths: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3, 1.0)
 
     def __init__(self, usual: nn.Module, vocab_size: int, num_outputs: int) -> None:
-        super().__init__()
-        self.usual = usual
-        self.wide = nn.Linear(len(FEATURES), num_outputs)
-        self.differing = TermAnswer(num_outputs)
+        super().__init__(usual, len(FEATURES), num_outputs)
         self.rarity: Tensor
         self.between: Tensor
         self.register_buffer("rarity", torch.ones(vocab_size))
         self.register_buffer("between", torch.zeros(vocab_size, dtype=torch.bool))
 
-    def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
-        usual: Tensor = self.usual(hidden_BTD, batch)
-        if self.training:
-            differing = self.differing.held_out_of(batch.index)
-        else:
-            differing = self.differing(self.terms(batch))
-        compared = F.linear(self.compare(hidden_BTD, batch, table_VE), *self.linear())
-        return usual.float() + compared + differing
-
-    def linear(self) -> tuple[Tensor, Tensor]:
-        return self.wide.weight.float(), self.wide.bias.float()
-
-    def compare(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
-        """[B, K] in fp32."""
+    def numbers(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        """How far the texts agree [B, K]."""
         ids_BT = batch.input_ids
         first_BT, second_BT = self.texts(batch)
         across_BTT = _across(first_BT, second_BT)
@@ -125,7 +106,7 @@ class CompareHead(nn.Module):
         across_BTT = _across(*both) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
         return _returns(ids_BT, across_BTT), both[0], both[1]
 
-    def know(self, windows: Iterable[npt.NDArray[np.int64]], between: Iterable[int]) -> None:
+    def know(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
         """The tokens around and between the texts, and how rare the others are: the log of one over the share
         of training windows that have them, of mean 1.
         """
@@ -137,44 +118,17 @@ class CompareHead(nn.Module):
         self.rarity.copy_(rarity / rarity.mean())
         self.between[list(between)] = True
 
-    def fit(
-        self, features_NK: Tensor, terms: Sequence[Terms], targets: Tensor, loss: Loss, groups: Ids
-    ) -> None:
-        """Fit the linear answer to N training pairs; the usual head, whose last layer becomes zero, adds
-        nothing yet.
-
-        groups: [N] pairs of one number are the same example.
-        """
-        x_NK = features_NK.double().cpu().numpy()
-        mean_K, deviation_K = x_NK.mean(0), x_NK.std(0).clip(1e-6)
-        x_NK = (x_NK - mean_K) / deviation_K
-        both = Beside(x_NK, self.differing.learn(terms))
-        answer, held_out = fit_by_folds(both, targets, loss, len(self.wide.bias), STRENGTHS, groups=groups)
-        ours = answer[:, : len(FEATURES)]
-        weight, bias = ours / deviation_K, answer[:, -1]
-        # What the folds without a pair say of it, less what is counted of it again at each step.
-        self.differing.answer_by(answer[:, len(FEATURES) : -1], held_out - (x_NK @ ours.T + bias))
-        with torch.no_grad():
-            self.wide.weight.copy_(torch.from_numpy(weight))
-            self.wide.bias.copy_(torch.from_numpy(bias - weight @ mean_K))
-            for name in ("output.weight", "output.bias"):
-                self.usual.get_parameter(name).zero_()
-
-    def rescale(self, factor: float, offset: float) -> None:
-        """Answer in another unit: the outputs times `factor`, plus `offset`."""
-        for part in (self.usual.get_submodule("output"), self.wide):
-            part.get_parameter("weight").mul_(factor)
-            part.get_parameter("bias").mul_(factor)
-        self.differing.weight.mul_(factor)
-        self.wide.bias.add_(offset)
+    def scale(self, numbers_NK: Floats) -> Floats:
+        deviation: Floats = numbers_NK.std(0).clip(1e-6)
+        return deviation
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Heads saved without the numbers of `OVERLAP`, or without terms, give them no weight."""
         name = f"{prefix}wide.weight"
         if (saved := state.get(name)) is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP):
             state[name] = F.pad(saved, (0, len(OVERLAP)))
-        for part, value in self.differing.state_dict(prefix=f"{prefix}differing.").items():
-            state.setdefault(part, value)
+        for part, value in self.counted.state_dict(prefix=f"{prefix}counted.").items():
+            state.setdefault(part, state.pop(part.replace("counted", "differing"), value))
         super()._load_from_state_dict(state, prefix, *rest)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts import checkpoints
 from electra.errors import RunFailed
-from electra.finetuning.bag_head import BagHead
-from electra.finetuning.compare_head import CompareHead
-from electra.finetuning.features import Batch, Ids, batch_of, collate
+from electra.finetuning.counting_head import CountingHead
+from electra.finetuning.features import Ids, batch_of, collate
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.tuned_model import TunedModel, build_head
 from electra.finetuning.tuning import Tuning, evaluate
@@ -107,10 +106,8 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
     optimizer = AdamW(parameter_groups(model, *rates), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
     best: Weights = {}
-    if isinstance(model.head, BagHead):
-        start_bag(tuning, model, model.head)
-    elif isinstance(model.head, CompareHead):
-        start_comparison(tuning, model, model.head)
+    if isinstance(model.head, CountingHead):
+        start_counting(tuning, model, model.head)
     state = restore(folder, model, optimizer, best, tuning.say)
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
@@ -146,11 +143,11 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
 
 
 @torch.no_grad()
-def read_training(
-    tuning: Tuning, model: TunedModel, what: Callable[[Tensor, Batch], Iterable[Any]]
-) -> Iterator[Any]:
-    """What is made of the training texts, one by one, by the encoder as it is; `what` gets its states."""
-    windows = tuning.train
+def start_counting(tuning: Tuning, model: TunedModel, head: CountingHead) -> None:
+    """Fit the linear answer of a head that counts, with the encoder as it is."""
+    windows, specials = tuning.train, tuning.start.tokenizer.specials
+    assert windows.targets is not None, "training data have answers"
+    head.know(windows.input_ids, (specials.cls, specials.sep))
     model.eval()
 
     def network(rows: Pass) -> list[Any]:
@@ -158,33 +155,12 @@ def read_training(
         hidden_BTD = model.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
-        return list(what(hidden_BTD, batch))
+        table_VE = model.encoder.token_table()
+        return list(zip(head.numbers(hidden_BTD, batch, table_VE), head.terms(batch), strict=True))
 
-    return read(windows.input_ids, network, tuning.device, pad=tuning.pad)
-
-
-@torch.no_grad()
-def start_bag(tuning: Tuning, model: TunedModel, head: BagHead) -> None:
-    """Fit the linear answer of a head that counts words."""
-    means_ND = torch.stack(list(read_training(tuning, model, head.means)))
-    head.fit(tuning.train, means_ND, tuning.task.loss)
-
-
-@torch.no_grad()
-def start_comparison(tuning: Tuning, model: TunedModel, head: CompareHead) -> None:
-    """Fit the linear answer of a head that compares."""
-    windows, specials = tuning.train, tuning.start.tokenizer.specials
-    assert windows.targets is not None, "training data have answers"
-    head.know(windows.input_ids, (specials.cls, specials.sep))
-
-    def compared(hidden_BTD: Tensor, batch: Batch) -> Iterable[Any]:
-        return zip(
-            head.compare(hidden_BTD, batch, model.encoder.token_table()), head.terms(batch), strict=True
-        )
-
-    features, terms = zip(*read_training(tuning, model, compared), strict=True)
+    numbers, terms = zip(*read(windows.input_ids, network, tuning.device, pad=tuning.pad), strict=True)
     targets = torch.from_numpy(np.stack(windows.targets)).to(tuning.device)
-    head.fit(torch.stack(features), terms, targets, tuning.task.loss, windows.example)
+    head.fit(torch.stack(numbers), terms, targets, tuning.task.loss, windows.example)
 
 
 def update(  # noqa: PLR0917

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.errors import ModelError
-from electra.finetuning.bag_head import BagHead
-from electra.finetuning.compare_head import CompareHead
+from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
 from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import Task
@@ -82,7 +81,7 @@ def write_tuned(  # noqa: PLR0917
     if isinstance(model.head, JointHead):
         what = "the joint head searches while it reads, which a graph cannot"
         raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
-    if isinstance(model.head, CompareHead | BagHead):
+    if isinstance(model.head, CountingHead):
         what = "the heads compare and bag read the tokens as well, which our graphs do not pass on"
         raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
     config = ModelFolder(loaded.folder).record

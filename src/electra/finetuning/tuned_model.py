@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from electra.errors import ConfigError
 from electra.finetuning.bag_head import BagHead
 from electra.finetuning.compare_head import CompareHead
+from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import (
     CandidateHead,
@@ -41,7 +42,7 @@ from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
 
 HeadStyle = Literal["transformers", "linear", "joint", "compare", "bag"]
-AnyHead = Head | CandidateHead | CompareHead | BagHead
+AnyHead = Head | CandidateHead | CountingHead
 
 
 class TunedModel(nn.Module):
@@ -59,7 +60,7 @@ class TunedModel(nn.Module):
         hidden_BTD = self.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
-        table = (self.encoder.token_table(),) if isinstance(self.head, CompareHead) else ()
+        table = (self.encoder.token_table(),) if isinstance(self.head, CountingHead) else ()
         logits: Tensor = self.head(hidden_BTD, batch, *table)
         return logits
 
@@ -83,12 +84,12 @@ def build_head(  # noqa: PLR0917
     num_outputs: int,
     seed: int,
     pooling: Pooling = "cls",
-) -> Head | CompareHead | BagHead:
+) -> Head | CountingHead:
     """A fresh head; its weights depend on the seed and on their names only."""
     if kind == "vectors":
         return VectorHead(pooling)
     builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
-    head: Head | CompareHead | BagHead
+    head: Head | CountingHead
     head = JointHead(config) if style == "joint" else builders[kind](config, num_outputs, pooling)
     if style == "compare":
         head = CompareHead(head, config.vocab_size, num_outputs)
