@@ -1,8 +1,8 @@
 """What a training token costs, against model size, length, batch and vocabulary: measured on a grid, and a
 law of five terms.
 
-    python benchmarks/cost_law.py [--seconds 2] [--recipe budget-tiny] [--sizes tiny mini small] [--out
-    runs/bench]
+    python benchmarks/cost_law.py [--seconds 2] [--recipe budget-tiny] [--sizes tiny mini small] [--compile]
+    [--out runs/bench]
 
     seconds per token = c0 + c1 x FLOPs in layers and heads + c2 x FLOPs in the vocabulary layer + c3 x
     attention weights
@@ -31,6 +31,7 @@ import torch
 
 from electra.config import find_recipe, merge, read_toml
 from electra.model import flops
+from electra.training import compilation
 from electra.training.bench import random_store
 from electra.training.distributed import World
 from electra.training.loop import update
@@ -83,11 +84,13 @@ def build(point: Point, recipe: str) -> Run:
     return replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
 
 
-def measure(point: Point, recipe: str, seconds: float) -> dict[str, Any]:
+def measure(point: Point, recipe: str, seconds: float, compiled: bool) -> dict[str, Any]:
     """Processor seconds of the fastest of some updates, and what the law says they depend on, all for one
     token.
     """
     run = build(point, recipe)
+    if compiled and (problem := compilation.compile_layers(run)):
+        sys.exit(f"the layers cannot be compiled: {problem}")
     times: list[float] = []
     while len(times) < 4 or sum(times) < seconds:
         began = time.process_time()
@@ -173,12 +176,13 @@ def main() -> None:
     )
     parser.add_argument("--recipe", default="budget-tiny")
     parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "small"])
+    parser.add_argument("--compile", action="store_true", help="the layers, as long runs do")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
     for point in grid(given.sizes):
-        rows.append(measure(point, given.recipe, given.seconds))
+        rows.append(measure(point, given.recipe, given.seconds, given.compile))
         sys.stderr.write(f"{point}: {1 / rows[-1]['seconds_per_token']:,.0f} tokens/s\n")
     coefficients = fit(rows)
     for row in rows:
@@ -188,6 +192,7 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     result = {
         "recipe": given.recipe,
+        "compiled": given.compile,
         "platform": platform.platform(),
         "torch": torch.__version__,
         "seconds": law,

@@ -81,7 +81,7 @@ class Settings:
     for the paper's, whose transformers class supports nothing else).
     """
     epochs: float | None = None
-    """Passes over the training data (default: the task's, 2, 3 or 10; 1 with the head compare)."""
+    """Passes over the training data (default: the task's, 1, 2, 3 or 10; 1 with the head compare)."""
     batch_size: int = 32
     """Examples in an update."""
     learning_rate: float | None = None
