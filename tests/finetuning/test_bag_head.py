@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_all_seeds import silent
 
-from electra.errors import ConfigError, ModelError
+from electra.artifacts.model import recorded_files
+from electra.errors import ConfigError, Damaged, ModelError
 from electra.finetuning import linear_fit
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.bag_head import BagHead
@@ -18,6 +22,7 @@ from electra.finetuning.features import Batch, Windows
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.tuned_model import build_head
 from electra.interop.load import load
+from electra.interop.weights import read_safetensors, write_weights
 from electra.testing import toy_task
 
 BEFORE = {"terms": "known", "rarity": "rarity", "weight": "weight"}  # names of a saved head, and now
@@ -176,3 +181,73 @@ def test_pairs_and_tags_are_refused(
     with pytest.raises(ConfigError, match="for single texts"):
         finetune(str(modern_folder), chosen, silent)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def tuned(modern_folder: Path, sst2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("tuned") / "bag"
+    finetune(str(modern_folder), toy_task.settings(out, sst2_folder, "sst2", head="bag", epochs=1), silent)
+    return out
+
+
+Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
+
+
+def changed(tuned: Path, tmp_path: Path, change: Change) -> Path:
+    """The model with another head, under a digest that fits it."""
+    model = tmp_path / "model"
+    shutil.copytree(tuned / "model", model)
+    whole = load_file(model / "head.safetensors")
+    save_file(change(whole), model / "head.safetensors")
+    weights = model / "model.safetensors"
+    listed = {name: (model / name).read_bytes() for name in recorded_files(weights) or {}}
+    write_weights(weights, read_safetensors(weights), listed)
+    return model
+
+
+def test_a_head_of_an_older_version_is_read(tuned: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    def older(head: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        del head["wide.weight"]
+        before = {name: head.pop(f"counted.{now}") for name, now in BEFORE.items()}
+        before["bias"] = head.pop("wide.bias")
+        return head | before
+
+    found = predict(str(changed(tuned, tmp_path, older)), sst2_folder / "dev.tsv")
+    assert len(found.values) == len((sst2_folder / "dev.tsv").read_text().splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"counted.weight": lambda x: x[:, :-1]},
+        {"counted.weight": lambda x: x[:1]},
+        {"counted.weight": lambda x: x[0]},
+        {"counted.rarity": lambda x: x[:-1]},
+        {"counted.rarity": lambda x: -x},
+        {"counted.known": lambda x: x.flip(0)},
+        {"counted.known": torch.zeros_like},
+        {"counted.known": lambda x: x[None]},
+        {"counted.known": lambda x: x[0]},
+        {"counted.known": lambda x: x > 0},
+        {"counted.known": lambda x: x.double()},
+        {"counted.known": None},
+        {"wide.weight": None},
+    ],
+)
+def test_a_head_that_is_none_is_refused(
+    tuned: Path, sst2_folder: Path, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    def damaged(head: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        [(name, change)] = wrong.items()
+        tensor = head.pop(name)
+        return head if change is None else {**head, name: change(tensor).contiguous()}
+
+    with pytest.raises(ModelError, match="not the head of this model"):
+        predict(str(changed(tuned, tmp_path, damaged)), sst2_folder / "dev.tsv")
+
+
+def test_a_model_without_its_head_is_refused(tuned: Path, sst2_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(tuned / "model", tmp_path / "model")
+    (tmp_path / "model" / "head.safetensors").unlink()
+    with pytest.warns(Damaged), pytest.raises(ModelError, match=r"head\.safetensors: missing"):
+        predict(str(tmp_path / "model"), sst2_folder / "dev.tsv")

@@ -111,6 +111,16 @@ def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
     torch.testing.assert_close(made(hidden, given, table), only + made.counted(made.terms(given)))
 
 
+def test_what_differs_by_rounding_alone_gets_no_weight(modern_folder: Path) -> None:
+    made = head(modern_folder)
+    draw = torch.Generator().manual_seed(3)
+    features = torch.ones(500, len(FEATURES)) * (1 + 1e-7 * torch.randn(500, len(FEATURES), generator=draw))
+    targets = (features[:, 4] > 1).long()
+    given = batch([CLS, 10, SEP, 10, SEP])
+    made.fit(features, made.terms(given) * 500, targets, cross_entropy, np.arange(500))
+    assert made.wide.weight.abs().max() < 1
+
+
 def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> None:
     made = head(modern_folder)
     [terms] = made.terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +12,19 @@ import pytest
 import torch
 
 import electra
-from electra.artifacts.model import CONFIG, SHARED, WEIGHTS
+from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
 from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, ConfigError, ElectraError
+from electra.interop import naming
 from electra.interop.detection import Span, assemble, split
 from electra.interop.hub import plan
-from electra.interop.load import load_language_model
-from electra.interop.naming import detect_by_naming, plant
+from electra.interop.load import load, load_language_model
+from electra.interop.naming import Hidden, detect_by_naming, plant, tokens_read
 from electra.interop.source import locate
 from electra.interop.transfer import export, networks_of, share_encoder
+from electra.model import passes
 
 TEXT = "The farmer fed the cows and the elephants before breakfast."
 
@@ -86,7 +89,9 @@ def words_of(tokenizer: Tokenizer, text: str) -> tuple[Span, ...]:
     return assemble(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
 
 
-def test_two_networks_can_share_the_weights_of_their_encoder(tmp_path: Path) -> None:
+def test_two_networks_can_share_the_weights_of_their_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = PairFolder(tmp_path / "pair")
     for path, loaded in networks_of(locate("tiny-en"), pair.path).items():
         export(loaded, path, "tiny-en", dtype="float16")
@@ -105,13 +110,63 @@ def test_two_networks_can_share_the_weights_of_their_encoder(tmp_path: Path) -> 
     assert (
         electra.load(pair.path).detect(TEXT, by="language-model") == list(detect_by_naming(whole, [TEXT]))[:1]
     )
-    with pytest.raises(ElectraError, match="share one file"):
-        plan(pair.path)
+    for pushed in (pair.path, folder):
+        with pytest.raises(ElectraError, match="its encoder is in the folder beside"):
+            plan(pushed)
+    monkeypatch.chdir(folder)
+    assert load(".", "generator").tokenizer.digest == whole.tokenizer.digest
+    (tmp_path / "link").symlink_to(folder)
+    assert load(tmp_path / "link", "generator").tokenizer.digest == whole.tokenizer.digest
     record = json.loads((folder / CONFIG).read_text())
-    for wrong in ("../discriminator", "nowhere", 3):
+    for wrong in ("../discriminator", "nowhere", 3, "", "..", "x" * 5000, ["discriminator"]):
         (folder / CONFIG).write_text(json.dumps(record | {SHARED: wrong}))
         with pytest.raises(ElectraError, match="not a model folder beside it"):
             load_language_model(pair.path)
+
+
+def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -> None:
+    pair = PairFolder(tmp_path / "pair")
+    for path, loaded in networks_of(locate("tiny-en"), pair.path).items():
+        export(loaded, path, "tiny-en", dtype="float16")
+    folder, beside = pair.language_model.path, pair.network("discriminator").path
+    share_encoder(folder, "discriminator")
+    tokens = (beside / TOKENIZER).read_text()
+    (beside / TOKENIZER).write_text(tokens.replace('"##ing"', '"##gni"'))
+    with pytest.raises(ElectraError, match="not the one this head was made with"):
+        load_language_model(pair.path)
+    (beside / TOKENIZER).write_text(tokens)
+    assert load_language_model(pair.path) is not None
+    other = load(beside)
+    with torch.no_grad():
+        next(other.encoder.parameters()).add_(0.1)
+    export(other, beside, "tiny-en", dtype="float16")
+    with pytest.raises(ElectraError, match="not the one this head was made with"):
+        load_language_model(pair.path)
+
+
+def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load_language_model(locate("tiny-en"))
+    assert loaded is not None
+    pieces, drawn = split(loaded.tokenizer, "The cat sat on the mat . " * 5), 0
+
+    def rows() -> Iterator[Hidden]:
+        nonlocal drawn
+        for row in naming._hide(loaded, 0, pieces, naming.OVERLAP):
+            drawn += 1
+            yield row
+
+    monkeypatch.setattr(passes, "POOL", 8)
+    next(naming._surprise(loaded, rows()))
+    assert drawn == 8
+    together = list(detect_by_naming(loaded, [TEXT, "", "a cat"]))
+    monkeypatch.undo()
+    for text, among in ((TEXT, together[0]), ("a cat", together[2])):
+        [alone] = detect_by_naming(loaded, [text])
+        assert [word.p_replaced for word in alone.words] == pytest.approx(
+            [word.p_replaced for word in among.words], abs=1e-5
+        )
+    length = len(split(loaded.tokenizer, TEXT).ids)
+    assert tokens_read(loaded, [TEXT, ""]) == len(words_of(loaded.tokenizer, TEXT)) * (length + 2)
 
 
 def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFixture[str]) -> None:

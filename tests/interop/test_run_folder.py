@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -164,6 +165,29 @@ def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
         mean_weights([pair[0], at_step(tmp_path, 10)])
 
 
+def test_a_copy_of_a_checkpoint_does_not_count_twice(
+    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
+    run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (50, 60)})
+    shutil.copytree(run / "checkpoints" / "step-00000060", run / "checkpoints" / "step-000000060")
+    assert load(run, average=2).averaged == (50, 60)
+    for wrong in (0, 2.5, "2", [2]):
+        with pytest.raises(ConfigError, match="whole number, at least 1"):
+            load(run, average=wrong)  # type: ignore[arg-type]
+
+
+def test_weights_that_are_not_numbers_are_not_exported(
+    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer, tmp_path: Path
+) -> None:
+    whole, broken = (make_pair(vocab_size=uncased.vocab_size, seed=seed) for seed in (1, 2))
+    with torch.no_grad():
+        next(broken.parameters())[0] = torch.nan
+    run = make_run({50: whole, 60: broken})
+    for argv in (["--average", "2"], ["--step", "60"], []):
+        assert main(["export", str(run), "--out", str(tmp_path / "out"), *argv]) == 2
+        assert not (tmp_path / "out").exists()
+
+
 def test_export_of_an_average(
     make_run: MakeRun,
     make_pair: MakePair,
@@ -188,7 +212,7 @@ def test_export_of_an_average(
         (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average, or keep more"),
         (["--average", "4"], "with --training.keep 4"),
         (["--average", "2", "--step", "50"], "there is 1 up to step 50"),
-        (["--average", "0"], "--average: must be at least 1, not 0"),
+        (["--average", "0"], "--average: must be a whole number, at least 1, not 0"),
     ):
         assert main(["export", str(run), "--out", str(out), *options]) == 2
         error = capfd.readouterr().err

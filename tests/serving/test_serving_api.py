@@ -18,7 +18,7 @@ from electra.serving.models import Served
 from electra.serving.operations import OPERATIONS, Request
 
 TEXTS = ["the chef cooked the meal .", "", "<b>cats</b> \x1b[31m \u202e ate"]
-LIMITS = Limits(max_texts=4, max_characters=100, max_body=2000)
+LIMITS = Limits(max_texts=4, max_characters=100, max_body=2000, max_read=400)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,12 @@ def test_answers_have_the_described_shape(client: Any, operation: type[Request])
         ("/detect", {"texts": ["a"], "threshold": 2}, 422, "less than or equal to 1"),
         ("/detect", {"texts": ["a"] * 5}, 413, "5 texts in one request, at most 4"),
         ("/detect", {"texts": ["a" * 101]}, 413, "a text of 101 characters, at most 100"),
+        (
+            "/detect",
+            {"texts": ["a " * 20, "a"], "by": "language-model"},
+            413,
+            "443 tokens to read, each text once for each word, at most 400",
+        ),
         ("/detect", {"texts": ["a"], "model": "other"}, 404, "no such model"),
         ("/predict", {"inputs": ["a"], "model": "toy"}, 404, "this model cannot predict"),
         ("/predict", {"inputs": ["a", ["b"]]}, 404, "no served model can predict"),

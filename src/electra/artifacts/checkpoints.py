@@ -49,6 +49,7 @@ def listing(folder: Path) -> list[Checkpoint]:
     found = [
         Checkpoint(path) for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name)
     ]
+    found = [one for one in found if one.path == at_step(folder, one.step).path]  # copies under longer names
     return sorted(found, key=lambda checkpoint: checkpoint.step, reverse=True)
 
 
@@ -78,8 +79,8 @@ def last(folder: Path, count: int, step: int | None = None) -> tuple[tuple[Check
     """The newest `count` checkpoints that verify, that of `step` and older ones where it is given, oldest
     first; and a line on each damaged one passed over.
     """
-    if count < 1:
-        raise ConfigError(f"must be at least 1, not {count}", key="average")
+    if not isinstance(count, int) or count < 1:
+        raise ConfigError(f"must be a whole number, at least 1, not {count!r}", key="average")
     if step is not None:
         chosen(folder, step)  # refused where it is missing or damaged
     found: list[Checkpoint] = []

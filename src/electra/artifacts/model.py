@@ -15,6 +15,7 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # transformers has no class for some heads: ours are then saved beside the weights of the encoder.
 HEAD = "head.safetensors"
 SHARED = "encoder_beside"  # in config.json: the name of the folder beside that has the encoder's weights
+SHARED_DIGEST = "encoder_beside"  # in the same header: SHA-256 of the encoder and the tokenizer beside
 FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files that were written with them
 _LONGEST_HEADER = 100_000_000  # of the format
 PICKLE = "pytorch_model.bin"
@@ -60,10 +61,12 @@ class ModelFolder(Folder):
         name = self.record.get(SHARED)
         if name is None:
             return None
-        folder = self.path.parent / str(name)
-        if not isinstance(name, str) or Path(name).name != name or not ModelFolder.is_at(folder):
-            raise ModelError(f"{SHARED} is {name!r}, not a model folder beside it", where=self.path / CONFIG)
-        return folder
+        parent = self.path.resolve().parent
+        beside = {path.name: path for path in parent.iterdir() if ModelFolder.is_at(path)}
+        if not isinstance(name, str) or name not in beside:
+            what = f"{SHARED} is {str(name)[:60]!r}, not a model folder beside it"
+            raise ModelError(what, where=self.path / CONFIG, fix="Copy the folders that belong together")
+        return beside[name]
 
     @property
     def holds_graph(self) -> bool:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from electra.cli.arguments import Positional
 from electra.errors import ConfigError
+
+if TYPE_CHECKING:
+    from electra.interop.load import Loaded
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,18 @@ def run(arguments: Arguments) -> int:
                 "ONNX export supports discriminators and fine-tuned models, in float32 or int8",
                 key="format",
             )
-        sys.stdout.write(f"{model.export_onnx(arguments.out, int8=arguments.int8)}\n{arguments.out}\n")
+        told = model.export_onnx(arguments.out, int8=arguments.int8)
+        if arguments.average:
+            tell_notes(model.network(arguments.network))
+        sys.stdout.write(f"{told}\n{arguments.out}\n")
         return 0
     if arguments.int8:
         raise ConfigError("only ONNX graphs have 8-bit weights", key="int8", fix="Add `format=onnx`")
     model.export(arguments.out, network=arguments.network, dtype=arguments.dtype)
-    sys.stderr.writelines(f"note: {note}\n" for note in model.network(arguments.network).notes)
+    tell_notes(model.network(arguments.network))
     sys.stdout.write(f"{arguments.out}\n")
     return 0
+
+
+def tell_notes(exported: Loaded) -> None:
+    sys.stderr.writelines(f"note: {note}\n" for note in exported.notes)

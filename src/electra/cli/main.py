@@ -9,6 +9,7 @@ import ast
 import errno
 import importlib
 import importlib.util
+import io
 import os
 import pkgutil
 import sys
@@ -75,6 +76,8 @@ def _first_line(module: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None and isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")  # an argument's bytes, whatever they are
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):

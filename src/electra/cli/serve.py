@@ -26,6 +26,8 @@ class Arguments:
     """Most texts in one request."""
     max_characters: int = 20_000
     """Most characters in one text."""
+    max_read: int = 400_000
+    """Most tokens to read for one request where a language model judges, which reads a text once a word."""
     max_body: int = 1 << 20
     """Most bytes in one request."""
     timeout: float = 30.0

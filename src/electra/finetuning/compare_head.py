@@ -38,6 +38,7 @@ FEATURES = tuple(
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
 COMPARING_EPOCHS = 1.0  # by default: a second pass over some thousand pairs undoes what counting gave
+LEAST_DEVIATION = 0.01  # of shares and cosines
 FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms
 
 
@@ -119,7 +120,8 @@ class CompareHead(CountingHead):
         self.between[list(between)] = True
 
     def scale(self, numbers_NK: Floats) -> Floats:
-        deviation: Floats = numbers_NK.std(0).clip(1e-6)
+        """A share that hardly differs among the training pairs, by rounding alone at worst, is no scale."""
+        deviation: Floats = numbers_NK.std(0).clip(LEAST_DEVIATION)
         return deviation
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:

@@ -22,9 +22,9 @@ from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.features import Tokens
 from electra.finetuning.records import Format, as_records, join, plain, write
 from electra.finetuning.task import HeadKind, Task
-from electra.finetuning.task_file import read_task
+from electra.finetuning.task_file import AGAIN, read_task
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head
+from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head, exportable
 from electra.finetuning.tuning import run_model
 from electra.finetuning.vector_head import VectorHead
 from electra.interop.configs import read_config
@@ -260,7 +260,9 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         return TunedModel(loaded.encoder, VectorHead(record["settings"]["pooling"]))
     beside = ModelFolder(Path(loaded.folder)).head
     style: HeadStyle = "transformers"
-    if record and beside.is_file():
+    if record and not exportable(task.head, record["settings"]["head"], loaded.config.architecture):
+        if not beside.is_file():
+            raise ModelError("missing: the head of this model", where=beside, fix=AGAIN)
         weights, style, pooling = (
             read_safetensors(beside),
             record["settings"]["head"],
@@ -274,9 +276,10 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     refuse_broken(weights, beside)
     own = head.state_dict()
     try:
-        head.load_state_dict(weights)
-        if any(weights[name].is_floating_point() != own[name].is_floating_point() for name in own):
+        common = weights.keys() & own.keys()  # older heads have other names, which they know themselves
+        if any(weights[name].is_floating_point() != own[name].is_floating_point() for name in common):
             raise ValueError("numbers of another kind")
+        head.load_state_dict(weights)
     except (RuntimeError, ValueError):  # names, shapes or kinds
         raise ModelError("not the head of this model", where=beside, fix="Rerun electra finetune") from None
     return TunedModel(loaded.encoder, head)

@@ -40,8 +40,8 @@ def read_task(folder: Path) -> dict[str, Any] | None:
     task, settings = (found.get("task"), found.get("settings")) if isinstance(found, dict) else (None, None)
     if not isinstance(task, str) or not isinstance(settings, dict):
         raise ModelError("not the task of a fine-tuned model", where=path, fix=AGAIN)
-    if is_path(task) and not (Path(task).is_absolute() and Path(task).is_file()):
-        raise ModelError(f"its task is the file {task}, which is not here", where=path, fix=AGAIN)
+    if is_path(task):  # which would run: folders are data
+        raise ModelError(f"its task is a file, {task}, which is not read", where=path, fix=AGAIN)
     known = {field.name for field in fields(ResolvedSettings)} - {"search"}  # which the record only mentions
     given = {name: value for name, value in settings.items() if name in known}
     if absent := NEEDED - given.keys():

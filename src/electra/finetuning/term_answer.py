@@ -81,10 +81,16 @@ class TermAnswer(nn.Module):
         return row, column, value / length[part]
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """There are as many terms as the saved head has."""
-        for name in ("known", "rarity", "weight"):
-            if (saved := state.get(prefix + name)) is not None:
-                setattr(self, name, torch.zeros_like(saved, device=self.weight.device))
+        """There are as many terms as the saved head has. Raises ValueError where it is no such head."""
+        own = {"known": self.known, "rarity": self.rarity, "weight": self.weight}
+        known, rarity, weight = (state.get(prefix + name, value) for name, value in own.items())
+        shapes = ((len(known),), (len(known),), (len(self.weight), len(known))) if known.dim() else None
+        if (tuple(known.shape), tuple(rarity.shape), tuple(weight.shape)) != shapes:
+            raise ValueError("terms, rarities and weights do not fit")
+        if known.dtype != torch.int64 or (known[1:] <= known[:-1]).any() or not (rarity > 0).all():
+            raise ValueError("no terms in their order")
+        for name, value in zip(own, (known, rarity, weight), strict=True):
+            setattr(self, name, torch.zeros_like(value, device=self.weight.device))
         super()._load_from_state_dict(state, prefix, *rest)
 
 

@@ -170,7 +170,6 @@ def read_config(folder: Path) -> FolderConfig:
         encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
         labels = _labels(values)
         skipped = first_position(values) if architecture == "electra" else 0
-        threshold = float(values.get(THRESHOLD, HALF))
         kind = _kind(values, architecture, labels)
     except KeyError as missing:
         raise ModelError(
@@ -188,8 +187,9 @@ def read_config(folder: Path) -> FolderConfig:
     averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
     tied = bool(values.get("tie_word_embeddings", True))
     pooling: Literal["cls", "mean"] = "mean" if averaged else "cls"
-    if not 0 <= threshold <= 1:
-        raise ModelError(f"{THRESHOLD} is {threshold}, not a probability", where=path)
+    threshold = values.get(THRESHOLD, HALF)
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ModelError(f"{threshold!r} is not a probability", where=path, key=THRESHOLD)
     output = str(values.get(OUTPUT, LOG_ODDS))
     return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold)
 

@@ -64,6 +64,7 @@ def plan(source: Path, revision: str = MAIN) -> list[Sent]:
     if isinstance(folder, TuningFolder):
         folder = folder.model
     if isinstance(folder, ModelFolder):
+        refuse_shared(folder)
         return list(_files(folder, revision, ""))
     if not isinstance(folder, PairFolder):
         fix = "Give a run, a model folder or a fine-tuning"
@@ -83,10 +84,16 @@ def _pair(pair: PairFolder, branch: str) -> Iterator[Sent]:
     for place, name in enumerate(names):
         yield from _files(pair.network(name), branch, "" if place == 0 else f"{name}/")
     if pair.language_model.exists():
-        if pair.language_model.shares_encoder_with is not None:
-            fix = f"Write whole folders first, and push those: electra import {pair.path} --out FOLDER"
-            raise ModelError("its two large networks share one file", where=pair.path, fix=fix)
+        refuse_shared(pair.language_model)
         yield from _files(pair.language_model, branch, f"{pair.language_model.path.name}/")
+
+
+def refuse_shared(folder: ModelFolder) -> None:
+    """Only this package reads a network whose encoder is in the folder beside."""
+    if folder.shares_encoder_with is not None:
+        pair = folder.path.resolve().parent
+        fix = f"Write whole folders first, and push those: electra import {pair} --out FOLDER"
+        raise ModelError("its encoder is in the folder beside", where=folder.path, fix=fix)
 
 
 def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import HEAD, PICKLE, WEIGHTS, ModelFolder
+from electra.artifacts.model import HEAD, PICKLE, SHARED_DIGEST, WEIGHTS, ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, Damaged, ModelError
@@ -22,7 +22,7 @@ from electra.interop.configs import CLASSES, HALF, LOG_ODDS, FolderConfig, read_
 from electra.interop.names import Kind
 from electra.interop.pooling import Pooling, read_pooling
 from electra.interop.source import locate
-from electra.interop.weights import read_safetensors, refuse_broken
+from electra.interop.weights import digest, read_safetensors, recorded_digest, refuse_broken
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder
@@ -148,8 +148,12 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     read = read_tensors(folder, allow_pickle)
     if (beside := ModelFolder(folder).shares_encoder_with) is not None:
         prefix = names.PREFIX[config.architecture]
-        theirs = read_tensors(beside).items()
-        read = {name: tensor for name, tensor in theirs if name.startswith(prefix)} | read
+        theirs = {name: tensor for name, tensor in read_tensors(beside).items() if name.startswith(prefix)}
+        recorded = recorded_digest(folder / WEIGHTS, SHARED_DIGEST)
+        if recorded not in (None, shared_digest(theirs, Tokenizer.load(beside))):
+            what = f"the encoder or the tokenizer in {beside.name}/ is not the one this head was made with"
+            raise ModelError(what, where=folder, fix="Copy the folders that belong together")
+        read = theirs | read
     refuse_broken(read, folder)
     tensors = names.normalise(read, config.architecture, described.skipped)
     kind = _choose(described, set(tensors), network, folder)
@@ -207,6 +211,11 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         described.output,
         described.threshold,
     )
+
+
+def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
+    """What a network whose encoder and tokenizer lie beside it was made with."""
+    return f"{digest(encoder)} {tokenizer.digest}"
 
 
 def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:

@@ -23,6 +23,7 @@ from electra.model.passes import Pass, read
 
 Judge = Literal["auto", "discriminator", "language-model"]
 TEXTS_AT_ONCE = 64  # every word of each is a row
+OVERLAP = 0.25  # of the windows of a long text
 PLANTED = 0.1  # share of words by which a threshold is chosen
 
 
@@ -44,7 +45,7 @@ def detect_by(loaded: Loaded, texts: Iterable[str], *, threshold: float | None =
 
 
 def detect_by_naming(
-    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = 0.25
+    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = OVERLAP
 ) -> Iterator[Detection]:
     """Judge texts, in their order, by a masked language model.
 
@@ -61,9 +62,9 @@ def detect_by_naming(
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_AT_ONCE)):
         pieces = [split(loaded.tokenizer, text) for text in chunk]
-        rows = [row for number, piece in enumerate(pieces) for row in _hide(loaded, number, piece, overlap)]
+        rows = (row for number, piece in enumerate(pieces) for row in _hide(loaded, number, piece, overlap))
         scores = [np.zeros(len(piece.ids)) for piece in pieces]
-        for row, surprise in zip(rows, _surprise(loaded, rows), strict=True):
+        for row, surprise in _surprise(loaded, rows):
             scores[row.text][row.pieces] = _posterior(surprise.mean(), loaded.tokenizer.vocab_size)
         for text, piece, values in zip(chunk, pieces, scores, strict=True):
             yield assemble(text, piece, values, threshold)
@@ -110,19 +111,33 @@ def _hide(loaded: Loaded, number: int, pieces: Pieces, overlap: float) -> Iterat
             yield Hidden(number, ids, at, word, tokens)
 
 
-def _surprise(loaded: Loaded, rows: list[Hidden]) -> Iterator[npt.NDArray[np.float64]]:
-    """-log p of the hidden pieces, row by row."""
+def tokens_read(loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP) -> int:
+    """How many tokens `detect_by_naming` reads: a text as often as it has words."""
+    pieces = (split(loaded.tokenizer, text) for text in texts)
+    return sum(len(row.ids) for piece in pieces for row in _hide(loaded, 0, piece, overlap))
+
+
+def _surprise(loaded: Loaded, rows: Iterable[Hidden]) -> Iterator[tuple[Hidden, npt.NDArray[np.float64]]]:
+    """The rows, each with -log p of its hidden pieces. Long texts have thousands: few are held at a time."""
+    held: dict[int, Hidden] = {}
+
+    def ids() -> Iterator[npt.NDArray[np.int64]]:
+        for number, row in enumerate(rows):
+            held[number] = row
+            yield row.ids
 
     def network(one: Pass) -> list[npt.NDArray[np.float64]]:
         hidden = loaded.encoder(one.input_ids, piece_ids=one.piece_ids)
         found = []
         for states, index in zip(hidden, one.index, strict=True):
-            row = rows[index]
+            row = held[int(index)]
             log_p = loaded.token_logits(states[row.at]).double().log_softmax(-1).cpu().numpy()
             found.append(-log_p[np.arange(len(row.at)), row.tokens])
         return found
 
-    return read((row.ids for row in rows), network, loaded.device, pad=loaded.tokenizer.specials.pad)
+    found = read(ids(), network, loaded.device, pad=loaded.tokenizer.specials.pad)
+    for number, surprise in enumerate(found):
+        yield held.pop(number), surprise
 
 
 def _posterior(surprise: float, vocab_size: int) -> float:

@@ -21,6 +21,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, CheckpointError, ModelError, RunFolderError
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
+from electra.interop.weights import refuse_broken
 from electra.model.pair import NAMES, Discriminator, Generator, Main, Pair, build_pair, fold
 from electra.model.sizes import EncoderConfig
 
@@ -122,8 +123,8 @@ def mean_weights(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
     sums = {name: tensor.double() for name, tensor in tensors.items()}
     for other in others:
         weights = _read(other)
-        if {name: weight.shape for name, weight in weights.items()} != {
-            name: total.shape for name, total in sums.items()
+        if {name: (weight.shape, weight.dtype) for name, weight in weights.items()} != {
+            name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()
         }:
             raise CheckpointError(f"has other tensors than that of step {first.step}", where=other.path)
         for name, weight in weights.items():
@@ -137,6 +138,7 @@ def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
     except FileNotFoundError:
         fix = "Rerun the command"
         raise CheckpointError("gone: the run has replaced it", where=checkpoint.path, fix=fix) from None
+    refuse_broken(tensors, checkpoint.weights)
     return tensors
 
 

@@ -10,7 +10,15 @@ import torch
 
 from electra import durable
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.model import CONFIG, SHARED, TOKENIZER_FILES, WEIGHTS, ModelFolder, recorded_files
+from electra.artifacts.model import (
+    CONFIG,
+    SHARED,
+    SHARED_DIGEST,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    ModelFolder,
+    recorded_files,
+)
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
@@ -18,7 +26,7 @@ from electra.interop import names, run_folder
 from electra.interop.card import Card, card_of_run
 from electra.interop.configs import HALF, read_config
 from electra.interop.huggingface import Dtype, write_model
-from electra.interop.load import Loaded, load, load_language_model
+from electra.interop.load import Loaded, load, load_language_model, shared_digest
 from electra.interop.weights import read_safetensors, write_weights
 
 
@@ -74,7 +82,8 @@ def share_encoder(folder: Path, beside: str) -> None:
     contents[CONFIG] = durable.to_json(own.record | {SHARED: beside})
     listed = {name: contents[name] for name in recorded_files(own.weights) or {} if name in contents}
     head = {name: tensor for name, tensor in mine.items() if name not in shared}
-    contents[WEIGHTS] = lambda path: write_weights(path, head, listed)
+    belonging = {SHARED_DIGEST: shared_digest({name: mine[name] for name in shared}, Tokenizer.load(folder))}
+    contents[WEIGHTS] = lambda path: write_weights(path, head, listed, belonging)
     durable.commit_directory(folder, contents)
     (folder / durable.MANIFEST).unlink()
 

@@ -18,12 +18,16 @@ DIGEST = "sha256"  # its key in the header
 
 
 def write_weights(
-    path: Path, tensors: Mapping[str, Tensor], beside: Mapping[str, durable.Content] = {}
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    beside: Mapping[str, durable.Content] = {},
+    further: Mapping[str, str] = {},
 ) -> None:
     """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it
     is put in order.
 
     beside: the files that belong to these weights, whose digests the header keeps.
+    further: what else the header says.
     """
     from safetensors.torch import save_file
 
@@ -33,6 +37,7 @@ def write_weights(
         if isinstance(content, bytes)
     }
     metadata = {"format": "pt", DIGEST: digest(tensors), FILES_DIGEST: json.dumps(listing, sort_keys=True)}
+    metadata |= further
     save_file(dict(tensors), path, metadata=metadata)
     with open(path, "r+b") as file:
         size = int.from_bytes(file.read(8), "little")
@@ -54,12 +59,12 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return state.hexdigest()
 
 
-def recorded_digest(path: Path) -> str | None:
+def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
     """None: written by others, or by an older version."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
-        return (file.metadata() or {}).get(DIGEST)
+        return (file.metadata() or {}).get(key)
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:

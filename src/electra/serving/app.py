@@ -55,8 +55,8 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
     def endpoint(operation: type[Request]) -> Any:
         async def answer(http: HttpRequest) -> Response:
             asked = operation.model_validate_json(await _body(http, limits))
-            asked.check(limits)
             served = _choose(models, asked)
+            await asyncio.to_thread(asked.check, served, limits)
 
             def work(items: Sequence[Any]) -> Sequence[Any]:
                 return asked.work(served, items)

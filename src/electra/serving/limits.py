@@ -13,6 +13,8 @@ class Limits:
     """Texts in one request."""
     max_characters: int = 20_000
     """Characters of one text."""
+    max_read: int = 400_000
+    """Tokens read for one request by a language model that judges: a text as often as it has words."""
     max_body: int = 1 << 20
     """Bytes of a request's body."""
     timeout: float = 30.0

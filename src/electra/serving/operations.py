@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from electra.interop.naming import Judge
+from electra.interop.naming import Judge, tokens_read
 from electra.serving.limits import Limits, Refused
 from electra.serving.models import Ability, Served
 
@@ -40,7 +40,8 @@ class Request(BaseModel, ABC):
         settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
         return served.name, self.PATH, settings
 
-    def check(self, limits: Limits) -> None:
+    def check(self, served: Served, limits: Limits) -> None:
+        """Raises Refused where this would be too much work."""
         if len(self.items) > limits.max_texts:
             what = f"{len(self.items)} texts in one request, at most {limits.max_texts}"
             raise Refused(413, what, "Send them in several requests")
@@ -73,6 +74,15 @@ class Detect(OfTexts):
         description="Which network judges: auto is a full-size masked language model where there is one, else"
         " the discriminator",
     )
+
+    def check(self, served: Served, limits: Limits) -> None:
+        super().check(served, limits)
+        judge = served.judge(self.by)
+        if judge is None or judge.kind != "generator":
+            return
+        if (tokens := tokens_read(judge, self.texts)) > limits.max_read:
+            what = f"{tokens:,} tokens to read, each text once for each word, at most {limits.max_read:,}"
+            raise Refused(413, what, "Send less at a time, or let `by` be discriminator")
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.detect(items, self.threshold, self.by)
