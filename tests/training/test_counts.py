@@ -89,6 +89,7 @@ def stop_after(run: Run, stop: StopRequest, step: int) -> None:
 
 
 COUNTED: dict[str, Any] = {"model": {"start": "counts"}}
+AUTO: dict[str, Any] = {"model": {"start": "auto"}}
 
 
 @pytest.mark.slow
@@ -112,7 +113,9 @@ def test_it_begins_knowing_the_frequencies(tmp_path: Path) -> None:
         first = next(row for row in map(json.loads, rows) if row.get("kind") == "eval")
         return float(first["metrics"]["generator_loss"])
 
-    assert first_loss("counts", **COUNTED) < first_loss("fresh") - 0.05
+    counted = first_loss("counts", **COUNTED)
+    assert counted < first_loss("fresh") - 0.05
+    assert first_loss("auto", **AUTO) == counted
 
 
 def test_what_it_refuses(tmp_path: Path) -> None:
@@ -123,4 +126,9 @@ def test_what_it_refuses(tmp_path: Path) -> None:
     ):
         pass
     assert "vocabulary of at most" in str(refused.value)
+    with (
+        start(toy.recipe(**AUTO), tmp_path / "auto", little, World()) as one,
+        start(toy.recipe(), tmp_path / "fresh", little, World()) as other,
+    ):
+        assert all(map(torch.equal, one.pair.parameters(), other.pair.parameters())), "too little text"
     assert not (tmp_path / "a").exists() and not (tmp_path / "b").exists()

@@ -30,6 +30,13 @@ def refuse_start(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> N
         refuse_little_text(store)
 
 
+def starts_from_counts(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> bool:
+    if warm is not None:
+        return False
+    enough = store.vocab_size <= store.train.num_tokens // FEWEST
+    return recipe.model.start == "counts" or (recipe.model.start == "auto" and enough)
+
+
 def refuse_little_text(store: TokenStore) -> None:
     most = store.train.num_tokens // FEWEST
     if store.vocab_size > most:

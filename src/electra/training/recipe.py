@@ -44,8 +44,10 @@ class ModelSection:
     """Dropout of attention weights."""
     initialisation: Literal["paper", "reference", "fan_in"] = "paper"
     """How fresh weights are drawn: as in the paper, as in the published code, or scaled by fan-in."""
-    start: Literal["fresh", "counts"] = "fresh"
-    """counts: token table and output bias start from counts in the training text instead of random values."""
+    start: Literal["auto", "fresh", "counts"] = "fresh"
+    """counts: token table and output bias start from counts in the training text instead of random values.
+    auto: where there is enough text to count, 50 tokens for each entry of the vocabulary.
+    """
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from electra.durable import mebibytes
 from electra.errors import ConfigError
 from electra.progress import Progress, Say, quiet, unseen
 from electra.training import budget, checkpoint, compilation, rehearsal
-from electra.training.counts import refuse_start, start_from_counts
+from electra.training.counts import refuse_start, start_from_counts, starts_from_counts
 from electra.training.distributed import World
 from electra.training.growth import grow, grown
 from electra.training.needs import disk_bytes, refuse_full_disk
@@ -73,7 +73,7 @@ def start(
     if run.step < run.total_steps and world.leads:
         refuse_full_disk(run)
     if not run.step:
-        if recipe.model.start == "counts" and warm is None:
+        if starts_from_counts(recipe, store, warm):
             start_from_counts(run.pair, store)
         warnings += run.notes
         if recorded is None and world.leads:
