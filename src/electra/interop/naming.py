@@ -22,7 +22,7 @@ from electra.interop.load import Loaded
 from electra.model.passes import Pass, read
 
 Judge = Literal["auto", "discriminator", "language-model"]
-TEXTS_AT_ONCE = 64  # every word of each is a row
+TEXTS_AT_ONCE = 16  # answered together: every word of each is a row
 OVERLAP = 0.25  # of the windows of a long text
 PLANTED = 0.1  # share of words by which a threshold is chosen
 

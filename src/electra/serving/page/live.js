@@ -42,7 +42,7 @@ export function live() {
     clearTimeout(timer);
     timer = setTimeout(judge, PAUSE);
   });
-  text.value = text.value || "The city is the capital of the and lies on the river.";
+  text.value = text.value || "The capital of France is seven.";
   judge();
   return () => { words = []; judge(); };
 }
