@@ -43,9 +43,9 @@ quickstart: setup
 	$(BIN)/electra detect tiny-en "The function returns a list of the names in the current scope."
 	$(BIN)/electra pretrain --recipe continue --init tiny-en --objective.name rtd_mlm --corpus python-docs --data.heldout 0.02 --out runs/quickstart --budget $(BUDGET)
 	$(BIN)/electra show runs/quickstart "The function returns a list of the names in the current scope."
+	$(BIN)/electra detect runs/quickstart "The function returns a list of the names in the current elephant."
 	@echo
 	@echo "The lines 'held-out at step' say what the $(BUDGET) brought; the report is runs/quickstart/report.html. To try next:"
-	@echo "  $(BIN)/electra detect runs/quickstart \"The module defines an elephant of functions.\""
 	@echo "  $(BIN)/electra pretrain --recipe budget-tiny --corpus YOUR_TEXTS/ --out runs/mine --budget 30m"
 	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
 

@@ -177,3 +177,17 @@ def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFix
         and summary.startswith("1 of 7 words marked: P(replaced) >= 0.")
         and summary.endswith("by the language model")
     )
+
+
+def test_the_name_of_a_file_as_a_text_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("new.txt").write_text("The cat sat.\n")
+    assert main(["detect", "tiny-en", "new.txt"]) == 0
+    assert capsys.readouterr().err == (
+        "note: new.txt is a file, and its name is judged here: --file new.txt judges its lines\n"
+    )
+    for text in ("a" * 5000, "The cat\0sat.", "."):
+        assert main(["detect", "tiny-en", text]) == 0
+        assert not capsys.readouterr().err

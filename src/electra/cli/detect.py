@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from electra.cli.arguments import Positional
@@ -49,6 +50,11 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.model import load
 
     one_text = arguments.text not in ("", "-")
+    if one_text and is_file(arguments.text):
+        path = one_line(arguments.text)
+        sys.stderr.write(
+            f"note: {path} is a file, and its name is judged here: --file {path} judges its lines\n"
+        )
     texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
     model = load(arguments.model, device=arguments.device, backend=arguments.backend)
     judge = model.judge(arguments.by)
@@ -74,3 +80,10 @@ def run(arguments: Arguments) -> int:
     summary = f"{marked} of {words} words marked: P(replaced) >= {threshold:g}, by the {who}"
     console.print(summary, style="dim", markup=False)
     return 0
+
+
+def is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # no name that a file could have
+        return False
