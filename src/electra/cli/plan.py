@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from electra.cli.arguments import Positional
 
@@ -22,8 +22,12 @@ class Arguments:
     """A store made by electra prepare, or text: files, folders, globs, URLs, hub:NAME, or python-docs."""
     budget: str
     """How much to spend: 2h, 2e16flops, 50Mtokens or 5000steps."""
-    recipe: str = "budget-tiny"
-    """The recipe to start from: a name or a TOML file."""
+    recipe: str | None = None
+    """The recipe to start from: a name or a TOML file (default: the purpose's)."""
+    purpose: Literal["pairs", "tags", "both"] | None = None
+    """What the encoder is for, which chooses the recipe. pairs: of texts, and whole texts; tags: of words,
+    corrections, filling masks; both: in one network, and finding words that do not fit (default: pairs).
+    """
     sizes: tuple[str, ...] = ("tiny", "mini", "small")
     """Sizes to compare: tiny, mini, small, small++, base, large."""
     out: Path | None = None
@@ -33,7 +37,7 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from electra.errors import ConfigError
     from electra.workflow.display import Terminal
-    from electra.workflow.plan import plan
+    from electra.workflow.plan import plan, recipe_for
 
     if not arguments.corpus:
         fix = "For example: electra plan texts/ --budget 2h"
@@ -43,13 +47,14 @@ def run(arguments: Arguments) -> int:
             arguments.corpus,
             arguments.budget,
             recipe=arguments.recipe,
+            purpose=arguments.purpose,
             sizes=arguments.sizes,
             progress=display,
         )
         tell(made)
         if arguments.out is not None:
             display.say(f"written: {made.write(arguments.out)}")
-        recipe = str(arguments.out or arguments.recipe)
+        recipe = str(arguments.out or recipe_for(arguments.recipe, arguments.purpose))
         own = (
             []
             if arguments.out

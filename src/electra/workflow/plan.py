@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 SIZES = ("tiny", "mini", "small")
 RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
+PURPOSES = {  # the recipe that was measured to be best for each, at 4 x 128: docs/scaling.md
+    "pairs": "budget-tiny",
+    "tags": "budget-mlm",
+    "both": "words-first",
+}
 TOKENS_A_PARAMETER = 20  # of the layers: where more parameters begin to pay (Hoffmann et al. 2022)
 EPOCHS = 16  # the same text read more often than this teaches little (Muennighoff et al. 2023)
 
@@ -110,7 +115,8 @@ def plan(
     data: Source | Sequence[Source],
     budget: str,
     *,
-    recipe: Source = "budget-tiny",
+    recipe: Source | None = None,
+    purpose: str | None = None,
     sizes: Sequence[str] = SIZES,
     overrides: Mapping[str, Any] | None = None,
     progress: Told = None,
@@ -119,13 +125,16 @@ def plan(
 
     data: a Store (or its folder), or text as `prepare` takes it, which is read and not prepared.
     budget: "2h", "2e16flops", "50Mtokens" or "5000steps".
+    recipe: to start from, a name or a TOML file; or else
+    purpose: what the encoder is for, which chooses one. "pairs" of texts, and the default; "tags" of words,
+        corrections, filling masks; "both" in one network, and finding words that do not fit.
     sizes: of `model.size`.
     overrides: settings that differ from the recipe's, by dotted name.
 
     Each size is measured for a few seconds in a process of its own. Raises what `pretrain` raises for wrong
     settings, and CorpusError for a corpus without text.
     """
-    base = compose(os.fspath(recipe), dict(overrides or {}), budget)
+    base = compose(os.fspath(recipe_for(recipe, purpose)), dict(overrides or {}), budget)
     if not sizes:
         raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
     made = [at_size(base, size, overrides or {}) for size in sizes]
@@ -134,6 +143,16 @@ def plan(
         made = [with_vocabulary(one, vocab_size) for one in made]
         found = tuple(options(made, tokens, vocab_size, display))
     return Plan(budget, tokens, vocab_size, found, _is_store(sources(data)))
+
+
+def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
+    if purpose is None:
+        return recipe or PURPOSES["pairs"]
+    if recipe is not None:
+        raise ConfigError("a recipe and a purpose, which chooses a recipe", key="purpose", fix="Give one")
+    if purpose not in PURPOSES:
+        raise ConfigError(f"no purpose named {purpose!r}", key="purpose", fix=nearest(purpose, list(PURPOSES)))
+    return PURPOSES[purpose]
 
 
 def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
