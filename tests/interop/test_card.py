@@ -7,7 +7,7 @@ from pathlib import Path
 
 from huggingface_hub import ModelCard
 
-from electra.interop.card import Card, card_of_run, render
+from electra.interop.card import Card, card_of_language_model, card_of_run, render
 
 ROWS = [
     {"kind": "train", "step": 100, "tokens": 4096, "flops": 1.5e15, "seconds": 3.0, "loss": 9.0},
@@ -82,6 +82,19 @@ def test_card_of_a_checkpoint_tells_its_own_numbers(tmp_path: Path) -> None:
     card = card_of_run(make_run(tmp_path / "law"), "generator", step=100)
     assert card.training == {"steps": 100, "tokens": 4096, "FLOPs": 1.5e15, "seconds": 3.0}
     assert card.metrics == {"auc": 0.61, "gain": 0.01}
+
+
+def test_card_of_a_full_size_language_model_is_not_the_small_generators(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "law")
+    last = {"kind": "eval", "step": 200, "metrics": {"auc": 0.9, "generator_loss": 4.5, "mlm_loss": 3.6}}
+    with open(run / "metrics.jsonl", "w") as file:
+        file.write(json.dumps(ROWS[0]) + "\n" + json.dumps(last) + "\n")
+    (run / "run.toml").write_text(RECORD + '[objective]\nname = "rtd_mlm"\n')
+    card = card_of_language_model(run, 0.7)
+    assert card.metrics == {"mlm_loss": 3.6} and card.threshold == 0.7
+    text = render(card)
+    assert text.splitlines()[0] == "---" and "# law-language-model" in text
+    assert "as a masked language model" in text and "made the replacements" not in text
 
 
 def test_card_without_a_run(tmp_path: Path) -> None:

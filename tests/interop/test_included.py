@@ -65,6 +65,20 @@ def test_it_finds_planted_words() -> None:
     assert found >= FOUND
 
 
+def test_its_name_stands_for_all_its_networks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "tiny-en", "--out", str(tmp_path / "pair")]) == 0
+    assert sorted(path.name for path in (tmp_path / "pair").iterdir()) == [
+        "discriminator",
+        "generator",
+        "language_model",
+    ]
+    text = planted(PLANTED[0])[0]
+    assert electra.load(tmp_path / "pair").detect(text) == electra.load("tiny-en").detect(text)
+    capsys.readouterr()
+    assert main(["verify", "tiny-en"]) == 0
+    assert capsys.readouterr().out.count("ok      ") == 3
+
+
 @pytest.mark.slow
 def test_it_is_exported_and_continued_like_any_other(tmp_path: Path) -> None:
     electra.load("tiny-en").export(tmp_path / "mine", dtype="float16")

@@ -17,7 +17,10 @@ from pathlib import Path
 
 import pytest
 
+import electra
 from electra import durable
+from electra.artifacts.included import MODELS
+from electra.artifacts.model import CONFIG, ONNX
 from electra.finetuning.all_seeds import finetune
 from electra.interop.hub import plan
 from electra.interop.load import load
@@ -25,6 +28,7 @@ from electra.interop.source import could_be_hub_name
 from electra.model.pair import Pair
 from electra.serving.models import open_models
 from electra.testing import toy_task
+from electra.workflow.warm_start import starts
 
 ExportPair = Callable[..., tuple[Pair, Path]]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -160,6 +164,38 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
             command, check=False, env=os.environ | environment, capture_output=True, text=True, timeout=100
         )
     assert done.returncode == 0 and "a good film\tyes" in done.stdout, done.stderr
+
+
+def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
+    pair, text = tmp_path / "pair", "The chef cooked the castle."
+    electra.import_pair(MODELS / "tiny-en", out=pair)
+    for file in plan(pair):
+        durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
+    with served(tmp_path / "pushed") as hub:
+        [folder] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
+    back, here = electra.load(folder), electra.load(pair)
+    assert back.detect(text) == here.detect(text) == here.detect(text, by="language-model")
+    assert back.detect(text, by="discriminator") == here.detect(text, by="discriminator")
+    assert back.table(text) == here.table(text)
+    assert starts(folder, None, None) == (folder, folder)
+    assert not [finding for finding in electra.verify(folder) if finding.problem]
+    again, cards = [file.name for file in plan(Path(folder))], {"README.md"}
+    assert again == [file.name for file in plan(pair) if file.path.name not in cards]
+
+
+def test_a_pushed_graph_comes_back_whole(tmp_path: Path) -> None:
+    files = {CONFIG: b'{"model_type": "electra", "vocab_size": 5}', ONNX: b"a graph"}
+    durable.commit_directory(tmp_path / "pushed", {**files, "1_Pooling/config.json": b"{}"})
+    with served(tmp_path / "pushed") as hub:
+        [folder] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
+    assert [finding.problem for finding in electra.verify(folder)] == ["", ""]
+
+
+def test_a_model_without_safetensors_is_one_line(hub: str, export_pair: ExportPair, tmp_path: Path) -> None:
+    (tmp_path / "pair" / "discriminator" / "model.safetensors").unlink()
+    [said] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
+    assert said.startswith("owner/model: no model.safetensors on the hub.")
+    assert "electra import owner/model --allow-pickle --out FOLDER" in said
 
 
 def test_a_mistyped_path_is_no_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,10 +20,12 @@ from electra.cli.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.interop.card import Card
 from electra.interop.huggingface import export_network
-from electra.interop.load import load
+from electra.interop.load import load, load_language_model
+from electra.interop.transfer import export
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]
+FINETUNING = Path(__file__).parents[1] / "fixtures" / "old-finetuning"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -192,6 +198,89 @@ def test_import_makes_a_pair_out_of_published_files(
     assert "this is a classifier, not a pre-trained network" in fails(
         capsys, "import", tmp_path / "c", "--out", tmp_path / "other"
     )
+
+
+def test_import_of_a_run_keeps_what_its_language_model_is(
+    export_pair: ExportPair, tmp_path: Path, capsys: Capture
+) -> None:
+    _, run = export_pair("law")
+    named_by = replace(load(run, "generator"), threshold=0.2)
+    export(named_by, run / "language_model", run)
+    (run / "run.toml").write_text('[objective]\nname = "rtd_mlm"\n')
+    row = {"kind": "eval", "step": 3, "metrics": {"auc": 0.8, "best_f1_threshold": 0.3}}
+    (run / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["import", str(run), "--out", str(tmp_path / "pair")]) == 0
+    kept = load_language_model(tmp_path / "pair")
+    assert kept is not None and kept.threshold == 0.2
+    assert load(tmp_path / "pair").threshold == 0.3, "which the run measured"
+    for network in ("discriminator", "generator", "language-model"):
+        card = (tmp_path / "pair" / network.replace("-", "_") / "README.md").read_text()
+        assert f"# law-{network}\n" in card and "| auc | 0.8 |" in card
+
+
+@pytest.mark.parametrize("family", ["Bert", "Roberta"])
+def test_a_pickled_encoder_is_converted_as_advised(
+    family: str, tmp_path: Path, uncased: Tokenizer, capsys: Capture
+) -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32}
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=uncased.vocab_size, pad_token_id=uncased.specials.pad, **sizes
+    )
+    model = getattr(transformers, f"{family}Model")(config).eval()
+    pickled(model, tmp_path / "given", uncased)
+    said = fails(capsys, "embed", tmp_path / "given", "the chef")
+    advised = re.search(r"electra (import \S+ --allow-pickle --out) FOLDER", said)
+    assert advised and main([*advised[1].split(), str(tmp_path / "made")]) == 0
+    assert f"{tmp_path / 'made'}  encoder, 2 layers of 24" in capsys.readouterr().out
+    ids = torch.randint(5, 100, (2, 9))
+    with torch.inference_mode():
+        ours = load(tmp_path / "made", "encoder").encoder(ids)
+        assert (ours - model(ids).last_hidden_state).abs().max() <= 1e-5
+    assert main(["embed", str(tmp_path / "made"), "the chef"]) == 0
+    assert (
+        main(["export", str(tmp_path / "made"), "--out", str(tmp_path / "half"), "--dtype", "float16"]) == 0
+    )
+    assert transformers.ElectraModel.from_pretrained(tmp_path / "half").dtype == torch.float16
+
+
+def test_nobody_is_advised_to_import_a_pickle_that_import_refuses(
+    tmp_path: Path, uncased: Tokenizer, capsys: Capture
+) -> None:
+    config = transformers.ElectraConfig(
+        vocab_size=uncased.vocab_size, hidden_size=24, num_hidden_layers=1, num_attention_heads=3,
+        architectures=["ElectraForSequenceClassification"],
+    )  # fmt: skip
+    pickled(transformers.ElectraForSequenceClassification(config), tmp_path / "given", uncased)
+    said = fails(capsys, "embed", tmp_path / "given", "the chef")
+    assert "pytorch_model.bin" in said and "electra import" not in said and "save_pretrained" in said
+
+
+def pickled(model: Any, folder: Path, tokenizer: Tokenizer) -> None:
+    model.config.save_pretrained(folder)
+    tokenizer.save(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+
+
+def test_export_writes_what_there_is(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
+    _, folder = export_pair()
+    assert main(["export", str(folder / "generator"), "--out", str(tmp_path / "only")]) == 0
+    assert load(tmp_path / "only", "encoder").kind == "generator"
+    assert main(["export", str(folder), "--out", str(tmp_path / "both")]) == 0
+    assert load(tmp_path / "both", "encoder").kind == "discriminator"
+    capsys.readouterr()
+    assert "this is a generator" in fails(
+        capsys, "export", folder / "generator", "--network", "discriminator", "--out", tmp_path / "new"
+    )
+
+
+def test_export_of_a_fine_tuning_says_where_its_folder_is(tmp_path: Path, capsys: Capture) -> None:
+    tuning = tmp_path / "tuning"
+    shutil.copytree(FINETUNING, tuning)
+    for source in (tuning, tuning / "model"):
+        said = fails(capsys, "export", source, "--out", tmp_path / "new")
+        assert f"{tuning / 'model'}: " in said and "already" in said and "--format onnx" in said
+    assert not (tmp_path / "new").exists()
 
 
 def test_import_takes_two_of_one_pair(

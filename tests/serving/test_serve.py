@@ -7,6 +7,7 @@ import queue
 import socket
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,30 @@ def test_a_stop_answers_what_has_arrived(served: list[Served], monkeypatch: pyte
     assert answers[0]["results"][0]["words"] and codes == [130]
     with pytest.raises(OSError):
         post(f"{base}/detect", {"texts": []})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
+def test_the_address_it_listens_on_answers_and_no_other_name(served: list[Served], host: str) -> None:
+    try:
+        taken = listen(host, 0)
+    except ConfigError:
+        pytest.skip(f"no address {host} on this machine")
+    said: queue.Queue[str] = queue.Queue()
+    stop = StopRequest()
+    options: dict[str, Any] = {"say": said.put, "stop": stop}
+    thread = threading.Thread(target=serve, args=(served, taken, DEFAULT), kwargs=options)
+    thread.start()
+    try:
+        said.get(timeout=10)
+        url = said.get(timeout=10).partition(" ")[0]
+        with urllib.request.urlopen(f"{url}healthz", timeout=10) as answer:
+            assert json.load(answer)["status"] == "ok"
+        other = urllib.request.Request(f"{url}healthz", headers={"host": "elsewhere.example"})
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(other, timeout=10)
+    finally:
+        stop.ask()
+        thread.join(10)
 
 
 def test_models_are_named_by_their_folders(tmp_path: Path) -> None:

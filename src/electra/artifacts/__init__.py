@@ -11,6 +11,7 @@ from pathlib import Path
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.folder import Finding, Folder
+from electra.artifacts.included import included
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
@@ -66,8 +67,10 @@ def kind_of(path: str | Path) -> type[Folder] | None:
 
 
 def open_folder(path: str | Path) -> Folder:
-    """The folder at `path`, of whatever kind; RunFolderError says what else is there."""
-    path = Path(path).expanduser()
+    """The folder at `path` (or of the included model of that name), of whatever kind; RunFolderError says
+    what else is there.
+    """
+    path = included(str(path)) or Path(path).expanduser()
     kind = kind_of(path)
     if kind is not None:
         return kind(path)

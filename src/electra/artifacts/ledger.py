@@ -4,7 +4,7 @@ One JSON object a line, each with its `step` (finished updates) and its `kind`:
 
     train   tokens, flops, seconds, loss, losses.NAME, counts.NAME, learning_rate, ...
     eval    tokens, flops, seconds, and the held-out `metrics`
-    event   `event` (started, resumed, checkpoint, stopped, collapse, finished, ...) and its `message`
+    event   `event` (started, resumed, stopped, collapse, finished, ...) and its `message`
 
 A run may be in progress, killed, resumed or half copied, so it is read with patience: a line that is torn or
 no object is left out, a row replaces what an abandoned stretch of the run (one that a resume went back over)
@@ -47,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened: started, resumed, checkpoint, stopped, collapse, finished, ..."""
+    """One thing that happened: started, resumed, stopped, collapse, finished, ..."""
 
     step: int
     name: str

@@ -76,8 +76,8 @@ class ModelFolder(Folder):
         """Problems of the files that were written with the weights, by the digests in the weights' header."""
         found = {}
         for name, digest in (recorded_files(self.weights) or {}).items():
-            path = self.path / name  # of the hub's cache, a link
-            if ".." in Path(name).parts or not path.is_relative_to(self.path) or not path.is_file():
+            path = self.path / name
+            if durable.points_outside(name) or not path.is_file():
                 found[name] = f"{name} is missing"
             elif durable.sha256(path) != digest:
                 found[name] = f"{name} is not what was saved (its SHA-256 differs from that in {WEIGHTS})"

@@ -17,24 +17,31 @@ from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 
 NETWORKS = ("discriminator", "generator")
+LANGUAGE_MODEL = "language_model"
+BESIDE_MAIN = ("generator", LANGUAGE_MODEL)  # what `electra push` puts in folders of its repository
 SHAPES = (*NETWORKS, "sampler")  # tables of run.toml that describe a network
 
 
 class PairFolder(Folder):
-    """One model folder or two: discriminator/, generator/."""
+    """One model folder or two: discriminator/, generator/. Of a repository that `electra push` filled, the
+    discriminator lies at the top.
+    """
 
     KIND = "pair of networks"
     RECORD = f"discriminator/{CONFIG}"
     BESIDE: ClassVar[tuple[str, ...]] = ()
 
     # The full-size network as a masked language model, of objectives that train one beside it.
-    language_model = Inside(ModelFolder, "language_model")
+    language_model = Inside(ModelFolder, LANGUAGE_MODEL)
 
     @classmethod
     def is_at(cls, path: Path) -> bool:
         return bool(cls(path).finished())
 
     def network(self, name: str) -> ModelFolder:
+        at_top = name == NETWORKS[0] and ModelFolder.is_at(self.path)
+        if at_top and any(ModelFolder.is_at(self.path / other) for other in BESIDE_MAIN):
+            return ModelFolder(self.path)
         return ModelFolder(self.path / name)
 
     def finished(self) -> list[str]:

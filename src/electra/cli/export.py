@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Arguments:
     run: Positional[str]
-    """A run folder, a fine-tuning, or any model folder or hub name."""
+    """A run folder, a model folder or a hub name; with --format onnx also a fine-tuning, whose model/ is a
+    Hugging Face folder already.
+    """
     out: Path
     """The folder to write. It must be new, or hold an exported model and nothing else."""
-    network: Literal["discriminator", "generator"] = "discriminator"
-    """Which of the two networks to write."""
+    network: Literal["discriminator", "generator"] | None = None
+    """Which network to write (default: the discriminator, or the only one there is)."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
@@ -41,20 +43,20 @@ def run(arguments: Arguments) -> int:
 
     model = load(arguments.run, step=arguments.step, average=arguments.average, device="cpu")
     if arguments.format == "onnx":
-        if arguments.network != "discriminator" or arguments.dtype != "float32":
+        if arguments.network == "generator" or arguments.dtype != "float32":
             raise ConfigError(
                 "ONNX export supports discriminators and fine-tuned models, in float32 or int8",
                 key="format",
             )
         told = model.export_onnx(arguments.out, int8=arguments.int8)
         if arguments.average:
-            tell_notes(model.network(arguments.network))
+            tell_notes(model.encoder)
         sys.stdout.write(f"{told}\n{arguments.out}\n")
         return 0
     if arguments.int8:
         raise ConfigError("only ONNX graphs have 8-bit weights", key="int8", fix="Add `format=onnx`")
     model.export(arguments.out, network=arguments.network, dtype=arguments.dtype)
-    tell_notes(model.network(arguments.network))
+    tell_notes(model.network(arguments.network or "encoder"))
     sys.stdout.write(f"{arguments.out}\n")
     return 0
 

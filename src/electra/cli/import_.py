@@ -1,4 +1,4 @@
-"""Convert a published ELECTRA (or your own export) to a pair of folders to continue pre-training from."""
+"""Convert a published ELECTRA or encoder (or your own export) to folders to continue pre-training from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from electra.cli.arguments import Positional
 @dataclass(frozen=True)
 class Arguments:
     source: Positional[str]
-    """A folder or a hub name, usually of a discriminator."""
+    """A folder or a hub name, usually of a discriminator; of a run or a pair, all its networks."""
     out: Path
-    """The folder to write; the networks go to discriminator/ and generator/ in it."""
+    """The folder to write; the networks go to discriminator/ and generator/ in it, a bare encoder (BERT,
+    RoBERTa) to the folder itself.
+    """
     generator: str | None = None
     """Folder or hub name of the generator, if there is one."""
     allow_pickle: bool = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Arguments:
     folder: Positional[Path]
-    """The folder to check. Exit code 1 when something in it is damaged."""
+    """The folder to check, or tiny-en. Exit code 1 when something in it is damaged."""
     replay: int | None = None
     """Also train so many updates of a run again, from a checkpoint it has kept, and compare batches, losses
     and weights with what was recorded. Exit code 2 when something differs.

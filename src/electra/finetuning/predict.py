@@ -213,6 +213,18 @@ def is_tuned(model: str) -> bool:
     return read_config(folder).kind in USUAL or here.head.is_file() or here.task.is_file()
 
 
+def refuse_tuned(model: str) -> None:
+    """What exports pre-trained networks has no use for a fine-tuned model."""
+    if is_tuned(model):
+        tuning = TuningFolder(locate(model))
+        what, where = (
+            "fine-tuned, and a Hugging Face folder already",
+            tuning.model if tuning.exists() else model,
+        )
+        fix = "Copy or push it; `electra export --format onnx` makes a graph of it"
+        raise ModelError(what, where=where, fix=fix)
+
+
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     """A fine-tuned model, and the record of its fine-tuning where that is known."""
     folder = TuningFolder(Path(model))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,18 @@ def card_of_run(
         base_model=started_from if could_be_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=scores.get("best_f1_threshold") if kind == "discriminator" else None,
+    )
+
+
+def card_of_language_model(run: Path, threshold: float | None) -> Card:
+    """The card of the full-size masked language model that was trained beside a discriminator, in its body."""
+    card = card_of_run(run, "generator")
+    return replace(
+        card,
+        name=f"{run.resolve().name}-language-model",
+        objective=RunFolder(run).record.get("objective", {}).get("name", ""),
+        metrics={name: value for name, value in card.metrics.items() if name.startswith("mlm_")},
+        threshold=threshold,
     )
 
 

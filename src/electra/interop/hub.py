@@ -18,7 +18,7 @@ from electra.artifacts import open_folder
 from electra.artifacts.folder import numbered
 from electra.artifacts.model import CARD, TOKENIZER, ModelFolder
 from electra.artifacts.private import without_paths
-from electra.artifacts.run import PairFolder, RunFolder
+from electra.artifacts.run import BESIDE_MAIN, PairFolder, RunFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, ModelError
 from electra.progress import Say, quiet
@@ -100,7 +100,8 @@ def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:
     for path in sorted(folder.path.rglob("*")):
         name = path.relative_to(folder.path)
         hidden = any(part.startswith(".") for part in name.parts)
-        if path.is_file() and path.suffix in SUFFIXES and not hidden:
+        others = name.parts[0] in BESIDE_MAIN  # of a repository that came back
+        if path.is_file() and path.suffix in SUFFIXES and not hidden and not others:
             yield Sent(branch, under + name.as_posix(), path)
 
 

@@ -229,11 +229,13 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         fix = "It holds an ONNX graph: use `backend=onnx`" if graph else "Give a folder with its weights"
         raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
     if not allow_pickle:
-        raise ModelError(
-            f"the weights are a pickle ({PICKLE}), which this command does not open",
-            where=folder,
-            fix=f"Convert it once: electra import {folder} --allow-pickle --out FOLDER",
+        fix = (
+            f"Convert it once: electra import {folder} --allow-pickle --out FOLDER"
+            if read_config(folder).kind in run_folder.PRETRAINED
+            else "Save it as safetensors: from_pretrained, then save_pretrained, in transformers"
         )
+        what = f"the weights are a pickle ({PICKLE}), which this command does not open"
+        raise ModelError(what, where=folder, fix=fix)
     try:
         # The only torch.load of this package, reached through `electra import --allow-pickle` alone.
         # weights_only: a restricted unpickler that makes tensors and plain containers and calls nothing else.

@@ -36,7 +36,7 @@ def lengthen(source: str, out: Path, length: int) -> list[str]:
     path = locate(source)
     models = {out: load(source, "encoder")} if not run_folder.holds_networks(path) else networks_of(path, out)
     for model in models.values():
-        if model.kind not in (*run_folder.NETWORKS, "encoder"):
+        if model.kind not in run_folder.PRETRAINED:
             raise ModelError(
                 f"this is a {model.kind}, not a pre-trained network",
                 where=source,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, ModelError
 from electra.interop.detection import Detection, Pieces, assemble, cut, detect, split
-from electra.interop.load import Loaded
+from electra.interop.load import NEEDS, Loaded
 from electra.model.passes import Pass, read
 
 Judge = Literal["auto", "discriminator", "language-model"]
@@ -53,9 +53,8 @@ def detect_by_naming(
     from the model: by the mean over its pieces of log p(piece | the text with the word hidden).
     """
     if loaded.kind != "generator":
-        raise ModelError(
-            f"a masked language model is needed, and this is a {loaded.kind}", where=loaded.folder
-        )
+        what = f"a masked language model is needed, and this is {NEEDS.get(loaded.kind, 'an encoder')}"
+        raise ModelError(what, where=loaded.folder)
     threshold = loaded.threshold if threshold is None else threshold
     if not 0 <= threshold <= 1:
         raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")

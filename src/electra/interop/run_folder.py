@@ -26,6 +26,7 @@ from electra.model.pair import NAMES, Discriminator, Generator, Main, Pair, buil
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
+PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned head
 
 
 @dataclass(frozen=True)

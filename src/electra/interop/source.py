@@ -15,6 +15,7 @@ from electra.artifacts.model import (
     CONFIG,
     HEAD,
     MODULES,
+    ONNX,
     PICKLE,
     POOLING,
     TASK,
@@ -22,10 +23,12 @@ from electra.artifacts.model import (
     WEIGHTS,
     ModelFolder,
 )
+from electra.artifacts.run import BESIDE_MAIN
 from electra.data.tokenizer import could_be_hub_name
 from electra.errors import ModelError
 
-_WANTED = [CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES]
+_MODEL = (CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
+_WANTED = [*_MODEL, *(f"{folder}/{name}" for folder in BESIDE_MAIN for name in _MODEL)]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
@@ -45,10 +48,26 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
             where=source,
             fix="Give a run folder, a model folder, or a name on the hub (owner/name)",
         )
-    return _fetch(str(source), [*_WANTED, PICKLE] if allow_pickle else _WANTED)
+    return _fetch(str(source), allow_pickle)
 
 
-def _fetch(name: str, patterns: list[str]) -> Path:
+def _fetch(name: str, allow_pickle: bool) -> Path:
+    folder = _download(name, _WANTED)
+    if not ModelFolder.is_at(folder):
+        raise ModelError(
+            "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
+        )
+    if ModelFolder(folder).weights.is_file():
+        return folder
+    # others' repositories have graphs and pickles beside the weights: large, and of no use then
+    folder = _download(name, [*_WANTED, ONNX, durable.MANIFEST, *([PICKLE] if allow_pickle else [])])
+    if not allow_pickle and not ModelFolder(folder).holds_graph:
+        fix = f"If it has {PICKLE}, convert that once: electra import {name} --allow-pickle --out FOLDER"
+        raise ModelError(f"no {WEIGHTS} on the hub", where=name, fix=fix)
+    return folder
+
+
+def _download(name: str, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         HfHubHTTPError,
@@ -58,7 +77,7 @@ def _fetch(name: str, patterns: list[str]) -> Path:
     )
 
     try:
-        folder = Path(snapshot_download(name, allow_patterns=patterns))
+        return Path(snapshot_download(name, allow_patterns=patterns))
     except RepositoryNotFoundError:
         raise ModelError(
             "neither a folder here nor a model on the hub", where=name, fix="Check the name"
@@ -71,8 +90,3 @@ def _fetch(name: str, patterns: list[str]) -> Path:
         raise ModelError(
             f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again"
         ) from None
-    if not ModelFolder.is_at(folder):
-        raise ModelError(
-            "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
-        )
-    return folder

@@ -4,6 +4,7 @@ pair to go on training.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ from electra.interop.card import Card, card_of_run
 from electra.interop.configs import HALF, read_config
 from electra.interop.huggingface import Dtype, write_model
 from electra.interop.load import Loaded, load, load_language_model, shared_digest
+from electra.interop.source import locate
 from electra.interop.weights import read_safetensors, write_weights
 
 
@@ -38,6 +40,8 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     if RunFolder.is_at(run):
         step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
         card = card_of_run(run, loaded.kind, step=step, averaged=loaded.averaged)
+        if step is None:  # named by its folder: the language model's kind is the generator's
+            card = replace(card, name=f"{run.resolve().name}-{loaded.folder.name.replace('_', '-')}")
     else:
         base = str(source) if not run.exists() else ""
         card = Card(
@@ -45,8 +49,9 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
             kind=loaded.kind,
             base_model=base,
             output=loaded.output,
-            threshold=None if loaded.threshold == HALF else loaded.threshold,
         )
+    if loaded.threshold != HALF:
+        card = replace(card, threshold=loaded.threshold)
     write_model(
         Path(out),
         loaded.encoder,
@@ -91,23 +96,23 @@ def share_encoder(folder: Path, beside: str) -> None:
 def import_pair(
     source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False
 ) -> list[str]:
-    """Write the networks of `source` (and `generator`) to folders of their names in `out`. Returns lines for
-    the user.
+    """Write the networks of `source` (and `generator`) to folders of their names in `out`, or a bare encoder
+    to `out` itself. Returns lines for the user.
     """
-    path, pair = Path(source).expanduser(), PairFolder(out)
+    path, pair = locate(source, allow_pickle=allow_pickle), PairFolder(out)
     judge, writer = (pair.network(name).path for name in run_folder.NETWORKS)
     sources = {}
     if generator is not None:
         models = {
-            judge: load(source, "discriminator", allow_pickle=allow_pickle),
+            judge: load(path, "discriminator", allow_pickle=allow_pickle),
             writer: load(generator, "generator", allow_pickle=allow_pickle),
         }
         sources[writer] = generator
     elif run_folder.holds_networks(path):
         models = networks_of(path, out)
     else:
-        model = load(source, "encoder", allow_pickle=allow_pickle)
-        models = {pair.network(model.kind).path: model}
+        model = load(path, "encoder", allow_pickle=allow_pickle)
+        models = {out if model.kind == "encoder" else pair.network(model.kind).path: model}
     if len({model.tokenizer.digest for model in models.values()}) > 1:
         raise ModelError(
             "the two networks have different tokenizers",
@@ -116,11 +121,11 @@ def import_pair(
         )
     lines = []
     for place, model in models.items():
-        if model.kind not in run_folder.NETWORKS:
+        if model.kind not in run_folder.PRETRAINED:
             raise ModelError(
                 f"this is a {model.kind}, not a pre-trained network",
                 where=source,
-                fix="Give a discriminator or a generator",
+                fix="Give a discriminator, a generator or an encoder",
             )
         export(model, place, sources.get(place, source))
         config = model.config

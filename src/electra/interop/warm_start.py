@@ -15,7 +15,7 @@ from electra.artifacts.run import PairFolder
 from electra.errors import AbsentNetwork, ModelError
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
-from electra.interop.names import Kind
+from electra.interop.run_folder import PRETRAINED
 from electra.interop.source import locate
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-3  # relative error at which a token table still counts as a projection of another
 
-MAIN: tuple[Kind, ...] = ("discriminator", "generator", "encoder")  # what a discriminator can start from
 SIZES_DIFFER = "Choose the model's size, width and depth as the folder has them"
 
 
@@ -93,7 +92,7 @@ def load_main(source: str | Path) -> Loaded:
     else an encoder.
     """
     first: AbsentNetwork | None = None
-    for kind in MAIN:
+    for kind in PRETRAINED:
         try:
             return load(source, kind)
         except AbsentNetwork as absent:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
 from electra.serving.models import Served
-from electra.serving.web import LOOPBACK, is_local, serve_app
+from electra.serving.web import LOOPBACK, address_of, is_local, serve_app
 from electra.signals import StopRequest
 
 
@@ -21,7 +21,7 @@ def serve(
     stop: StopRequest,
 ) -> int:
     """Serve on a listening socket until asked to stop; the exit code."""
-    app = make_app(models, limits, LOOPBACK if is_local(taken) else ("*",))
+    app = make_app(models, limits, (*LOOPBACK, address_of(taken)) if is_local(taken) else ("*",))
     for served in models:
         say(f"{served.name}: {', '.join(served.abilities)}")
     return serve_app(app, taken, say=say, stop=stop, limit_concurrency=2 * limits.queue)

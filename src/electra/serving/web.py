@@ -71,6 +71,12 @@ def is_local(taken: socket.socket) -> bool:
     return ipaddress.ip_address(taken.getsockname()[0]).is_loopback
 
 
+def address_of(taken: socket.socket) -> str:
+    """Its address, as it stands in a URL."""
+    address = str(taken.getsockname()[0])
+    return f"[{address}]" if ":" in address else address
+
+
 def serve_app(
     app: ASGIApp, taken: socket.socket, *, say: Callable[[str], None], stop: StopRequest, **options: Any
 ) -> int:
@@ -78,8 +84,6 @@ def serve_app(
 
     options: further settings of uvicorn.
     """
-    address, number = taken.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -89,7 +93,7 @@ def serve_app(
         timeout_graceful_shutdown=GRACE,
         **options,
     )
-    say(f"http://{shown}:{number}/ (Ctrl-C stops)")
+    say(f"http://{address_of(taken)}:{taken.getsockname()[1]}/ (Ctrl-C stops)")
     if not is_local(taken):
         say("note: this address can be reached from other machines, and nobody has to log in")
     with stop:

@@ -21,9 +21,10 @@ def import_pair(
     allow_pickle: bool = False,
     progress: Told = None,
 ) -> Model:
-    """Write the networks of `source` (and `generator`) to OUT/discriminator and OUT/generator.
+    """Write the networks of `source` (and `generator`) to OUT/discriminator and OUT/generator, or a bare
+    encoder to OUT.
 
-    source: a folder or a hub name, usually of a discriminator.
+    source: a folder or a hub name.
     allow_pickle: also read pytorch_model.bin, with torch's restricted unpickler.
 
     Raises ModelError.

@@ -203,13 +203,18 @@ class Model:
         self,
         out: Source,
         *,
-        network: Literal["discriminator", "generator"] = "discriminator",
+        network: Literal["discriminator", "generator"] | None = None,
         dtype: Literal["float32", "bfloat16", "float16"] = "float32",
     ) -> Model:
-        """Write a network as a folder that transformers loads. `out` must be new, or a model folder."""
+        """Write a network as a folder that transformers loads. `out` must be new, or a model folder.
+
+        network: None is the discriminator, or the only one there is.
+        """
+        from electra.finetuning.predict import refuse_tuned
         from electra.interop.transfer import export
 
-        export(self.network(network), Path(out), self.source, dtype=dtype)
+        refuse_tuned(self.source)
+        export(self.network(network or "encoder"), Path(out), self.source, dtype=dtype)
         return Model(out, device=self.device)
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
@@ -223,11 +228,7 @@ class Model:
 
         if not self._of_checkpoints and is_tuned(self.source):
             return export_tuned(self.source, Path(out), int8=int8)
-        try:
-            loaded = self.network("discriminator")
-        except AbsentNetwork:
-            loaded = self.encoder
-        return write_onnx(loaded, Path(out), int8=int8)
+        return write_onnx(self.encoder, Path(out), int8=int8)
 
     def facts(self) -> list[tuple[str, Any]]:
         config = self.config

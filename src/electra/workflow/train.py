@@ -130,7 +130,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
 def finish(run: Training) -> None:
     """Export the networks, score the example sentences, write the report; what exists already stays."""
     from electra import durable
-    from electra.interop.card import card_of_run
+    from electra.interop.card import card_of_language_model, card_of_run
     from electra.interop.examples import example_rows
     from electra.interop.huggingface import export_network
     from electra.report.run import write_report
@@ -153,11 +153,7 @@ def finish(run: Training) -> None:
             export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
     named_by = run.objective.language_model(pair)
     if named_by is not None and named_by is not pair.main:
-        card = replace(
-            card_of_run(folder, "generator"),
-            name=f"{folder.resolve().name}-language-model",
-            threshold=naming_threshold(run, named_by),
-        )
+        card = card_of_language_model(folder, naming_threshold(run, named_by))
         export_network(files.language_model.path, named_by, run.store.tokenizer, card)
     both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
