@@ -13,20 +13,14 @@ from pathlib import Path
 
 from electra.artifacts.included import MODELS
 from electra.artifacts.run import PairFolder
-from electra.interop.card import card_of_run
 from electra.interop.huggingface import write_model
-from electra.interop.transfer import networks_of, share_encoder
+from electra.interop.transfer import card_of, networks_of, share_encoder
 
 
 def make(run: Path, name: str, summary: str) -> None:
     pair = PairFolder(MODELS / name)
     for folder, loaded in networks_of(run, pair.path).items():
-        card = replace(
-            card_of_run(run, loaded.kind),
-            name=f"{name}-{folder.name}",
-            summary=summary,
-            threshold=loaded.threshold,
-        )
+        card = replace(card_of(loaded, folder, run), name=f"{name}-{folder.name}", summary=summary)
         write_model(
             folder,
             loaded.encoder,

@@ -40,13 +40,15 @@ def test_neighbours_are_those_counted_by_hand(
     assert (found.toarray() == counted_by_hand(documents, toy.VOCABULARY, window)).all()
 
 
-def test_only_the_beginning_of_a_long_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 50)
-    documents = toy.documents(12, 3)
-    first = TokenDocuments(documents.tokens[:50], documents.ends)
-    found = cooccurrence.neighbours(documents, toy.VOCABULARY)
-    assert (found != cooccurrence.neighbours(first, toy.VOCABULARY)).nnz == 0
-    assert 0 < found.sum() <= 2 * 50 * (12 + 6 + 4 + 3)
+def test_a_long_text_is_read_in_blocks_from_all_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of tokens 0, 1, 2, ...: which are counted says where it was read."""
+    monkeypatch.setattr(cooccurrence, "BLOCK", 10)
+    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 30)
+    for length, begins in ((95, (0, 30, 60)), (30, (0, 10, 20)), (21, (0, 10, 20)), (7, (0,))):
+        text = TokenDocuments(np.arange(length, dtype=np.uint16), np.array([length], dtype=np.uint64))
+        found = np.flatnonzero(cooccurrence.neighbours(text, 100, window=1).diagonal(1))
+        expected = [at for begin in begins for at in range(begin, min(begin + 10, length - 1))]
+        assert found.tolist() == expected
 
 
 def test_information_is_positive_and_by_the_formula() -> None:
@@ -54,20 +56,21 @@ def test_information_is_positive_and_by_the_formula() -> None:
     joint = together.toarray() / together.sum()
     single = joint.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        expected = np.nan_to_num(np.maximum(np.log(joint / np.outer(single, single)), 0), nan=0)
+        contexts = single**0.75 / (single**0.75).sum()
+        expected = np.nan_to_num(np.maximum(np.log(joint / np.outer(single, contexts)), 0), nan=0)
     assert cooccurrence.mutual_information(together).toarray() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("dimensions", [5, 40])
-def test_factors_are_those_of_the_eigendecomposition(dimensions: int) -> None:
+def test_factors_are_those_of_the_singular_value_decomposition(dimensions: int) -> None:
     """Their inner products, since vectors are turned; 40 dimensions are more than the matrix has."""
     random = np.random.default_rng(0)
-    basis, _ = np.linalg.qr(random.standard_normal((30, 30)))
-    values = np.where(np.arange(30) % 3, 1.0, -1.0) * 4.0 ** -np.arange(30)
+    left, right = (np.linalg.qr(random.standard_normal((30, 30)))[0] for _ in range(2))
+    values = 4.0 ** -np.arange(30)
     values[10:] = 0
-    matrix = (basis * values) @ basis.T
+    matrix = (left * values) @ right.T
     kept = np.arange(30) < dimensions
-    expected = (basis * np.abs(values) * kept) @ basis.T
+    expected = (left * values * kept) @ left.T
     found = cooccurrence.factors(sparse.csr_array(matrix), dimensions)
     assert found.shape == (30, dimensions)
     assert found @ found.T == pytest.approx(expected, abs=1e-5)

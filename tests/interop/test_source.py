@@ -20,7 +20,7 @@ import pytest
 import electra
 from electra import durable
 from electra.artifacts.included import MODELS
-from electra.artifacts.model import CONFIG, ONNX
+from electra.artifacts.model import CARD, CONFIG, ONNX
 from electra.finetuning.all_seeds import finetune
 from electra.interop.hub import plan
 from electra.interop.load import load
@@ -185,7 +185,9 @@ def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
 
 def test_a_pushed_graph_comes_back_whole(tmp_path: Path) -> None:
     files = {CONFIG: b'{"model_type": "electra", "vocab_size": 5}', ONNX: b"a graph"}
-    durable.commit_directory(tmp_path / "pushed", {**files, "1_Pooling/config.json": b"{}"})
+    files |= {"1_Pooling/config.json": b"{}", CARD: b"# A graph"}
+    durable.commit_directory(tmp_path / "pushed", dict(files))
+    (tmp_path / "pushed" / CARD).write_text("# A graph, and its licence")
     with served(tmp_path / "pushed") as hub:
         [folder] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
     assert [finding.problem for finding in electra.verify(folder)] == ["", ""]

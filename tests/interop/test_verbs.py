@@ -207,7 +207,8 @@ def test_import_of_a_run_keeps_what_its_language_model_is(
     named_by = replace(load(run, "generator"), threshold=0.2)
     export(named_by, run / "language_model", run)
     (run / "run.toml").write_text('[objective]\nname = "rtd_mlm"\n')
-    row = {"kind": "eval", "step": 3, "metrics": {"auc": 0.8, "best_f1_threshold": 0.3}}
+    metrics = {"mlm_accuracy": 0.4, "best_f1_threshold": 0.3}
+    row = {"kind": "eval", "step": 3, "metrics": metrics}
     (run / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     assert main(["import", str(run), "--out", str(tmp_path / "pair")]) == 0
     kept = load_language_model(tmp_path / "pair")
@@ -215,7 +216,7 @@ def test_import_of_a_run_keeps_what_its_language_model_is(
     assert load(tmp_path / "pair").threshold == 0.3, "which the run measured"
     for network in ("discriminator", "generator", "language-model"):
         card = (tmp_path / "pair" / network.replace("-", "_") / "README.md").read_text()
-        assert f"# law-{network}\n" in card and "| auc | 0.8 |" in card
+        assert f"# law-{network}\n" in card and "| mlm_accuracy | 0.4 |" in card
 
 
 @pytest.mark.parametrize("family", ["Bert", "Roberta"])

@@ -110,6 +110,21 @@ def test_wrong_requests(corpus: Path, tmp_path: Path) -> None:
         electra.plan(tmp_path / "empty.txt", "2h", sizes=("tiny",))
 
 
+def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = {
+        purpose: electra.plan(corpus, "9steps", purpose=purpose, sizes=("tiny",), overrides=SMALL)
+        for purpose in (None, "pairs", "tags", "both")
+    }
+    names = {purpose: plan.best.recipe.objective["name"] for purpose, plan in made.items()}
+    assert names == {None: "rtd", "pairs": "rtd", "tags": "mlm", "both": "rtd_mlm"}
+    assert main(["plan", str(corpus), "--budget", "2steps", "--sizes", "tiny", "--purpose", "tags"]) == 0
+    assert "electra pretrain --recipe budget-mlm --model.size tiny" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="no purpose named 'tag'.*"):
+        electra.plan(corpus, "2h", purpose="tag")
+    with pytest.raises(ConfigError, match="a recipe and a purpose"):
+        electra.plan(corpus, "2h", purpose="tags", recipe="tiny")
+
+
 def test_the_largest_that_is_fed() -> None:
     def option(parameters: int, steps: int, epochs: float) -> Option:
         from electra.training.estimate import Estimate

@@ -83,11 +83,15 @@ class ModelFolder(Folder):
                 found[name] = f"{name} is not what was saved (its SHA-256 differs from that in {WEIGHTS})"
         return found
 
+    def damage_of_graph(self) -> str | None:
+        """What is wrong with a folder that holds a graph. Its author adds to the card."""
+        return durable.verify_directory(self.path, apart=CARD)
+
     def check(self) -> Iterator[Finding]:
         """Without torch: that the configuration can be read, and that the weights are as long as they say."""
         yield from super().check()
         if self.holds_graph:
-            yield Finding(self.onnx, "graph", durable.verify_directory(self.path) or "")
+            yield Finding(self.onnx, "graph", self.damage_of_graph() or "")
             return
         problem = _problem_of_weights(self.weights)
         yield Finding(self.weights, "weights", problem or "; ".join(self.changed().values()))

@@ -148,7 +148,7 @@ def card_of_run(
 
 
 def card_of_language_model(run: Path, threshold: float | None) -> Card:
-    """The card of the full-size masked language model that was trained beside a discriminator, in its body."""
+    """The card of the masked language model in the body of a run's discriminator."""
     card = card_of_run(run, "generator")
     return replace(
         card,

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from electra import durable
 from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, ModelError
@@ -36,8 +35,7 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
     if not model.onnx.is_file():
         fix = "Make one: electra export MODEL --format onnx --out FOLDER"
         raise ModelError(f"no {ONNX} here", where=folder, fix=fix)
-    damage = durable.verify_directory(folder)
-    if damage:
+    if damage := model.damage_of_graph():
         raise ModelError(damage, where=folder, fix="Export it again")
     described = read_config(folder)
     if network not in (described.kind, "encoder"):

@@ -24,7 +24,7 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop import names, run_folder
-from electra.interop.card import Card, card_of_run
+from electra.interop.card import Card, card_of_language_model, card_of_run
 from electra.interop.configs import HALF, read_config
 from electra.interop.huggingface import Dtype, write_model
 from electra.interop.load import Loaded, load, load_language_model, shared_digest
@@ -36,22 +36,6 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from
     one.
     """
-    run = Path(source).expanduser()
-    if RunFolder.is_at(run):
-        step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
-        card = card_of_run(run, loaded.kind, step=step, averaged=loaded.averaged)
-        if step is None:  # named by its folder: the language model's kind is the generator's
-            card = replace(card, name=f"{run.resolve().name}-{loaded.folder.name.replace('_', '-')}")
-    else:
-        base = str(source) if not run.exists() else ""
-        card = Card(
-            name=Path(out).resolve().name,
-            kind=loaded.kind,
-            base_model=base,
-            output=loaded.output,
-        )
-    if loaded.threshold != HALF:
-        card = replace(card, threshold=loaded.threshold)
     write_model(
         Path(out),
         loaded.encoder,
@@ -59,10 +43,24 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
         kind=loaded.kind,
         labels=loaded.labels,
         tokenizer=loaded.tokenizer,
-        card=card,
+        card=card_of(loaded, Path(out), source),
         dtype=dtype,
         pooling=loaded.pooling,
     )
+
+
+def card_of(loaded: Loaded, out: Path, source: str | Path) -> Card:
+    """The card of a model out of `source`, which goes to `out`."""
+    run = RunFolder(Path(source).expanduser())
+    if not run.exists():
+        base = str(source) if not run.path.exists() else ""
+        card = Card(out.resolve().name, loaded.kind, base_model=base, output=loaded.output)
+    elif loaded.folder == run.language_model.path:
+        card = card_of_language_model(run.path, None)
+    else:
+        step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
+        card = card_of_run(run.path, loaded.kind, step=step, averaged=loaded.averaged)
+    return card if loaded.threshold == HALF else replace(card, threshold=loaded.threshold)
 
 
 def share_encoder(folder: Path, beside: str) -> None:

@@ -260,7 +260,7 @@ def load(
     device: Device = "auto",
     backend: Backend = "torch",
 ) -> Model:
-    """A model out of a run, a model folder, a fine-tuning, or a name on the hub.
+    """A model out of a run, a model folder (of a fine-tuning, the folder model/ in it), or a name on the hub.
 
     step: a checkpoint of a run (None: the finished networks, or the newest checkpoint).
     average: the mean of the weights of its last so many checkpoints that verify, up to that of `step` where

@@ -151,7 +151,8 @@ def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
     if recipe is not None:
         raise ConfigError("a recipe and a purpose, which chooses a recipe", key="purpose", fix="Give one")
     if purpose not in PURPOSES:
-        raise ConfigError(f"no purpose named {purpose!r}", key="purpose", fix=nearest(purpose, list(PURPOSES)))
+        fix = nearest(purpose, list(PURPOSES))
+        raise ConfigError(f"no purpose named {purpose!r}", key="purpose", fix=fix)
     return PURPOSES[purpose]
 
 
