@@ -119,7 +119,7 @@ def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixt
     assert names == {None: "rtd", "pairs": "rtd", "tags": "mlm", "both": "rtd_mlm"}
     assert main(["plan", str(corpus), "--budget", "2steps", "--sizes", "tiny", "--purpose", "tags"]) == 0
     assert "electra pretrain --recipe budget-mlm --model.size tiny" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="no purpose named 'tag'.*"):
+    with pytest.raises(ConfigError, match="no purpose named 'tag'"):
         electra.plan(corpus, "2h", purpose="tag")
     with pytest.raises(ConfigError, match="a recipe and a purpose"):
         electra.plan(corpus, "2h", purpose="tags", recipe="tiny")

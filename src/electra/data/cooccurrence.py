@@ -20,7 +20,7 @@ Float64 = npt.NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
 CONTEXT_POWER = 0.75  # of the frequencies of the neighbours, or rare ones would count for most
-MOST_TOKENS = 24_000_000  # read, from all over the text: about half a second a million
+MOST_TOKENS = 8_000_000  # read, from all over the text: half a second a million
 ROUNDS = 5  # of subspace iteration
 GRID = 2.0**-12  # in deviations: vectors are rounded to it, since last bits differ between processors
 BLOCK = 1 << 21  # tokens counted at once
