@@ -21,7 +21,7 @@ from electra.training.recipe import Recipe
 from electra.training.shapes import WarmStart
 
 FEWEST = 50  # tokens of text for each entry of the vocabulary
-DEVIATION = 0.08  # of the table; chosen among 0.02 to 0.16: results/2026-11-25-more-from-counts
+LENGTH = 0.9  # of a token's vector, root mean square; chosen at 128 dimensions: results/2026-11-25-more-from-counts
 
 
 def refuse_start(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> None:
@@ -64,7 +64,7 @@ def start_from_counts(networks: nn.Module, store: TokenStore) -> None:
         width = table.shape[1]
         if width not in of_width:
             vectors = token_vectors(store.train, store.vocab_size, width)
-            of_width[width] = torch.from_numpy(DEVIATION * vectors)
+            of_width[width] = torch.from_numpy(LENGTH * width**-0.5 * vectors)
         counted = of_width[width].to(table)
         table.copy_(torch.where(counted.any(dim=1, keepdim=True), counted, table))
 
