@@ -21,7 +21,7 @@ from electra.training.recipe import Recipe
 from electra.training.shapes import WarmStart
 
 FEWEST = 50  # tokens of text for each entry of the vocabulary
-LENGTH = 0.9  # of a token's vector, root mean square; chosen at 128 dimensions: results/2026-11-25-more-from-counts
+LENGTH = 0.9  # of a vector, root mean square; chosen at 128 dimensions (results: more from counts)
 
 
 def refuse_start(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> None:
