@@ -149,7 +149,7 @@ def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
     if purpose is None:
         return recipe or PURPOSES["pairs"]
     if recipe is not None:
-        raise ConfigError("a recipe and a purpose, which chooses a recipe", key="purpose", fix="Give one")
+        raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
     if purpose not in PURPOSES:
         fix = nearest(purpose, list(PURPOSES))
         raise ConfigError(f"no purpose named {purpose!r}", key="purpose", fix=fix)
