@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,17 +22,16 @@ import electra
 from electra import durable
 from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
+from electra.data.tokenizer import could_be_hub_name
 from electra.finetuning.all_seeds import finetune
 from electra.interop.hub import plan
 from electra.interop.load import load
-from electra.interop.source import could_be_hub_name
 from electra.model.pair import Pair
 from electra.serving.models import open_models
 from electra.testing import toy_task
 from electra.workflow.warm_start import starts
 
 ExportPair = Callable[..., tuple[Pair, Path]]
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = ["1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json"]
 FILES += ["tokenizer_config.json", "vocab.txt"]
 PROGRAM = """
@@ -50,41 +50,39 @@ assert "torch" not in sys.modules
 class Hub(BaseHTTPRequestHandler):
     """As much of the hub's protocol as a snapshot download needs."""
 
-    folder: Path
+    branches: dict[str, Path]
 
     def do_GET(self) -> None:
-        if self.path.startswith("/api/models/owner/model/tree/"):
+        asked = re.match("/(api/models/)?owner/model/(tree|revision|resolve)/([^/?]+)/?([^?]*)", self.path)
+        commits = {commit(name): folder for name, folder in self.branches.items()}
+        if asked and asked[2] == "revision" and asked[3] in self.branches:
+            self.sha = commit(asked[3])
+            siblings = [{"rfilename": name} for name, _ in listed(self.branches[asked[3]])]
             return self.answer(
-                json.dumps(
-                    [
-                        {"type": "file", "path": name, "size": size, "oid": "0" * 40}
-                        for name, size in self.files()
-                    ]
-                ).encode()
+                json.dumps({"id": "owner/model", "sha": self.sha, "siblings": siblings}).encode()
             )
-        if self.path.startswith("/api/models/owner/model"):
-            siblings = [{"rfilename": name} for name, _ in self.files()]
-            return self.answer(
-                json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": siblings}).encode()
-            )
-        prefix = f"/owner/model/resolve/{COMMIT}/"
-        if self.path.startswith(prefix) and (self.folder / self.path.removeprefix(prefix)).is_file():
-            return self.answer((self.folder / self.path.removeprefix(prefix)).read_bytes())
+        if asked and asked[3] in commits:
+            self.sha, folder = asked[3], commits[asked[3]]
+            if asked[2] == "tree":
+                entries = [
+                    {"type": "file", "path": name, "size": size, "oid": "0" * 40}
+                    for name, size in listed(folder)
+                ]
+                return self.answer(json.dumps(entries).encode())
+            if (folder / asked[4]).is_file():
+                return self.answer((folder / asked[4]).read_bytes())
         self.send_response(404)
-        self.send_header("X-Error-Code", "EntryNotFound" if "/resolve/" in self.path else "RepoNotFound")
+        kinds = {"resolve": "EntryNotFound", "revision": "RevisionNotFound"}
+        self.send_header("X-Error-Code", kinds.get(asked[2], "RepoNotFound") if asked else "RepoNotFound")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     do_HEAD = do_GET
 
-    def files(self) -> list[tuple[str, int]]:
-        files = [file for file in sorted(self.folder.rglob("*")) if file.is_file()]
-        return [(file.relative_to(self.folder).as_posix(), file.stat().st_size) for file in files]
-
     def answer(self, body: bytes) -> None:
         self.send_response(200)
         self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
-        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("X-Repo-Commit", self.sha)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
@@ -102,10 +100,20 @@ def hub(export_pair: ExportPair) -> Iterator[str]:
         yield address
 
 
+def commit(branch: str) -> str:
+    return hashlib.sha1(branch.encode()).hexdigest()
+
+
+def listed(folder: Path) -> list[tuple[str, int]]:
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return [(file.relative_to(folder).as_posix(), file.stat().st_size) for file in files]
+
+
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a hub whose owner/model is this folder."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (Hub,), {"folder": folder}))
+def served(main: Path, **branches: Path) -> Iterator[str]:
+    """The address of a hub whose owner/model is this folder, with these on other branches."""
+    given = {"branches": {"main": main, **branches}}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (Hub,), given))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -142,6 +150,16 @@ def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     )
     assert again == folder
     assert unseen.startswith("owner/unseen: not a folder here, and the hub cannot be reached.")
+
+
+def test_a_branch_by_its_name(export_pair: ExportPair, tmp_path: Path) -> None:
+    pair = export_pair()[1]
+    with served(pair / "discriminator", draft=pair / "generator") as hub:
+        newest, older, none = fetch(
+            ["owner/model", "owner/model@draft", "owner/model@gone"], tmp_path / "home", HF_ENDPOINT=hub
+        )
+    assert (load(newest).kind, load(older, "generator").kind) == ("discriminator", "generator")
+    assert none.startswith("owner/model@gone: the model on the hub has no branch, tag or commit gone.")
 
 
 @pytest.mark.slow
@@ -204,5 +222,6 @@ def test_a_mistyped_path_is_no_hub_name(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     assert could_be_hub_name("google/electra-small-discriminator") and could_be_hub_name("electra-small")
+    assert could_be_hub_name("me/norwegian@step-00001000") and not could_be_hub_name("runs/typo@main")
     for path in ("runs/typo", "./model", "/tmp/x", "a/b/c", "~/x", "two words", ""):
         assert not could_be_hub_name(path)

@@ -34,7 +34,7 @@ _STYLES = (  # names tried, in this order, for roles that the tokenizer's own co
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
 )
 _SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # before a word, in tokenizers that mark it
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -318,9 +318,15 @@ def _from_vocabulary(path: Path, settings: dict[str, Any]) -> str:
 
 
 def could_be_hub_name(name: str) -> bool:
-    """owner/name or name; but texts/typo is a path when there is a folder texts/ here."""
-    parent = Path(name).parent
+    """owner/name or name, maybe @revision; but texts/typo is a path when there is a folder texts/ here."""
+    parent = Path(in_repository(name)[0]).parent
     return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
+
+
+def in_repository(name: str) -> tuple[str, str | None]:
+    """Of owner/name@revision the repository and the branch, tag or commit; None: its main branch."""
+    repository, _, revision = name.partition("@")
+    return repository, revision or None
 
 
 def _download(name: str) -> dict[str, Path]:
@@ -329,8 +335,9 @@ def _download(name: str) -> dict[str, Path]:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
+    repository, revision = in_repository(name)
     try:
-        folder = Path(snapshot_download(name, allow_patterns=list(TOKENIZER_FILES)))
+        folder = Path(snapshot_download(repository, revision=revision, allow_patterns=list(TOKENIZER_FILES)))
     except LocalEntryNotFoundError:
         raise TokenizerError(
             "no such folder or file, and the hub cannot be reached", where=name, fix=fix

@@ -16,7 +16,7 @@ from typing import Any
 
 from electra.artifacts.run import RunFolder
 from electra.config import write_toml
-from electra.data.tokenizer import could_be_hub_name
+from electra.data.tokenizer import could_be_hub_name, in_repository
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
 
@@ -141,7 +141,7 @@ def card_of_run(
         metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
         audit=_read_optional_json(folder.audit),
         recipe=write_toml(record),
-        base_model=started_from if could_be_hub_name(started_from) else "",
+        base_model=in_repository(started_from)[0] if could_be_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=scores.get("best_f1_threshold") if kind == "discriminator" else None,
     )

@@ -1,5 +1,5 @@
 """What the user's word for a model stands for: a folder here, a model that comes with the package, or a name
-on the hub.
+on the hub, owner/name or owner/name@revision.
 
 The hub's own variables rule where files are kept and whether the network is used: HF_HOME, HF_ENDPOINT,
 HF_HUB_OFFLINE, HF_TOKEN.
@@ -24,7 +24,7 @@ from electra.artifacts.model import (
     ModelFolder,
 )
 from electra.artifacts.run import BESIDE_MAIN
-from electra.data.tokenizer import could_be_hub_name
+from electra.data.tokenizer import could_be_hub_name, in_repository
 from electra.errors import ModelError
 
 _MODEL = (CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
@@ -74,14 +74,19 @@ def _download(name: str, patterns: list[str]) -> Path:
         HFValidationError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
+        RevisionNotFoundError,
     )
 
+    repository, revision = in_repository(name)
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns))
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
     except RepositoryNotFoundError:
         raise ModelError(
             "neither a folder here nor a model on the hub", where=name, fix="Check the name"
         ) from None
+    except RevisionNotFoundError:
+        what = f"the model on the hub has no branch, tag or commit {revision}"
+        raise ModelError(what, where=name, fix=f"Leave @{revision} out, or check it") from None
     except LocalEntryNotFoundError:
         fix = "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
         raise ModelError("not a folder here, and the hub cannot be reached", where=name, fix=fix) from None
