@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from scipy.sparse import csr_array
 from test_all_seeds import silent
 
 from electra.artifacts.model import recorded_files
@@ -252,34 +251,3 @@ def test_a_model_without_its_head_is_refused(tuned: Path, sst2_folder: Path, tmp
     (tmp_path / "model" / "head.safetensors").unlink()
     with pytest.warns(Damaged), pytest.raises(ModelError, match=r"head\.safetensors: missing"):
         predict(str(tmp_path / "model"), sst2_folder / "dev.tsv")
-
-
-def texts_of_terms(share: float, seed: int) -> tuple[csr_array, torch.Tensor]:
-    """A thousand texts of twenty of 1,000 terms, some frequent; `share` of the terms tell the class."""
-    draw = np.random.default_rng(seed)
-    terms = (1000 * draw.random((1000, 20)) ** 3).astype(int)
-    sign = draw.choice([-1, 0, 1], 1000, p=[share / 2, 1 - share, share / 2])
-    score = sign[terms].sum(1) + draw.normal(size=1000) * 0.7
-    matrix = csr_array((np.ones(terms.size), (np.arange(1000).repeat(20), terms.ravel())), (1000, 1000))
-    matrix.sum_duplicates()
-    matrix.data[:] = 20**-0.5
-    return matrix, torch.from_numpy((score > 0).astype(np.int64))
-
-
-def held_out_loss(terms: csr_array, gold: torch.Tensor, adaptive: bool) -> float:
-    both = linear_fit.Beside(np.zeros((len(gold), 0)), terms, adaptive)
-    alone = np.arange(len(gold))
-    _, answers = linear_fit.fit_by_folds(both, gold, loss, 2, BagHead.strengths, groups=alone)
-    total, count = loss(torch.from_numpy(answers), gold)
-    return float(total) / count
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_terms_that_tell_the_classes_apart_are_held_back_less(seed: int) -> None:
-    terms, gold = texts_of_terms(0.05, seed)
-    assert held_out_loss(terms, gold, adaptive=True) < held_out_loss(terms, gold, adaptive=False) - 0.01
-
-
-def test_what_a_term_tells_is_not_learned_from_the_texts_held_out() -> None:
-    terms, gold = texts_of_terms(0.0, seed=4)
-    assert held_out_loss(terms, gold, adaptive=True) > 0.98 * np.log(2)

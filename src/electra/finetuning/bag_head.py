@@ -28,7 +28,6 @@ VECTOR = 0.3  # in the fit, the root mean square length of a text's mean state; 
 
 class BagHead(CountingHead):
     strengths: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0, 30.0)
-    adaptive: ClassVar[bool] = True
 
     def __init__(self, usual: nn.Module, vocab_size: int, hidden_size: int, num_outputs: int) -> None:
         super().__init__(usual, hidden_size, num_outputs)

@@ -26,7 +26,6 @@ from electra.finetuning.term_answer import TermAnswer, Terms
 class CountingHead(nn.Module):
     per_token = False
     strengths: ClassVar[tuple[float, ...]]  # tried in the fit: the inverse of the penalty on squared weights
-    adaptive: ClassVar[bool] = False  # whether the penalty on a term depends on what it tells
 
     def __init__(self, usual: nn.Module, num_numbers: int, num_outputs: int) -> None:
         super().__init__()
@@ -67,7 +66,7 @@ class CountingHead(nn.Module):
         K = x_NK.shape[1]
         centre_K, scale_K = x_NK.mean(0), self.scale(x_NK)
         x_NK = (x_NK - centre_K) / scale_K
-        both = Beside(x_NK, self.counted.learn(terms), self.adaptive)
+        both = Beside(x_NK, self.counted.learn(terms))
         answer, held_out = fit_by_folds(
             both, targets, loss, len(self.wide.bias), self.strengths, groups=groups
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.config import check_least, check_positive, check_shares
-from electra.finetuning.settings import Device
+from electra.machine import Device
 
 
 @dataclass(frozen=True, kw_only=True)

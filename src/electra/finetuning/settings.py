@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import check_least, check_positive, check_shares
+from electra.config import check_least, check_most, check_not_negative, check_positive, check_shares
 from electra.errors import ConfigError
+from electra.machine import Device
 from electra.training import budget
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
+from electra.training.recipe import MOST_THREADS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +149,10 @@ class Settings:
             "threads",
         )
         check_least(self, dict.fromkeys(counts, 1))
+        check_most(self, {"threads": MOST_THREADS})
         check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))
-        if not 0 <= self.weight_decay < float("inf"):
-            raise ConfigError(f"must be 0 or more, not {self.weight_decay}", key="weight_decay")
+        check_not_negative(self, ("weight_decay",))
         if self.search is not None:
             search_budget(self.search)
         if self.random_twin and self.init == "random":
