@@ -16,17 +16,20 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from electra import config, objectives
 from electra.artifacts.harmless import WHEN_RESUMED
+from electra.artifacts.model import Dtype
 from electra.cli.arguments import written
 from electra.cli.main import verbs
 from electra.finetuning.tasks import load_task, task_names
+from electra.machine import Device
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
 DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # what leaving an option out means, where the code has None
+CHOICES = {"Device": Device, "Dtype": Dtype}  # options whose values have a name in the code
 PATH = Path(__file__).with_name("cli.md")
 CODES = (
     "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), "
@@ -86,7 +89,9 @@ def _kind(annotation: ast.expr) -> str:
             return _kind(inner[0])
         if text.startswith("tuple"):
             return f"{_kind(inner[0])}, several" if text.endswith("...]") else " ".join(_kind(one) for one in inner)
-    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path", "Device": "auto, cpu, cuda, mps"}.get(text, text)
+    if text in CHOICES:
+        return ", ".join(get_args(CHOICES[text]))
+    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path"}.get(text, text)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 import re
 import tomllib
@@ -84,7 +85,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         name = key.replace("-", "_")
         if name not in known:
             raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(known)))
-        made[name] = _convert(known[name], value, _dotted(where, key))
+        made[name] = convert(known[name], value, _dotted(where, key))
     try:
         return cls(**made)
     except TypeError as error:
@@ -98,7 +99,8 @@ def _dotted(where: str, key: str) -> str:
     return f"{where}: {key}" if where.endswith(".toml") else f"{where}.{key}"
 
 
-def _convert(kind: Any, value: Any, where: str) -> Any:
+def convert(kind: Any, value: Any, where: str) -> Any:
+    """The value as one of `kind`, a type hint; ConfigError where it is none."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table, got {value!r}", where=where)
@@ -109,7 +111,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
             return None
         return _convert_any([choice for choice in choices if choice is not type(None)], value, where)
     if origin is typing.Literal:
-        if value in choices:
+        if isinstance(value, str | int) and value in choices:
             return value
         fix = nearest(str(value), [str(choice) for choice in choices])
         raise ConfigError(f"{value!r} is not one of {', '.join(map(repr, choices))}", where=where, fix=fix)
@@ -117,9 +119,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         if isinstance(value, list | tuple):
             kinds = [choices[0]] * len(value) if len(choices) == 2 and choices[1] is Ellipsis else choices
             if len(kinds) == len(value):
-                return tuple(_convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
-    elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+                return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
+    elif kind in (int, float) and not isinstance(value, bool):
+        if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # numpy's among them
+            return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
         return Path(value)
     elif kind is Any or (origin is dict and isinstance(value, Mapping)):
@@ -141,10 +144,10 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
 def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:
     for kind in kinds[:-1]:
         try:
-            return _convert(kind, value, where)
+            return convert(kind, value, where)
         except ConfigError:
             continue
-    return _convert(kinds[-1], value, where)
+    return convert(kinds[-1], value, where)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,10 +183,22 @@ def check_least(settings: Any, least: Mapping[str, int], section: str = "") -> N
             raise ConfigError(f"must be at least {bound}, not {value}", key=f"{section}{name}")
 
 
+def check_most(settings: Any, most: Mapping[str, int], section: str = "") -> None:
+    for name, bound in most.items():
+        if (value := getattr(settings, name)) is not None and value > bound:
+            raise ConfigError(f"must be at most {bound}, not {value}", key=f"{section}{name}")
+
+
 def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
     for name in names:
         if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
             raise ConfigError(f"must be above 0, not {value}", key=f"{section}{name}")
+
+
+def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not 0 <= value < float("inf"):
+            raise ConfigError(f"must be 0 or more, not {value}", key=f"{section}{name}")
 
 
 def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:

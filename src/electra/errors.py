@@ -133,7 +133,10 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, where: object, exit_code: int = 130, *, saved: bool = True) -> None:
         self.where, self.exit_code, self.saved = str(where), exit_code, saved
-        super().__init__(f"{where}: " + ("stopped; rerun to resume" if saved else "interrupted"))
+        super().__init__(self.where, exit_code)  # what another process makes it again with
+
+    def __str__(self) -> str:
+        return f"{self.where}: " + ("stopped; rerun to resume" if self.saved else "interrupted")
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -68,11 +68,11 @@ class Kind:
             return self._checked(_module_of_file(path, self.name), path)
         if not found:
             fix = f"{nearest(short.lower(), self.names())} Or give the path of a .py file"
-            raise ConfigError(f"no {self.name} named {name!r}", where=self.option, fix=fix)
+            raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
         if len(found) > 1:
             whose = " and ".join(_whose(package) for _, package in found)
             raise ConfigError(
-                f"two {self.name}s are named {name!r}: {whose}", where=self.option, fix="Uninstall one"
+                f"two {self.name}s are named {name!r}: {whose}", key=self.option, fix="Uninstall one"
             )
         [(known, package)] = found
         if package is None:
@@ -111,8 +111,8 @@ class Kind:
 
 
 OBJECTIVES = Kind("objective", "electra.objectives", ("Config", "Objective"), "objective.name")
-TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "--task")
-PROBES = Kind("probe", "electra.analysis.probes", ("Config", "Probe"), "--probe")
+TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
+PROBES = Kind("probe", "electra.analysis.probes", ("Config", "Probe"), "probe")
 
 
 def is_path(name: str) -> bool:

@@ -4,10 +4,11 @@ import importlib
 import os
 import sys
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 from electra.errors import ConfigError, ElectraError
 
+Device = Literal["auto", "cpu", "cuda", "mps"]
 DISTRIBUTION = "electra-encoder"  # what the package index calls this package
 
 

@@ -26,8 +26,16 @@ def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
             "tokenizer/tokenizer.json": {},
             "arms/a/seed-1/score.json": {"scores": {}},
         },
-        artifacts.TuningFolder: {"finetune.json": {}, "all_results.json": {}, "dev.jsonl": [1]},
-        artifacts.PromptingFolder: {"prompting.json": {}, "prompt.json": {}, "dev.tsv": ["predictions"]},
+        artifacts.TuningFolder: {
+            "finetune.json": {"task": "a"},
+            "all_results.json": {"seeds": 1},
+            "dev.jsonl": [1],
+        },
+        artifacts.PromptingFolder: {
+            "prompting.json": {"task": "a"},
+            "prompt.json": {"seeds": 1},
+            "dev.tsv": ["predictions"],
+        },
     }[kind]
     for name, content in files.items():
         durable.commit_json(path / name, content)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 import tomllib
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
 
-from electra.config import RECIPES, differences, find_recipe, merge, names_in, read_toml, write_toml
+from electra.config import RECIPES, convert, differences, find_recipe, merge, names_in, read_toml, write_toml
 from electra.errors import ConfigError
 from electra.training.recipe import Recipe, make_recipe
 
@@ -32,6 +35,20 @@ from electra.training.recipe import Recipe, make_recipe
         ({"training": {"warmup": 1.5}}, "training.warmup: must be a share from 0 to below 1, not 1.5"),
         ({"data": {"heldout": 0.0}}, "data.heldout: must lie between 0 and 1, not 0.0"),
         ({"training": {"betas": [0.9]}}, "training.betas: [0.9] is not a list of 2"),
+        ({"training": {"betas": [1, 1]}}, "training.betas: must be shares from 0 to below 1, not 1.0 1.0"),
+        ({"model": {"dropout": 1}}, "model.dropout: must be a share from 0 to below 1, not 1.0"),
+        ({"model": {"attention_dropout": 1}}, "model.attention_dropout: must be a share from 0 to below 1"),
+        ({"training": {"learning_rate": math.nan}}, "training.learning_rate: must be 0 or more, not nan"),
+        ({"training": {"learning_rate": math.inf}}, "training.learning_rate: must be 0 or more, not inf"),
+        ({"training": {"weight_decay": math.nan}}, "training.weight_decay: must be 0 or more, not nan"),
+        ({"training": {"clip": math.nan}}, "training.clip: must be above 0, not nan"),
+        ({"training": {"epsilon": math.nan}}, "training.epsilon: must be above 0, not nan"),
+        ({"training": {"threads": 1_000_000}}, "training.threads: must be at most 1024, not 1000000"),
+        ({"training": {"threads": 0}}, "training.threads: must be at least 1, not 0"),
+        ({"training": {"checkpoint_every": 0}}, "training.checkpoint_every: must be at least 1, not 0"),
+        ({"training": {"evaluate_every": 0}}, "training.evaluate_every: must be at least 1, not 0"),
+        ({"training": {"seed": 2**80}}, "training.seed: must be a number of at most 64 bits"),
+        ({"evaluation": {"rows": 0}}, "evaluation.rows: must be at least 1, not 0"),
     ],
 )
 def test_what_is_wrong_is_said(sections: dict[str, object], said: str) -> None:
@@ -88,3 +105,13 @@ def test_toml_that_would_hang(tmp_path: Path, text: str, told: str) -> None:
     assert time.monotonic() - began < 5
     (tmp_path / "fine.toml").write_text(f'a = "{"." * 5000}"')
     assert read_toml(tmp_path / "fine.toml") == {"a": "." * 5000}
+
+
+def test_numbers_of_numpy_are_numbers_and_anything_may_be_no_choice() -> None:
+    count, share = convert(int, np.int64(3), "n"), convert(float, np.float32(0.5), "x")
+    assert (type(count), count, type(share), share) == (int, 3, float, 0.5)
+    for value in (1.5, np.float64(1.0), np.bool_(True), None):
+        with pytest.raises(ConfigError, match=r"n: .* is not a whole number"):
+            convert(int, value, "n")
+    with pytest.raises(ConfigError, match=r"x: array\(\['a', 'b'\].* is not one of 'a', 'b'"):
+        convert(Literal["a", "b"], np.array(["a", "b"]), "x")

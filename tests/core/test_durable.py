@@ -167,6 +167,8 @@ def test_every_kind_of_damage_is_named(tmp_path: Path) -> None:
     assert "damaged" in (durable.verify_directory(target) or "")
     (target / "manifest.json").write_text(json.dumps({"files": {"../evil": {"size": 1, "sha256": "0"}}}))
     assert "outside" in (durable.verify_directory(target) or "")
+    (target / "manifest.json").write_text(json.dumps({"files": {"x" * 3000: {"size": 1, "sha256": "0"}}}))
+    assert "missing" in (durable.verify_directory(target) or "")
 
 
 def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from electra.errors import DiskError, ElectraError
+from electra.errors import DiskError, ElectraError, Interrupted
 from electra.jobs import Job, in_turn, side_by_side
 
 WORKS = """
@@ -172,3 +173,10 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_an_interrupt_reaches_another_process_as_it_was() -> None:
+    sent = Interrupted("runs/mine", 143, saved=False)
+    got = pickle.loads(pickle.dumps(sent))
+    assert str(got) == str(sent) == "runs/mine: interrupted"
+    assert (got.where, got.exit_code, got.saved) == ("runs/mine", 143, False)

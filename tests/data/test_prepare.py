@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.errors import ConfigError
 from electra.training.recipe import DataSection, TokenizerSection
 from electra.workflow.display import Display
-from electra.workflow.prepare import build
+from electra.workflow.prepare import build, prepare
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -145,3 +147,30 @@ def test_as_the_step_of_a_run(tmp_path: Path) -> None:
     section = TokenizerSection(source=str(tmp_path / "run"))
     other = build([str(text)], tmp_path / "two", section, DataSection(), workers=1, display=Display())
     assert other.tokens.tokenizer_digest == store.tokens.tokenizer_digest, "the tokenizer of a run folder"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"unit": "lines"}, "unit: 'lines' is not one of 'file', 'blank-line', 'line'. Did you mean 'line'?"),
+        ({"format": "text"}, "format: 'text' is not one of 'auto', 'txt', 'jsonl', 'parquet'"),
+        ({"kind": "word-piece"}, "kind: 'word-piece' is not one of 'wordpiece', 'bpe', 'unigram'"),
+        ({"vocab_size": 99.5}, "vocab_size: 99.5 is not a whole number"),
+        ({"heldout": "much"}, "heldout: 'much' is not a number"),
+        ({"near_duplicates": "yes"}, "near_duplicates: 'yes' is not a number"),
+        ({"memory": "1GB"}, "memory: '1GB' is not a whole number"),
+        ({"sample_mb": None}, "sample_mb: None is not a whole number"),
+        ({"workers": "all"}, "workers: 'all' is not a whole number"),
+        ({"lowercase": "no"}, "lowercase: 'no' is not true or false"),
+        ({"strip_accents": 1}, "strip_accents: 1 is not true or false"),
+        ({"tokenizer": 3}, "tokenizer: 3 is not a path"),
+        ({"source": [None]}, "source: None is not a path"),
+        ({"source": 3}, "source: 3 is not a path"),
+    ],
+)
+def test_what_python_gets_wrong(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    arguments = {"source": corpus(tmp_path / "a.txt"), "out": tmp_path / "store", "vocab_size": 50, **wrong}
+    with pytest.raises(ConfigError) as caught:
+        prepare(**arguments)
+    assert str(caught.value).startswith(said)
+    assert not (tmp_path / "store").exists()

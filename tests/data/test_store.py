@@ -124,6 +124,13 @@ def test_training_does_not_begin_on_a_store_whose_bytes_changed(
             lambda content: content.replace(b'"vocab_size": 80', b'"vocab_size": 1000000000'),
             "80 entries",
         ),
+        (
+            "store.json",
+            lambda content: content.replace(b'"settings"', b'"rettings"'),
+            "store.json is damaged",
+        ),
+        ("audit.json", lambda content: content.replace(b"words", b"wores"), "audit.json is damaged"),
+        ("manifest.json", lambda content: content[:-2], "manifest.json is damaged"),
     ]
     for number, (file, change, message) in enumerate(cases):
         path = build_store([corpus], tokenizer, tmp_path / f"{number}").path

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
+import electra
 from electra.cli.main import main
 from electra.testing import toy_task
 from electra.testing.toy_task import BAD, GOOD
@@ -94,6 +97,13 @@ CASES = [
         "sentence",
     ),
     case("no epochs", {"train.tsv": TABLE}, r"--epochs: must be above 0, not -1", "--epochs", "-1"),
+    case(
+        "a million threads",
+        {"train.tsv": TABLE},
+        r"--threads: must be at most 1024, not 1000000",
+        "--threads",
+        "1000000",
+    ),
     case("unknown option", {"train.tsv": TABLE}, r"--epohcs", "--epohcs", "3"),
     case(
         "a mean that cannot be saved",
@@ -231,3 +241,69 @@ def test_long_texts_are_cut_and_counted(
         r"10 predictions in .*p.tsv: (positive|negative) \d+(, (positive|negative) \d)?\n",
         capsys.readouterr().out,
     )
+
+
+ROWS = [
+    {"text": f"{word} film", "label": label}
+    for label, words in (("no", BAD), ("yes", GOOD))
+    for word in words
+]
+TWO_LEVELS = pd.DataFrame(ROWS)
+TWO_LEVELS.columns = pd.MultiIndex.from_tuples([("a", "text"), ("a", "label")])
+
+
+def rows(**last: Any) -> list[dict[str, Any]]:
+    return [*ROWS, {"text": "a film", "label": "yes", **last}]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"data": rows(text=b"a film")}, "train row 7: column 'text' has b'a film', not a text"),
+        ({"data": pd.DataFrame(rows(label=b"yes"))}, "train row 7: column 'label' has b'yes', not a text"),
+        ({"data": rows(text=["a", b"film"])}, r"train row 7: column 'text' has \['a', b'film'\], not a text"),
+        ({"data": rows(text="a \ud800")}, r"train row 7: column 'text' has the character '\\ud800'"),
+        ({"data": rows(label="\udfff")}, r"train row 7: column 'label' has the character '\\udfff'"),
+        ({"data": rows(text="a\0")}, r"train row 7: column 'text' has the character '\\x00'"),
+        ({"data": {"train": ROWS, "dev": rows(label="\0")}}, r"dev row 7: column 'label' has the character"),
+        ({"data": {"train": ROWS, "dev": None}}, "dev: None is not a list"),
+        ({"data": None}, "train: None is not a list"),
+        ({"data": 3}, "train: 3 is not a list"),
+        ({"data": []}, "train: no rows"),
+        ({"data": ["a film"]}, "train row 1: 'a film' is not a row"),
+        ({"data": TWO_LEVELS}, r"train row 1: \('a', 'text'\) is not the name of a column"),
+        ({"data": rows(text=3)}, "train row 7: column 'text' has 3, not a text"),
+        ({"data": rows(label=None)}, "train row 7: no answer in column 'label'"),
+        ({"data": [{"text": "a", "label": "yes"}] * 9}, "train rows: every example has the label 'yes'"),
+        ({"model": None}, "model: None is not a path"),
+        ({"model": "no/such/model"}, "no/such/model: no such folder"),
+        ({"out": None}, "out: None is not a path"),
+        ({"epochs": -1}, "epochs: must be above 0"),
+        ({"epohcs": 1}, "epohcs: no such key"),
+        ({"task": "clasification"}, "task: no task named 'clasification'"),
+        ({"max_length": 1000}, "max_length: 1000 tokens are more than the model's positions"),
+    ],
+)
+def test_bad_rows_leave_nothing(
+    wrong: dict[str, Any], said: str, electra_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    good = {"model": electra_folder, "task": "classification", "data": ROWS, "out": out, "device": "cpu"}
+    with pytest.raises(electra.ElectraError, match=f"^{said}"):
+        electra.finetune(**{**good, **wrong})
+    assert not out.exists()
+
+
+def test_rows_corrected_after_a_refusal_are_taken(electra_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    plain: dict[str, Any] = {"task": "classification", "out": tmp_path / "out", "device": "cpu"}
+    with pytest.raises(electra.ElectraError, match="train row 7: no answer"):
+        electra.finetune(electra_folder, data=rows(label=""), epochs=0.1, **plain)
+    assert not list((tmp_path / "out").iterdir())
+    with pytest.raises(electra.ElectraError, match="epochs: must be above 0"):
+        electra.finetune(electra_folder, data=rows(), epochs=0, **plain)
+    tuned = electra.finetune(electra_folder, data=rows(), epochs=0.1, **plain)
+    assert (tuned.path / "data" / "train.jsonl").read_text().count("\n") == 7
+    with pytest.raises(electra.ElectraError, match="holds other rows than those given now"):
+        electra.finetune(electra_folder, data=ROWS, epochs=0.1, **plain)
+    assert (tuned.path / "data" / "train.jsonl").read_text().count("\n") == 7

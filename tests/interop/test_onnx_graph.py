@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 from electra.cli.main import main
-from electra.errors import AbsentNetwork, ModelError
+from electra.errors import AbsentNetwork, FullDisk, ModelError
 from electra.interop import onnx_graph, onnx_session
 from electra.interop.detection import detect
 from electra.interop.embedding import embed
@@ -104,3 +105,14 @@ def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch
     made = onnx_session.load_onnx(tmp_path / "int8", "discriminator")
     assert (tmp_path / "int8" / "model.onnx").stat().st_size < len(graph)
     np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)
+
+
+def test_a_file_that_may_not_grow_is_named(written: tuple[Loaded, Path], tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(FullDisk, match="larger than a file may be here") as caught:
+            onnx_graph.write_onnx(written[0], tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.where.endswith("model.onnx") and not (tmp_path / "out").exists()

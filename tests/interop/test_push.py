@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 from fake_hub import Hub, fake_hub
 
+from electra.artifacts.model import recorded_files
 from electra.artifacts.private import without_paths
+from electra.errors import ModelError
 from electra.interop.hub import clean_card, plan
+from electra.interop.weights import read_safetensors, write_weights
 from electra.testing import small
 
 PRIVATE = "/home/somebody/secret project"
@@ -33,6 +36,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = json.loads((folder / "discriminator" / "config.json").read_text(encoding="utf-8"))
     config["_name_or_path"] = f"{PRIVATE}/model"
     (folder / "discriminator" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    weights = folder / "discriminator" / "model.safetensors"
+    beside = {name: (weights.parent / name).read_bytes() for name in recorded_files(weights) or {}}
+    write_weights(weights, read_safetensors(weights), beside)
     (folder / "discriminator" / ".notes").write_text(PRIVATE, encoding="utf-8")
     for name in ("discriminator", "generator"):
         shutil.copytree(folder / name, folder / "milestones" / "step-00000500" / name)
@@ -114,6 +120,22 @@ def test_what_is_pushed(run: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("", encoding="utf-8")
     with pytest.raises(Exception, match="has no finished network"):
         plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("generator/model.safetensors", "damaged: its tensors are not those that were saved"),
+        ("milestones/step-00000500/discriminator/config.json", "config.json is not what was saved"),
+    ],
+)
+def test_what_is_damaged_is_not_pushed(file: str, said: str, run: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(run, tmp_path / "run")
+    content = (folder / file).read_bytes()
+    changed = content.replace(b"_name_or_path", b"_nome_or_path")
+    (folder / file).write_bytes(changed if changed != content else content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(ModelError, match=said):
+        plan(folder)
 
 
 def test_paths_are_cut() -> None:

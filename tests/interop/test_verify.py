@@ -159,7 +159,7 @@ def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
 def test_fine_tuning(tmp_path: Path, export_pair: ExportPair) -> None:
     _, folder = export_pair()
     (folder / "discriminator").rename(tmp_path / "model")
-    (tmp_path / "finetune.json").write_text("{}")
+    (tmp_path / "finetune.json").write_text('{"task": "a"}')
     for seed in (2, 10):
         durable.commit_directory(
             tmp_path / "seeds" / f"seed-{seed}", {"results.json": b"{}", "model.safetensors": b"weights"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from electra.errors import DataError
-from electra.labelled.tables import format_tsv, open_table
+from electra.labelled.tables import format_csv, format_tsv, open_table
 
 
 def write(path: Path, text: str) -> Path:
@@ -97,6 +97,46 @@ def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes("sentence\tlabel\nшл\t1\n".encode("cp1251"))
     with pytest.raises(DataError, match=r"a\.tsv:2: not UTF-8"):
         rows(tmp_path / "a.tsv")
+
+
+def test_a_nul_is_told_by_line(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow_parquet = pytest.importorskip("pyarrow.parquet")
+    files = {"a.csv": "text,label\nx,y\nz,b\0d\n", "a.tsv": "text\tlabel\nx\ty\nz\tb\0d\n"}
+    for name, content in files.items():
+        for encoding in ("utf-8", "utf-16"):
+            (tmp_path / name).write_bytes(content.encode(encoding))
+            with pytest.raises(DataError, match=f"{name}:3: a NUL character: not text"):
+                rows(tmp_path / name)
+    for value in ("b\0d", ["good", "b\0d"]):
+        lines = [{"text": "x", "label": "y"}, {"text": "z", "label": value}]
+        path = write(tmp_path / "a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        with pytest.raises(DataError, match=r"a\.jsonl:2: a NUL character: not text"):
+            rows(path)
+        pyarrow_parquet.write_table(pyarrow.Table.from_pylist(lines[1:]), tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=r"a\.parquet:1: a NUL character: not text"):
+            rows(tmp_path / "a.parquet")
+    write(path, '{"text": "a backslash: \\\\u0000", "label": "y"}\n')
+    assert rows(path) == [{"text": "a backslash: \\u0000", "label": "y"}]
+
+
+def test_any_text_comes_back_from_a_csv(tmp_path: Path) -> None:
+    cells = ["one\rtwo", "\r", "one\ntwo", 'a "b", c', "one\u2028two", ""]
+    (tmp_path / "a.csv").write_bytes(
+        format_csv(
+            [
+                ["text"],
+                *(
+                    [
+                        cell,
+                    ]
+                    for cell in cells
+                ),
+            ]
+        )
+    )
+    told = [str(row["text"]).removeprefix("'") for row in rows(tmp_path / "a.csv")]  # no formula: '\r
+    assert told == cells
 
 
 def test_predictions_stay_one_row_each() -> None:

@@ -81,6 +81,37 @@ def test_a_fine_tuning_s_page_holds_its_numbers(tmp_path: Path) -> None:
     assert main(["report", str(folder)]) == 2
 
 
+@pytest.mark.parametrize("file", ["run.toml", "metrics.jsonl", "audit.json"])
+def test_an_emptied_record_of_a_finished_run_is_told(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run")
+    RunFolder(run).record_digests()
+    assert main(["report", str(run)]) == 0 and not capsys.readouterr().err
+    (run / file).write_text("")
+    assert main(["report", str(run)]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"note: {run / file} has 0 bytes instead of ") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("finetune.json", "{}", "not the record of a fine-tuning. Restore it"),
+        ("all_results.json", "{}", "not the results of a fine-tuning. Run electra finetune to its end"),
+        ("dev.jsonl", "{}\n", "not the answers of a fine-tuning. Rerun electra finetune"),
+        ("dev.jsonl", "", "not the answers of a fine-tuning. Rerun electra finetune"),
+    ],
+)
+def test_an_emptied_record_of_a_fine_tuning_is_told(
+    file: str, content: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(FIXTURES / "old-finetuning", tmp_path / "tuned")
+    (folder / file).write_text(content)
+    assert main(["report", str(folder)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {folder / file}: {said}")
+
+
 @pytest.mark.parametrize("part", ["store", "discriminator"])
 def test_a_folder_without_curves_has_a_page_of_facts(part: str, tmp_path: Path) -> None:
     folder = shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run") / part

@@ -157,6 +157,12 @@ def test_a_run_with_all_its_steps_is_finished_before_it_says_so(tmp_path: Path) 
     assert read_run(tmp_path).status == "finished"
 
 
+def test_an_emptied_record_becomes_a_sentence(tmp_path: Path) -> None:
+    write_metrics(tmp_path, [train(10)])
+    (tmp_path / "run.toml").write_text("", encoding="utf-8")
+    assert "run.toml is empty." in read_run(tmp_path).notes
+
+
 def test_damaged_files_become_sentences(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("[model\n", encoding="utf-8")
     (tmp_path / "audit.json").write_text("[1]", encoding="utf-8")

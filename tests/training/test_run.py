@@ -254,6 +254,31 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     assert all(torch.equal(moments[name], value) for name, value in run.optimizer.tensors().items())
 
 
+def test_a_run_that_diverged_says_so_where_it_is_measured(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"run: the held-out losses are not finite at step 1\. Lower"):
+        train(tmp_path / "run", training={"learning_rate": 1e30, "warmup": 0.0, "evaluate_every": 1})
+
+
+def test_a_run_that_masks_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"objective\.mask_fraction: no token would be masked"):
+        train(tmp_path / "run", objective={"name": "rtd", "mask_fraction": 0.0})
+    objective = {"name": "rtd", "mask_fraction": 0.0, "final_mask_fraction": 0.3}
+    build_run(toy.recipe(objective=objective), tmp_path / "rising", toy.store(), World())
+
+
+def test_an_emptied_record_is_told(tmp_path: Path) -> None:
+    train(tmp_path / "run")
+    file = tmp_path / "run" / "run.toml"
+    content = file.read_text()
+    for damaged, said in (
+        ("", r"run\.toml: empty: not the record of a run\. Restore it"),
+        (content.partition("[environment]")[0], r"run\.toml: no table \[environment\]\. Restore it"),
+    ):
+        file.write_text(damaged)
+        with pytest.raises(RunFolderError, match=said):
+            train(tmp_path / "run")
+
+
 @pytest.mark.slow
 def test_collapse_alarm(tmp_path: Path) -> None:
     hopeless = {

@@ -7,10 +7,12 @@ import json
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import electra
@@ -106,6 +108,18 @@ def test_other_settings_are_refused_and_wrong_ones_named(made: dict[str, Any], e
         electra.pretrain(made["store"], overrides={"training.warmup": 2.0}, **settings)
 
 
+def test_the_same_call_resumes_with_an_option_of_the_objective(
+    made: dict[str, Any], example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    overrides = {**example.SMALL, "objective.mask_fraction": 0.2}
+    for _ in range(2):
+        run = electra.pretrain(
+            made["store"], tmp_path / "run", recipe="tiny", budget="2steps", overrides=overrides
+        )
+    assert run.status == "finished" and run.recipe["objective"]["mask_fraction"] == 0.2
+
+
 def test_the_model(made: dict[str, Any]) -> None:
     detection, vectors = made["detection"], made["vectors"]
     assert [word.text for word in detection.words] == ["The", "cat", "eats", "the", "sea", "."]
@@ -174,6 +188,89 @@ def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.Ca
     )
     assert capfd.readouterr() == ("", "")
     assert any("225 read" in line for line, _ in told)
+
+
+TEXT = "the chef ate the meal"
+CHOICES: dict[str, Callable[[electra.Model], object]] = {
+    "by: 'language_model' is not one of .*Did you mean 'language-model'": (
+        lambda model: model.detect(TEXT, by="language_model")  # type: ignore[arg-type]
+    ),
+    "by: None is not one of": lambda model: model.detect(TEXT, by=None),  # type: ignore[arg-type]
+    "threshold: 'a' is not a number": lambda model: model.detect(TEXT, threshold="a"),  # type: ignore[arg-type]
+    "pooling: 'max' is not one of 'mean', 'cls'": lambda model: model.embed(TEXT, pooling="max"),  # type: ignore[arg-type]
+    "device: 'gpu' is not one of": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
+    "device: None is not one of": lambda model: electra.load(model, device=None),  # type: ignore[arg-type]
+    "backend: 'tf' is not one of": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]
+    "masked: must be above 0 and at most 1, not 2": lambda model: model.table(TEXT, masked=2),
+    "masked: must be above 0 and at most 1, not -1": lambda model: model.table(TEXT, masked=-1),
+    "masked: must be above 0 and at most 1, not nan": lambda model: model.table(TEXT, masked=float("nan")),
+    "masked: 'a' is not a number": lambda model: model.table(TEXT, masked="a"),  # type: ignore[arg-type]
+    "seed: None is not a whole number": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
+    "seed: 1.5 is not a whole number": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
+    r"text: \['a'\] is not a text": lambda model: model.table(["a"]),  # type: ignore[arg-type]
+    "text: None is not a text": lambda model: model.table(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("said", CHOICES)
+def test_a_wrong_argument_is_one_line(said: str) -> None:
+    with pytest.raises(electra.ElectraError, match=f"^{said}"):
+        CHOICES[said](electra.load("tiny-en", device="cpu"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", None])
+def test_weights_are_exported_in_three_types(dtype: Any, tmp_path: Path) -> None:
+    model = electra.load("tiny-en", device="cpu")
+    with pytest.raises(electra.ElectraError, match=r"^dtype: .* not one of 'float32', 'bfloat16', 'float16'"):
+        model.export(tmp_path / "out", dtype=dtype)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (pd.DataFrame({"text": [TEXT]}), r"texts: a table. Give one column of it: frame\['text'\]"),
+        ({"text": TEXT}, "texts: a table"),
+        ([TEXT, None], "text 2: None is not a text"),
+        ([TEXT, float("nan")], "text 2: nan is not a text"),
+        ([TEXT, pd.NA], "text 2: <NA> is not a text"),
+        ([3], "text 1: 3 is not a text"),
+        ([[TEXT]], r"text 1: \['the chef ate the meal'\] is not a text"),
+        ([b"the chef"], "text 1: b'the chef' is not a text"),
+        (b"the chef", "texts: b'the chef' is not a list"),
+        (None, "texts: None is not a list"),
+        (Path("a.txt"), r"texts: PosixPath\('a.txt'\) is not a list"),
+        (np.array(TEXT), "texts: array.* is not a list"),
+    ],
+)
+def test_what_is_no_text_is_told_by_its_number(texts: Any, said: str) -> None:
+    model = electra.load("tiny-en", device="cpu")
+    for read in (model.detect, model.embed, lambda texts: list(model.detections(texts))):
+        with pytest.raises(electra.ElectraError, match=f"^{said}"):
+            read(texts)
+
+
+def test_a_column_of_texts_is_read() -> None:
+    model, texts = electra.load("tiny-en", device="cpu"), [TEXT, "a dog ran"]
+    for given in (pd.Series(texts), np.array(texts), (text for text in texts)):
+        assert [found.text for found in model.detect(given, 0.5, by="discriminator")] == texts
+
+
+@pytest.mark.parametrize("given", [None, 3, b"a", ["a"], "a" * 5000, "a\0b", "~nobody-of-this-name/a"])
+def test_what_is_no_path_is_one_line(given: Any) -> None:
+    model = electra.load("tiny-en", device="cpu")
+    for use in (
+        electra.load,
+        electra.open,
+        electra.Store,
+        lambda path: list(electra.verify(path)),
+        model.export,
+    ):
+        with pytest.raises(
+            electra.ElectraError, match=r"is not a path|not a path that can be read"
+        ) as caught:
+            use(given)
+        assert len(str(caught.value)) < 400
 
 
 @pytest.mark.slow

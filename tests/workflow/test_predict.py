@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import electra
+from electra.artifacts import TuningFolder
 from electra.cli.main import main
 from electra.finetuning.all_seeds import finetune
 from electra.testing import toy_task
@@ -72,6 +73,17 @@ def test_standard_input_is_read(
         assert main(["predict", tuned, name, "--out", "-", "--format", "jsonl"]) == 0
         first, *_ = map(json.loads, capsys.readouterr().out.splitlines())
         assert first["sentence"] == "a fine film" and first["predicted"] in ("0", "1")
+
+
+def test_only_a_line_feed_ends_a_text_of_standard_input(
+    tuned: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["a fine\u2028film", "my\x85grim town", "", "a fine film"]
+    given = "\n".join(texts) + "\r\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    assert main(["predict", tuned, "-", "--out", "-", "--format", "jsonl"]) == 0
+    rows = capsys.readouterr().out.removesuffix("\n").split("\n")
+    assert [json.loads(row)["sentence"] for row in rows] == texts
 
 
 @pytest.mark.parametrize("name", ["said.xlsx", "said", "said.txt"])
@@ -147,6 +159,20 @@ def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
 def test_what_is_no_text_is_named_by_its_number(given: list[object], message: str, tuned: str) -> None:
     with pytest.raises(electra.ElectraError, match=message):
         electra.FineTuned(tuned).predict(given)  # type: ignore[arg-type]
+
+
+def test_a_text_and_a_label_may_hold_any_end_of_a_line(tmp_path: Path) -> None:
+    model = toy_task.save_encoder(tmp_path / "model", "modern")
+    data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
+    for file in data.iterdir():
+        file.write_bytes(
+            file.read_bytes().replace(b" ", "\u2028".encode()).replace(b"\t1", "\tgo\x85od".encode())
+        )
+    finetune(str(model), toy_task.settings(tmp_path / "out", data, "classification", epochs=1))
+    dev = TuningFolder(tmp_path / "out").read_dev()
+    assert len(dev) == 10 and {row["gold"] for row in dev} == {"0", "go\x85od"}
+    assert any("\u2028" in row["text"] for row in dev)
+    assert len(electra.FineTuned(tmp_path / "out").mistakes()) <= 10
 
 
 def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path: Path) -> None:

@@ -26,6 +26,11 @@ def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None
     assert (recipe.training.learning_rate, recipe.training.generator_learning_rate) == (5e-4, 1e-3)
 
 
+def test_options_of_the_objective_alone_leave_its_name() -> None:
+    recipe = compose("tiny", {"objective.mask_fraction": 0.2}, "5steps")
+    assert recipe.objective == {"name": "rtd", "mask_fraction": 0.2}
+
+
 def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:
     assert not rate_is_chosen("tiny", ["training.steps"])
     assert rate_is_chosen("tiny", ["training.learning-rate"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.folder import Finding, Folder
+from electra.artifacts.folder import Finding, Folder, expanded
 from electra.artifacts.included import included
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
@@ -70,7 +70,7 @@ def open_folder(path: str | Path) -> Folder:
     """The folder at `path` (or of the included model of that name), of whatever kind; RunFolderError says
     what else is there.
     """
-    path = included(str(path)) or Path(path).expanduser()
+    path = included(str(path)) or expanded(path, RunFolderError)
     kind = kind_of(path)
     if kind is not None:
         return kind(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,6 +21,7 @@ from electra.progress import Say, quiet
 Kind = TypeVar("Kind")
 FIGURES = "figures"
 REPORT = "report.html"
+LONGEST_TOLD = 200  # characters of a path in an error
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,10 @@ class Folder:
     def record(self) -> dict[str, Any]:
         """What the folder says of itself, read anew."""
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
-        if not isinstance(record, dict):
-            raise self.ERROR(f"not the record of {with_article(self.KIND)}", where=self.path / self.RECORD)
+        if not isinstance(record, dict) or not record:
+            what = f"not the record of {with_article(self.KIND)}"
+            fix = "Restore it, or start over in another folder"
+            raise self.ERROR(what, where=self.path / self.RECORD, fix=fix)
         return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
@@ -200,3 +204,18 @@ def numbered(folder: Path, prefix: str) -> list[tuple[int, Path]]:
     """The folders `prefix`N in `folder`, by their numbers."""
     found = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
     return sorted((int(number), path) for number, path in found if number.isdecimal())
+
+
+def expanded(name: str | Path, error: type[ElectraError]) -> Path:
+    """The path of that name, `~` expanded; `error` where nothing could lie there, or nobody may look."""
+    try:
+        path = Path(name).expanduser()
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except (OSError, RuntimeError, ValueError) as problem:  # too long, closed; `~` of nobody; a NUL
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        given = str(name)
+        where = given if len(given) <= LONGEST_TOLD else f"{given[:LONGEST_TOLD]}..."
+        raise error(f"not a path that can be read ({reason})", where=where, fix="Check the path") from None
+    return path

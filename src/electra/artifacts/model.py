@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from electra import durable
 from electra.artifacts.folder import REPORT, File, Finding, Folder
 from electra.errors import ModelError
 
+Dtype = Literal["float32", "bfloat16", "float16"]  # of the weights
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # transformers has no class for some heads: ours are then saved beside the weights of the encoder.
 HEAD = "head.safetensors"
@@ -85,7 +86,7 @@ class ModelFolder(Folder):
 
     def damage_of_graph(self) -> str | None:
         """What is wrong with a folder that holds a graph. Its author adds to the card."""
-        return durable.verify_directory(self.path, apart=CARD)
+        return durable.verify_directory(self.path, apart=(CARD,))
 
     def check(self) -> Iterator[Finding]:
         """Without torch: that the configuration can be read, and that the weights are as long as they say."""

@@ -95,7 +95,11 @@ class RunFolder(PairFolder):
 
     @property
     def record(self) -> dict[str, Any]:
-        return config.read_toml(self.path / self.RECORD)
+        record = config.read_toml(self.path / self.RECORD)
+        if not record:
+            fix = "Restore it, or start over in another folder"
+            raise self.ERROR("empty: not the record of a run", where=self.path / self.RECORD, fix=fix)
+        return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         digests.forget(self.path)

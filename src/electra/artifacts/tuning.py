@@ -103,16 +103,22 @@ class TuningFolder(Folder):
         """The chosen seed's answers on dev beside the gold ones; [] in a folder of an older version."""
         if not self.dev.is_file():
             return []
+        fix = "Rerun electra finetune"
         try:
-            return [json.loads(line) for line in self.dev.read_text(encoding="utf-8").splitlines()]
-        except ValueError as error:
-            fix = "Rerun electra finetune"
+            lines = self.dev.read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
+            rows = [json.loads(line) for line in lines if line]
+        except (ValueError, RecursionError) as error:
             raise RunFolderError(f"not readable as JSON lines ({error})", where=self.dev, fix=fix) from None
+        if not rows or not all(isinstance(row, dict) and "gold" in row for row in rows):
+            raise RunFolderError("not the answers of a fine-tuning", where=self.dev, fix=fix)
+        return rows
 
     def read_results(self) -> dict[str, Any]:
         """The numbers, once the work is finished."""
         fix = f"Run electra {self.VERB} to its end"
-        results: dict[str, Any] = durable.read_json(self.results, RunFolderError, fix=fix)
+        results = durable.read_json(self.results, RunFolderError, fix=fix)
+        if not isinstance(results, dict) or not results:
+            raise RunFolderError(f"not the results of a {self.KIND}", where=self.results, fix=fix)
         return results
 
     def digested(self) -> list[Path]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from electra.artifacts.model import Dtype
 from electra.cli.arguments import Positional
 from electra.errors import ConfigError
 
@@ -24,7 +25,7 @@ class Arguments:
     """The folder to write. It must be new, or hold an exported model and nothing else."""
     network: Literal["discriminator", "generator"] | None = None
     """Which network to write (default: the discriminator, or the only one there is)."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Dtype = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
     """onnx: a graph for onnxruntime, of the discriminator, a bare encoder or a fine-tuned model."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.cli.arguments import Positional
-from electra.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,6 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
-    if not 0 < arguments.masked <= 1:
-        raise ConfigError(f"must be above 0 and at most 1, not {arguments.masked}", where="--masked")
     second, text = arguments.generator_or_text, arguments.text
     if second and not text and not _names_a_model(second):
         second, text = "", second

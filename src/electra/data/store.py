@@ -161,8 +161,8 @@ class TokenStore:
         return audit
 
     def check(self) -> ContentCheck:
-        """Refuse a store that training must not read: ids outside the vocabulary, documents out of order, or
-        content that is not what store.json names (flipped bits, exchanged files).
+        """Refuse a store that training must not read: ids outside the vocabulary, documents out of order,
+        damaged records, or content that is not what store.json names (flipped bits, exchanged files).
 
         The content of a store larger than `AT_ONCE` is read in the background: ask the result now and then.
         """
@@ -175,6 +175,10 @@ class TokenStore:
             if documents.out_of_order():
                 where = StoreFolder(self.path).index(split)
                 raise StoreError("document ends that are not in order", where=where, fix=REBUILD)
+        if self.given_tokenizer is None:  # a bare pair of files has no manifest
+            problem = durable.verify_directory(self.path, apart=StoreFolder.split_files())
+            if problem:
+                raise StoreError(problem, where=self.path, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
         if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= AT_ONCE:
             check.run()

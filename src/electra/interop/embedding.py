@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.arrays import Vectors
+from electra.config import convert
 from electra.interop.detection import TEXTS_AT_ONCE, cut, split
 from electra.interop.load import Loaded
 from electra.interop.pooling import Pooling
@@ -31,10 +32,11 @@ def embed(
     pooling: "mean" over all tokens, special ones included, or "cls"; None: what the model says.
     progress: told the share that is done.
     """
+    pooling = convert(Pooling | None, pooling, "pooling") or loaded.pooling
     vectors = np.zeros((len(texts), loaded.config.hidden_size), np.float32)
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         chunk = texts[start : start + TEXTS_AT_ONCE]
-        vectors[start : start + len(chunk)] = _of_chunk(loaded, chunk, pooling or loaded.pooling, overlap)
+        vectors[start : start + len(chunk)] = _of_chunk(loaded, chunk, pooling, overlap)
         progress((start + len(chunk)) / len(texts))
     return vectors
 

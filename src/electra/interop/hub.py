@@ -21,6 +21,7 @@ from electra.artifacts.private import without_paths
 from electra.artifacts.run import BESIDE_MAIN, PairFolder, RunFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, ModelError
+from electra.interop.verify import refuse_damaged
 from electra.progress import Say, quiet
 
 MAIN = "main"
@@ -58,7 +59,7 @@ class Sent:
 def plan(source: Path, revision: str = MAIN) -> list[Sent]:
     """The files that make up a run, a pair of networks, a fine-tuning or a model folder on the hub.
 
-    Raises ModelError where `source` has no finished network.
+    Raises ModelError where `source` has no finished network, or one that is damaged.
     """
     folder = open_folder(source)
     if isinstance(folder, TuningFolder):
@@ -97,6 +98,7 @@ def refuse_shared(folder: ModelFolder) -> None:
 
 
 def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:
+    refuse_damaged(folder)
     for path in sorted(folder.path.rglob("*")):
         name = path.relative_to(folder.path)
         hidden = any(part.startswith(".") for part in name.parts)

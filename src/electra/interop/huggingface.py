@@ -13,7 +13,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,9 @@ from electra.artifacts.model import (
     TOKENIZER_CONFIG,
     VOCABULARY,
     WEIGHTS,
+    Dtype,
 )
+from electra.config import convert
 from electra.errors import ModelError
 from electra.interop.card import Card, render
 from electra.interop.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
@@ -43,7 +45,6 @@ from electra.model.token_table import DisentangledTable
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
-Dtype = Literal["float32", "bfloat16", "float16"]
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
 
 
@@ -94,6 +95,7 @@ def write_model(
     further: files of ours that belong to these weights.
     """
     folder = Path(folder)
+    convert(Dtype, dtype, "dtype")
     refuse_foreign_folder(folder, further)
     config = encoder.config
     if tokenizer.vocab_size > config.vocab_size:

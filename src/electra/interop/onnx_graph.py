@@ -161,7 +161,8 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
             input_names=list(graph.inputs), output_names=list(graph.outputs),
         )  # fmt: skip
         assert program is not None
-        program.save(str(path))
+        with durable.explain_disk_errors(path):
+            program.save(str(path))
 
 
 def _quantize(plain: Path, made: Path) -> Path:

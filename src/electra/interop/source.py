@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from electra import durable
+from electra.artifacts.folder import expanded
 from electra.artifacts.included import included
 from electra.artifacts.model import (
     CONFIG,
@@ -33,7 +34,7 @@ _WANTED = [*_MODEL, *(f"{folder}/{name}" for folder in BESIDE_MAIN for name in _
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     """The folder that `source` names, fetched from the hub when it is not here."""
-    path = Path(source).expanduser()
+    path = expanded(source, ModelError)
     if not path.exists():
         durable.recover(path)  # an export that was killed between two names
     if path.is_dir():

@@ -17,6 +17,7 @@ from electra.artifacts.model import (
     SHARED_DIGEST,
     TOKENIZER_FILES,
     WEIGHTS,
+    Dtype,
     ModelFolder,
     recorded_files,
 )
@@ -26,7 +27,7 @@ from electra.errors import ModelError
 from electra.interop import names, run_folder
 from electra.interop.card import Card, card_of_language_model, card_of_run
 from electra.interop.configs import HALF, read_config
-from electra.interop.huggingface import Dtype, write_model
+from electra.interop.huggingface import write_model
 from electra.interop.load import Loaded, load, load_language_model, shared_digest
 from electra.interop.source import locate
 from electra.interop.weights import read_safetensors, write_weights

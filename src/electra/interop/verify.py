@@ -9,7 +9,7 @@ from pathlib import Path
 from electra.artifacts import Finding, ModelFolder, StoreFolder, open_folder
 from electra.artifacts.model import recorded_files
 from electra.data.store import TokenStore
-from electra.errors import Damaged, ElectraError
+from electra.errors import Damaged, ElectraError, ModelError
 from electra.interop.load import load_folder
 from electra.interop.weights import recorded_digest
 
@@ -37,13 +37,28 @@ def _model(folder: ModelFolder) -> Iterator[Finding]:
         return
     what, problem = folder.KIND, ""
     try:
-        with warnings.catch_warnings(action="ignore", category=Damaged):  # it is the finding
-            kind = load_folder(folder.path, "encoder").kind
+        what += f" ({', '.join([_read(folder), *_unchecked(folder)])})"
         problem = "; ".join(folder.changed().values())
-        what += f" ({', '.join([kind, *_unchecked(folder)])})"
     except ElectraError as error:
         problem = str(error)
     yield Finding(folder.path, what, problem)
+
+
+def refuse_damaged(folder: ModelFolder) -> None:
+    """A ModelError where `verify` finds a model folder damaged."""
+    if folder.holds_graph:
+        problem = folder.damage_of_graph()
+    else:
+        _read(folder)
+        problem = "; ".join(folder.changed().values())
+    if problem:
+        raise ModelError(problem, where=folder.path, fix="Get it or export it again")
+
+
+def _read(folder: ModelFolder) -> str:
+    """The kind of the network, once all of it has been read."""
+    with warnings.catch_warnings(action="ignore", category=Damaged):  # it is the finding
+        return load_folder(folder.path, "encoder").kind
 
 
 def _unchecked(folder: ModelFolder) -> list[str]:

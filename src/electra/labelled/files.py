@@ -16,6 +16,7 @@ from electra.data.readers import DAMAGE, decompress
 from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
 
+NUL = "a NUL character: not text"
 SMALL, RATIO = 64 << 20, 50  # bytes that any file may unfold to, and how often its own size beyond
 
 
@@ -81,13 +82,13 @@ def raw_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """
     content = read_bytes(path)
     if encoding != "utf-8":
-        yield from enumerate(decode(content, encoding, path).split("\n"), 1)
+        for number, text in enumerate(decode(content, encoding, path).split("\n"), 1):
+            refuse_nul(text, f"{path}:{number}")
+            yield number, text
         return
     for number, line in enumerate(content.split(b"\n"), 1):
         if b"\0" in line:
-            raise DataError(
-                "a NUL character: not text", where=f"{path}:{number}", fix="Save the file as UTF-8"
-            )
+            raise DataError(NUL, where=f"{path}:{number}", fix="Save the file as UTF-8")
         try:
             yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -96,6 +97,15 @@ def raw_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
                 where=f"{path}:{number}",
                 fix="Save the file as UTF-8, or name its `encoding`",
             ) from None
+
+
+def refuse_nul(value: Any, where: str) -> None:
+    """Refuse a value with a NUL in any of its texts: no line of our own files could hold that."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        refuse_nul(one, where)
+    if isinstance(value, str) and "\0" in value:
+        raise DataError(NUL, where=where, fix="Remove it")
 
 
 def decode(content: bytes, encoding: str, path: Path) -> str:
@@ -133,6 +143,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         where = f"{path}:{number}"
         try:
             row = json.loads(line)
+            refuse_nul(row, where)
         except (ValueError, RecursionError) as error:
             raise DataError(
                 f"not valid JSON ({error})", where=where, fix="Write one object per line"

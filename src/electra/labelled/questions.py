@@ -22,7 +22,7 @@ from typing import Any
 
 from electra.errors import DataError
 from electra.labelled.examples import Example
-from electra.labelled.files import known_ending, read_bytes, read_objects
+from electra.labelled.files import known_ending, read_bytes, read_objects, refuse_nul
 from electra.labelled.tables import cell_text, row_id
 
 FORMATS = (".json", ".jsonl", ".ndjson")
@@ -64,6 +64,7 @@ def _squad(path: Path, answers: str | None, labelled: bool) -> Iterator[Example]
         raise DataError(f"not valid JSON ({error})", where=path, fix="One object a line is .jsonl") from None
     for title, article in _entries(document, "data", str(path)):
         for number, paragraph in _entries(article, "paragraphs", title):
+            refuse_nul(paragraph, number)
             context = cell_text(paragraph, "context", number)
             for place, question in _entries(paragraph, "qas", number):
                 name = (

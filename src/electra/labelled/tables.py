@@ -26,6 +26,7 @@ from electra.labelled.files import (
     read_bytes,
     read_lines,
     read_objects,
+    refuse_nul,
     split_name,
     unfolds_too_far,
 )
@@ -147,6 +148,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 room -= sum(len(value) for value in row.values() if isinstance(value, str | bytes | list))
                 if room < 0:
                     raise unfolds_too_far(path)
+                refuse_nul(row, f"{path}:{number}")
                 yield number, row
     except pyarrow.ArrowException as error:
         raise DataError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=path) from None
@@ -207,6 +209,10 @@ def read_tsv(path: Path) -> list[list[str]]:
 
 def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
     """Rows of cells as in RFC 4180. What a spreadsheet would take for a formula is made a text by a quote."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([_no_formula(cell) for cell in row] for row in rows)
-    return text.getvalue().encode()
+    return "".join(_csv_line([_no_formula(cell) for cell in row]) for row in rows).encode()
+
+
+def _csv_line(row: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line).writerow(row)  # with "\n" as its end of lines it would leave a "\r" unquoted
+    return line.getvalue().removesuffix("\r\n") + "\n"

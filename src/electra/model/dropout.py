@@ -19,7 +19,7 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, rate)
-    dropped = round(rate * _LEVELS)
+    dropped = min(round(rate * _LEVELS), _LEVELS - 1)
     bits = torch.ops.electra.random_bits(x.numel()) if torch.compiler.is_compiling() else _draw(x.numel())
     scale = (bits.view(x.shape) >= dropped - _LEVELS // 2).to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
     return x * scale

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from electra.config import convert
 from electra.errors import ConfigError
+from electra.machine import Device
 
 
 def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.device:
     """The device that the setting `key` asks for."""
+    convert(Device, name, key)
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("no CUDA device found", key=key, fix=f"Use `{key}=cpu`")
     if name == "mps":  # an Apple GPU

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from electra.artifacts import (
     RunFolder,
     StudyFolder,
     TuningFolder,
+    digests,
     kind_of,
     open_folder,
 )
 from electra.artifacts.session import with_article
-from electra.errors import ConfigError
+from electra.errors import ConfigError, Damaged
 from electra.report import facts, probes, run, study, suite, tuning
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
@@ -31,8 +33,16 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
     """Draw the page of `folder` from its records; returns the page's path.
 
     out, compare: of a run's page alone: where it goes, and the runs to draw over it.
+    Warns (Damaged) of records that changed since the work in the folder was done.
     """
     folder = Path(folder)
+    page = _draw(folder, out, compare)
+    for name, problem in digests.changed(folder).items():
+        warnings.warn(f"{folder / name} {problem}: see electra verify", Damaged, stacklevel=2)
+    return page
+
+
+def _draw(folder: Path, out: Path | None, compare: Sequence[Path]) -> Path:
     kind = kind_of(folder)
     if kind is None or kind is RunFolder:
         if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():

@@ -159,10 +159,13 @@ def refuse_no_run(path: Path) -> None:
 
 def _read_toml(path: Path, notes: list[str]) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         _note(error, path, notes)
         return {}
+    if not found:
+        notes.append(f"{path.name} is empty.")
+    return found
 
 
 def _read_json(path: Path, kind: type, notes: list[str]) -> Any:

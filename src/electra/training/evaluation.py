@@ -30,6 +30,10 @@ class Interrupted(Exception):
     """The user asked to stop; an evaluation changes nothing and can be done again."""
 
 
+class NotFinite(Exception):
+    """The networks compute something that is not finite."""
+
+
 def evaluate(
     pair: Pair,
     objective: Objective,
@@ -65,9 +69,12 @@ def evaluate(
                 counts[name] = counts.get(name, 0) + corrupted.counts[name]
             for name, values in outcome.observed.items():
                 observed.setdefault(name, []).append(values.cpu().numpy())
-        return {name: sums[name] / max(1, counts[name]) for name in sums}, {
-            k: np.concatenate(v) for k, v in observed.items()
-        }
+        means = {name: sums[name] / max(1, counts[name]) for name in sums}
+        arrays = {name: np.concatenate(parts) for name, parts in observed.items()}
+        numbers = [np.array(list(means.values())), *arrays.values()]
+        if not all(np.isfinite(found).all() for found in numbers):
+            raise NotFinite
+        return means, arrays
 
     training = pair.training
     pair.eval()

@@ -21,6 +21,8 @@ from electra.training.drift import refuse_drift
 from electra.training.record import recipe_of
 from electra.training.run import Run
 
+LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
+
 
 def train(run: Run, stop: Stop) -> bool:
     """Train to the last step. False when asked to stop before it: a checkpoint of the finished updates is
@@ -79,7 +81,7 @@ def update(run: Run) -> None:
         raise RunFailed(
             f"the gradient is not finite at step {step}: nothing was updated",
             where=run.folder,
-            fix="Lower `training.learning_rate`, or use `training.precision=fp32`",
+            fix=LOWER_RATE,
         )
     totals = world.sum([float(value) for value in sums.values()])
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
@@ -156,17 +158,21 @@ def evaluate(run: Run, stop: Stop) -> None:
 
 
 def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, float | None]:
-    return evaluation.evaluate(
-        run.pair,
-        run.objective,
-        run.heldout,
-        rows=run.recipe.evaluation.rows if rows is None else rows,
-        mask_fraction=run.recipe.evaluation.mask_fraction,
-        batch_size=run.micro_batch_size,
-        device=run.device,
-        precision=run.precision,
-        stopping=stop,
-    )
+    try:
+        return evaluation.evaluate(
+            run.pair,
+            run.objective,
+            run.heldout,
+            rows=run.recipe.evaluation.rows if rows is None else rows,
+            mask_fraction=run.recipe.evaluation.mask_fraction,
+            batch_size=run.micro_batch_size,
+            device=run.device,
+            precision=run.precision,
+            stopping=stop,
+        )
+    except evaluation.NotFinite:
+        what = f"the held-out losses are not finite at step {run.step}"
+        raise RunFailed(what, where=run.folder, fix=LOWER_RATE) from None
 
 
 def save(run: Run) -> None:

@@ -6,14 +6,26 @@ A recipe is defaults, overridden by a TOML file, overridden by command-line flag
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import build, check_least, check_positive, check_shares, merge, read_toml
+from electra.config import (
+    build,
+    check_least,
+    check_most,
+    check_not_negative,
+    check_positive,
+    check_shares,
+    merge,
+    read_toml,
+)
 from electra.errors import ConfigError
 from electra.extensions import beside
 from electra.training.budget import parse as parse_budget
+
+DEFAULT_OBJECTIVE = "rtd"
+MOST_THREADS = 1024  # with a million, threads cannot be started, and the process ends without a word
 
 
 @dataclass(frozen=True)
@@ -171,7 +183,7 @@ class DataSection:
 @dataclass(frozen=True)
 class Recipe:
     model: ModelSection = field(default_factory=ModelSection)
-    objective: dict[str, Any] = field(default_factory=lambda: {"name": "rtd"})
+    objective: dict[str, Any] = field(default_factory=lambda: {"name": DEFAULT_OBJECTIVE})
     training: TrainingSection = field(default_factory=TrainingSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     tokenizer: TokenizerSection = field(default_factory=TokenizerSection)
@@ -185,7 +197,7 @@ def read_recipe(path: Path, objective: str | None = None) -> dict[str, Any]:
     """The sections of a recipe's file. With another `objective` than its own, without its own's options."""
     sections = read_toml(path)
     paths_from(sections, path)
-    if objective is not None and objective != sections.get("objective", {}).get("name", "rtd"):
+    if objective is not None and objective != sections.get("objective", {}).get("name", DEFAULT_OBJECTIVE):
         sections["objective"] = {"name": objective}
     return sections
 
@@ -199,12 +211,25 @@ def paths_from(sections: Any, file: Path) -> None:
 
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     recipe = build(Recipe, sections, where)
-    training = recipe.training
-    counts = ("length", "batch_size", "micro_batch", "steps", "keep", "log_every")
-    check_least(training, {**dict.fromkeys(counts, 1), "warmup_steps": 0}, "training.")
+    recipe = replace(recipe, objective={"name": DEFAULT_OBJECTIVE, **recipe.objective})
+    model, training = recipe.model, recipe.training
+    counts = ("length", "batch_size", "micro_batch", "steps", "keep", "threads")
+    intervals = ("log_every", "checkpoint_every", "evaluate_every")
+    check_least(training, {**dict.fromkeys((*counts, *intervals), 1), "warmup_steps": 0}, "training.")
+    check_least(recipe.evaluation, {"rows": 1}, "evaluation.")
+    if not -(2**63) <= training.seed < 2**63:
+        raise ConfigError("must be a number of at most 64 bits", key="training.seed")
+    check_most(training, {"threads": MOST_THREADS}, "training.")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
-    check_positive(recipe.model, ("generator_width", "generator_depth"), "model.")
+    check_positive(model, ("generator_width", "generator_depth"), "model.")
+    check_shares(model, ("dropout", "attention_dropout"), "model.")
+    check_positive(training, ("epsilon", "clip"), "training.")
+    rates = ("learning_rate", "generator_learning_rate", "weight_decay")
+    check_not_negative(training, rates, "training.")
+    if not all(0 <= beta < 1 for beta in training.betas):
+        what = f"must be shares from 0 to below 1, not {' '.join(map(str, training.betas))}"
+        raise ConfigError(what, key="training.betas")
     if training.budget is not None:
         parse_budget(training.budget)
     if not 0 < training.decay < 1:

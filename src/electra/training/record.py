@@ -16,7 +16,7 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import refuse_differences, refuse_strangers
 from electra.config import merge
-from electra.errors import ConfigError
+from electra.errors import ConfigError, RunFolderError
 from electra.extensions import OBJECTIVES
 from electra.machine import versions
 from electra.training.growth import length, reached_by_both
@@ -50,7 +50,12 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """The run.toml of a folder, None for a new or empty one; refuses a folder that holds something else."""
     run = RunFolder(folder)
     if run.exists():
-        return run.record
+        recorded = run.record
+        for table in ("objective", "training", "identity", "environment"):
+            if table not in recorded:
+                fix = "Restore it, or start over in another folder"
+                raise RunFolderError(f"no table [{table}]", where=folder / run.RECORD, fix=fix)
+        return recorded
     refuse_strangers(folder, run.RECORD, "a run", run.BESIDE)
     return None
 

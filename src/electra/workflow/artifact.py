@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, ClassVar, Generic, TypeVar
 
 from electra.artifacts import Folder, open_folder
+from electra.artifacts.folder import expanded
+from electra.errors import ConfigError
 from electra.workflow.rows import cell, html_card
 
 Source = str | os.PathLike[str]
 """A folder or a file, an artifact, or the name of a model on the hub."""
 
 
-def name_of(source: Source | None) -> str | None:
-    return None if source is None else os.fspath(source)
+def name_of(source: Source | None, key: str = "") -> str | None:
+    return None if source is None else given_name(source, key)
+
+
+def given_name(source: Source, key: str = "") -> str:
+    """A path or a hub's name as text; ConfigError where what was given for `key` is neither."""
+    if isinstance(source, str | os.PathLike) and isinstance(name := os.fspath(source), str):
+        return name
+    fix = "Give a text, a Path, or what a function of electra returned"
+    raise ConfigError(f"{shortened(source)} is not a path", key=key, fix=fix)
+
+
+def given_path(source: Source, key: str = "") -> Path:
+    return expanded(given_name(source, key), ConfigError)
 
 
 F = TypeVar("F", bound=Folder)
@@ -26,7 +41,7 @@ class Artifact(Generic[F]):
     FOLDER: ClassVar[type[Folder]]
 
     def __init__(self, path: Source) -> None:
-        self.path = Path(path)
+        self.path = given_path(path, "path")
         self.folder: F = self.FOLDER.open(self.path)  # type: ignore[assignment]
 
     def __fspath__(self) -> str:
@@ -59,7 +74,7 @@ class Part(Artifact[Folder]):
     """A folder inside another artifact: a seed, a checkpoint."""
 
     def __init__(self, path: Source) -> None:
-        self.path = Path(path)
+        self.path = given_path(path, "path")
         self.folder = open_folder(self.path)
 
     @property

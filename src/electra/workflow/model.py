@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Literal
 
-from electra.errors import AbsentNetwork, ConfigError
+from electra.artifacts.model import Dtype
+from electra.config import convert
+from electra.errors import AbsentNetwork, ConfigError, DataError
 from electra.interop.detection import Detection
 from electra.interop.examples import SENTENCE
-from electra.workflow.artifact import Source
+from electra.machine import Device
+from electra.workflow.artifact import Source, given_name, given_path
 from electra.workflow.display import Told, display_for
-from electra.workflow.rows import Rows, html_card
+from electra.workflow.rows import Rows, each_text, html_card
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from electra.interop.onnx_graph import Written
     from electra.model.sizes import EncoderConfig
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
+Network = Literal["discriminator", "generator"]
 Backend = Literal["torch", "onnx"]
 
 
@@ -43,9 +45,12 @@ class Model:
     ) -> None:
         from electra.interop.source import locate
 
-        self.source: str = source.source if isinstance(source, Model) else os.fspath(source)
+        self.source: str = source.source if isinstance(source, Model) else given_name(source, "source")
         """As it was given: a folder, or a name on the hub."""
-        self.step, self.average, self.device, self.backend = step, average, device, backend
+        self.step: int | None = convert(int | None, step, "step")
+        self.average: int | None = convert(int | None, average, "average")
+        self.device: Device = convert(Device, device, "device")
+        self.backend: Backend = convert(Backend, backend, "backend")
         locate(self.source)
 
     def __fspath__(self) -> str:
@@ -104,6 +109,9 @@ class Model:
         """The network that `detect` asks. "auto": the full-size masked language model where the model comes
         with one, else the discriminator.
         """
+        from electra.interop.naming import Judge
+
+        convert(Judge, by, "by")
         if by == "language-model":
             return self.language_model
         if by == "auto" and self._full_size_language_model is not None:
@@ -135,7 +143,7 @@ class Model:
             (see `electra.interop.naming`). "auto" is the latter where the model comes with a full-size
             masked language model, as tiny-en does.
         """
-        return list(self.detections([texts] if isinstance(texts, str) else texts, threshold, by=by))
+        return list(self.detections(list(each_text(texts)), threshold, by=by))
 
     def detections(
         self, texts: Iterable[str], threshold: float | None = None, *, by: Judge = "auto"
@@ -143,7 +151,8 @@ class Model:
         """As `detect`, one text after another: `texts` may be longer than memory."""
         from electra.interop.naming import detect_by
 
-        return detect_by(self.judge(by), texts, threshold=threshold)
+        threshold = convert(float | None, threshold, "threshold")
+        return detect_by(self.judge(by), each_text(texts), threshold=threshold)
 
     def table(
         self, text: str = SENTENCE, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None
@@ -157,6 +166,11 @@ class Model:
         """
         from electra.interop.examples import COLUMNS, example_rows
 
+        if not isinstance(text, str):
+            raise DataError(f"{shortened(text)} is not a text", where="text", fix="Give one sentence")
+        seed, masked = convert(int, seed, "seed"), convert(float, masked, "masked")
+        if not 0 < masked <= 1:
+            raise ConfigError(f"must be above 0 and at most 1, not {masked}", key="masked")
         rows = example_rows(*self.pair(generator), text, seed=seed, masked=masked)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
@@ -190,7 +204,7 @@ class Model:
         """
         from electra.interop.embedding import embed
 
-        given = [texts] if isinstance(texts, str) else list(texts)
+        given = list(each_text(texts))
         with display_for(progress) as display:
             return embed(
                 self.encoder,
@@ -203,8 +217,8 @@ class Model:
         self,
         out: Source,
         *,
-        network: Literal["discriminator", "generator"] | None = None,
-        dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+        network: Network | None = None,
+        dtype: Dtype = "float32",
     ) -> Model:
         """Write a network as a folder that transformers loads. `out` must be new, or a model folder.
 
@@ -213,9 +227,10 @@ class Model:
         from electra.finetuning.predict import refuse_tuned
         from electra.interop.transfer import export
 
+        path, network = given_path(out, "out"), convert(Network | None, network, "network")
         refuse_tuned(self.source)
-        export(self.network(network or "encoder"), Path(out), self.source, dtype=dtype)
-        return Model(out, device=self.device)
+        export(self.network(network or "encoder"), path, self.source, dtype=dtype)
+        return Model(path, device=self.device)
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
         """Write the discriminator, a bare encoder or a fine-tuned model as a folder with an ONNX graph; how
@@ -227,8 +242,8 @@ class Model:
         from electra.interop.onnx_graph import write_onnx
 
         if not self._of_checkpoints and is_tuned(self.source):
-            return export_tuned(self.source, Path(out), int8=int8)
-        return write_onnx(self.encoder, Path(out), int8=int8)
+            return export_tuned(self.source, given_path(out, "out"), int8=int8)
+        return write_onnx(self.encoder, given_path(out, "out"), int8=int8)
 
     def facts(self) -> list[tuple[str, Any]]:
         config = self.config

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts import Finding, open_folder
-from electra.workflow.artifact import Part, Source
+from electra.workflow.artifact import Part, Source, given_name
 
 if TYPE_CHECKING:
     from electra.workflow.artifact import Artifact
@@ -32,7 +32,7 @@ def open(path: Source) -> Artifact[Any] | Model:
 
     Raises RunFolderError where it is none of these.
     """
-    folder = open_folder(Path(path))
+    folder = open_folder(given_name(path, "path"))
     home = CLASSES.get(type(folder).__name__)
     if home is None:
         return Part(path)
@@ -56,4 +56,4 @@ def verify(folder: Source) -> Iterator[Finding]:
     """Each thing in a folder of any kind once it has been read whole, and its problem ("": none)."""
     from electra.interop.verify import verify as check
 
-    return check(Path(folder))
+    return check(Path(given_name(folder, "folder")))

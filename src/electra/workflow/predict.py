@@ -80,8 +80,9 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
         texts = (tuple(text_column),) if text_column else task.texts
         single = next((names[0] for names in texts if len(names) == 1), None)
         if single is not None and not any(set(names) <= cells for names in texts):
-            lines = content.decode("utf-8", "replace").splitlines()
-            ending, content = "jsonl", "".join(json.dumps({single: line}) + "\n" for line in lines).encode()
+            lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n") if content else []
+            rows = (json.dumps({single: line.removesuffix("\r")}) + "\n" for line in lines)
+            ending, content = "jsonl", "".join(rows).encode()
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
         spooled = Path(folder) / f"standard-input.{ending}"
         spooled.write_bytes(content)

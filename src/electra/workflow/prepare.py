@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from electra import config
 from electra.artifacts.included import included
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.errors import ConfigError
 from electra.signals import unwinding
 from electra.training.recipe import DataSection, TokenizerSection
-from electra.workflow.artifact import Source, name_of
+from electra.workflow.artifact import Source, given_name, given_path, name_of
 from electra.workflow.display import Display, Told, display_for
 
 if TYPE_CHECKING:
@@ -70,23 +71,26 @@ def prepare(
     Raises CorpusError for text that cannot be read, TokenizerError, ConfigError, and StoreError where `out`
     holds something else.
     """
-    chosen = TokenizerSection(
-        source=name_of(tokenizer),
-        kind=kind,
-        vocab_size=vocab_size,
-        lowercase=lowercase,
-        strip_accents=strip_accents,
-        sample_mb=sample_mb,
-    )
-    data = DataSection(
-        unit=unit,
-        text_field=text_field,
-        format=format,
-        heldout=heldout,
-        near_duplicates=near_duplicates,
-        mix_temperature=mix_temperature,
-        mix_seed=mix_seed,
-    )
+    vocabulary = {
+        "source": name_of(tokenizer, "tokenizer"),
+        "kind": kind,
+        "vocab_size": vocab_size,
+        "lowercase": lowercase,
+        "strip_accents": strip_accents,
+        "sample_mb": sample_mb,
+    }
+    reading = {
+        "unit": unit,
+        "text_field": text_field,
+        "format": format,
+        "heldout": heldout,
+        "near_duplicates": near_duplicates,
+        "mix_temperature": mix_temperature,
+        "mix_seed": mix_seed,
+    }
+    chosen = config.build(TokenizerSection, vocabulary, where="")
+    data = config.build(DataSection, reading, where="")
+    workers, memory = config.convert(int | None, workers, "workers"), config.convert(int, memory, "memory")
     if isinstance(source, Mapping):
         if mix_temperature is None:
             raise ConfigError(
@@ -94,10 +98,16 @@ def prepare(
                 key="mix_temperature",
                 fix="Give it, such as 0.5, or a list of sources",
             )
-        source = [f"{name}={one}" for name, several in source.items() for one in sources(several)]
+        source = [f"{name}={one}" for name, several in source.items() for one in sources(several, "source")]
     with display_for(progress) as display:
         return build(
-            sources(source), Path(out), chosen, data, workers=workers, memory=memory, display=display
+            sources(source, "source"),
+            given_path(out, "out"),
+            chosen,
+            data,
+            workers=workers,
+            memory=memory,
+            display=display,
         )
 
 
@@ -207,10 +217,11 @@ def tell_audit(store: Store, display: Display) -> None:
         display.say(f"{name:<16}{value}")
 
 
-def sources(source: Source | Sequence[Source]) -> list[str]:
+def sources(source: Source | Sequence[Source], key: str = "") -> list[str]:
     """One source or several as a list of their names."""
-    several = [source] if isinstance(source, str | os.PathLike) else source
-    return [os.fspath(one) for one in several]
+    given: Any = source
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike)
+    return [given_name(one, key) for one in (given if several else [given])]
 
 
 def counting(display: Display) -> Counted:

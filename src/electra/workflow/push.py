@@ -28,7 +28,7 @@ def push(
     revision: the branch to write to.
     dry_run:  say what would be sent, and send nothing.
 
-    Raises ModelError where there is no finished network, ConfigError where the hub refuses.
+    Raises ModelError where there is no finished network or one is damaged, ConfigError where the hub refuses.
     """
     files = hub.plan(Path(source), revision)
     with display_for(progress) as display:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
+from electra.errors import DataError
 from electra.machine import library
 
 if TYPE_CHECKING:
@@ -43,10 +45,32 @@ class Rows(list[dict[str, Any]]):
         return html_table(columns, ([row.get(name) for name in columns] for row in self[:SHOWN])) + more
 
 
-def records(rows: Any) -> list[Any]:
+def records(rows: Any, where: str = "") -> list[Any]:
     """What was given row by row as a list: a DataFrame's rows as dicts, anything else as it is."""
     to_dict = getattr(rows, "to_dict", None)  # pandas is not imported to find out
-    return list(to_dict("records") if to_dict and hasattr(rows, "columns") else rows)
+    if to_dict and hasattr(rows, "columns"):
+        return list(to_dict("records"))
+    return list(_iterable(rows, where, "Give a list, or a DataFrame"))
+
+
+def each_text(texts: Any) -> Iterator[str]:
+    """The texts one by one, or the only one. Raises DataError, by its number, for what is not a text."""
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        raise DataError("a table", where="texts", fix="Give one column of it: frame['text']")
+    fix = "Give a text, or a list of texts"
+    for number, text in enumerate([texts] if isinstance(texts, str) else _iterable(texts, "texts", fix), 1):
+        if not isinstance(text, str):
+            raise DataError(f"{shortened(text)} is not a text", where=f"text {number}", fix=fix)
+        yield text
+
+
+def _iterable(given: Any, where: str, fix: str) -> Iterator[Any]:
+    try:
+        if not isinstance(given, bytes):
+            return iter(given)
+    except TypeError:
+        pass
+    raise DataError(f"{shortened(given)} is not a list", where=where, fix=fix)
 
 
 def cell(value: object) -> str:

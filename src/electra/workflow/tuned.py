@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
-from electra.workflow.artifact import Artifact, Source
+from electra.workflow.artifact import Artifact, Source, given_path
 from electra.workflow.rows import Rows, records
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class FineTuned(Artifact[TuningFolder]):
         """
         from electra.finetuning.predict import export_tuned
 
-        return export_tuned(str(self.path), Path(out), int8=int8)
+        return export_tuned(str(self.path), given_path(out, "out"), int8=int8)
 
     def model(self) -> Model:
         """The kept model, to embed texts with or to fine-tune further."""
