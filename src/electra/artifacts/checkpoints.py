@@ -102,7 +102,8 @@ def last(folder: Path, count: int, step: int | None = None) -> tuple[tuple[Check
             f"cannot average {count} checkpoints: there {'is' if len(found) == 1 else 'are'}"
             f" {len(found) or 'none'}{until}{lost}",
             where=folder,
-            fix=f"Lower `average`, or keep more while training, with `training.keep={count}`",
+            fix=f"Lower `average`, or save and keep more while training: `training.checkpoint_every`,"
+            f" `training.keep={count}`",
         )
     return tuple(reversed(found)), tuple(damaged)
 

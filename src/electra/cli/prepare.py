@@ -87,5 +87,5 @@ def run(arguments: Arguments) -> int:
         )
     )
     display.say(f"{'already complete' if existed else 'written'}: {out} (data {store.tokens.digest[:16]})")
-    display.say(f"next: electra pretrain --store {out} --out runs/NAME")
+    display.say(f"next: electra pretrain --recipe budget-tiny --store {out} --out runs/NAME --budget 30m")
     return 0

@@ -54,12 +54,12 @@ def create(
             raise ConfigError(f"must be a share from 0 to 1, not {value}", key=f"objective.{key}")
         if key.endswith("_weight") and not 0 <= value < math.inf:
             raise ConfigError(f"must be a number from 0, not {value}", key=f"objective.{key}")
-    if getattr(config, "mask_fraction", 1) == 0 and not getattr(config, "final_mask_fraction", None):
-        fix = "Give a share above 0"
-        raise ConfigError("no token would be masked", key="objective.mask_fraction", fix=fix)
     objective: Objective = module.Objective(
         config, vocab_size=vocab_size, specials=specials, statistics=statistics
     )
+    if getattr(config, "mask_fraction", 1) == 0 and not getattr(config, "final_mask_fraction", None):
+        fix = "Give a share above 0"
+        raise ConfigError("no token would be masked", key="objective.mask_fraction", fix=fix)
     if statistics is not None and getattr(config, "masking", None) == "whole_word":
         _ = statistics.continues  # refuses a tokenizer that does not mark them, before anything begins
     return objective

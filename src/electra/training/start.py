@@ -178,7 +178,7 @@ def describe(run: Run) -> str:
     def millions(module: torch.nn.Module) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
-    training, rows = run.recipe.training, run.batches.num_blocks
+    training, rows, threads = run.recipe.training, run.batches.num_blocks, torch.get_num_threads()
     main = run.pair.main.encoder.config
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
@@ -186,7 +186,7 @@ def describe(run: Run) -> str:
         f"{run.identity['objective']}, {shape}; {networks} parameters;"
         f" {training.batch_size} x {training.length} tokens an update,"
         f" {run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
-        f" {run.precision}, {torch.get_num_threads()} threads, {run.world.size}"
+        f" {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
         f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
         f" up to {mebibytes(disk_bytes(run))} on disk"
     )

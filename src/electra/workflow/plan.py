@@ -83,7 +83,7 @@ class Option:
             ("time", duration(self.seconds)),
             ("memory", f"{cost.memory >> 20:,} MiB"),
             ("disk", f"{cost.disk >> 20:,} MiB"),
-            ("runs like it came to", str(self.expected or "not tried")),
+            ("similar runs reached", str(self.expected or "no record")),
         ]
 
 
