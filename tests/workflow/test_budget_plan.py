@@ -80,6 +80,24 @@ def test_a_dry_run_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_starts_from_the_model_given(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    electra.lengthen("tiny-en", tmp_path / "longer", length=1024)
+    flags = [
+        "--init",
+        str(tmp_path / "longer"),
+        "--recipe",
+        "continue",
+        "--training.length",
+        "1024",
+        "--dry-run",
+    ]
+    flags += ["--training.batch-size", "1", "--budget", "9steps"]
+    assert main(["pretrain", "--corpus", str(corpus), *flags]) == 0
+    assert "1 x 1024\n" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_command_recommends_one(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "mine.toml"

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from electra.errors import Interrupted
+from electra.model.sizes import EncoderConfig
 from electra.signals import Stop, unwinding
 from electra.training import budget, compilation
 from electra.training.bench import peak_memory, random_store
@@ -19,6 +20,7 @@ from electra.training.needs import disk_bytes
 from electra.training.recipe import Recipe, make_recipe
 from electra.training.rehearsal import seconds_per_step
 from electra.training.run import Run, build_run
+from electra.training.shapes import shaped
 
 SECONDS = 4.0  # of updates
 
@@ -48,18 +50,26 @@ class Estimate:
 
 
 def estimate(
-    sections: Mapping[str, Any], vocab_size: int, *, say: Callable[[str], None], stop: Stop
+    sections: Mapping[str, Any],
+    vocab_size: int,
+    generator: EncoderConfig | None = None,
+    discriminator: EncoderConfig | None = None,
+    *,
+    say: Callable[[str], None],
+    stop: Stop,
 ) -> Estimate:
-    """Measure a recipe, given as its sections, in a process of its own: its peak of memory is told."""
+    """Measure a recipe, given as its sections, in a process of its own: its peak of memory is told.
+
+    generator, discriminator: the shapes of networks to start from.
+    """
     recipe: Recipe = make_recipe(sections)
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     fresh = replace(recipe.model, start="fresh")  # counts of random ids are worth nothing
     with unwinding("measuring"), tempfile.TemporaryDirectory() as folder:
         if stop():
             raise Interrupted("measuring", saved=False)
-        run = build_run(
-            replace(recipe, training=training, model=fresh), Path(folder), random_store(vocab_size), World()
-        )
+        recipe, store = replace(recipe, training=training, model=fresh), random_store(vocab_size)
+        run = build_run(recipe, Path(folder), store, World(), shaped(generator, discriminator))
         run.total_steps = _steps(run)
         if compilation.worth_it(run):
             compilation.compile_layers(run)

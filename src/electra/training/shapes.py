@@ -24,6 +24,13 @@ class WarmStart:
     notes: tuple[str, ...] = ()
 
 
+def shaped(generator: EncoderConfig | None, discriminator: EncoderConfig | None) -> WarmStart | None:
+    """A start from networks of these shapes without their weights; None where there are none."""
+    if generator is None and discriminator is None:
+        return None
+    return WarmStart({}, generator, discriminator, load=lambda pair: ())
+
+
 def network_shapes(
     recipe: Recipe, store: TokenStore, objective: Objective, warm: WarmStart | None = None
 ) -> Shapes:

@@ -22,10 +22,11 @@ from electra.workflow.display import Display, Told, display_for
 from electra.workflow.prepare import corpus_config, counting, existing_tokenizer, sources, tokenizer_config
 from electra.workflow.pretrain import compose
 from electra.workflow.train import Inputs
-from electra.workflow.warm_start import SHARE_OF_RATE
+from electra.workflow.warm_start import SHARE_OF_RATE, warm_start
 
 if TYPE_CHECKING:
     from electra.training.estimate import Estimate
+    from electra.training.shapes import WarmStart
 
 SIZES = ("tiny", "mini", "small")
 RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
@@ -159,11 +160,12 @@ def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
 def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
     """What a `pretrain` with these inputs would train, measured for a few seconds; nothing is written."""
     begin = inputs.init_discriminator or inputs.init_generator
+    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
     if begin is not None:
         recipe = like_model(recipe, begin, SHARE_OF_RATE if not inputs.rate_is_chosen else 1.0)
     data = [inputs.store] if inputs.store is not None else list(inputs.corpus or ("python-docs",))
     tokens, vocab_size = corpus_of(data, recipe, display)
-    [found] = options([with_vocabulary(recipe, vocab_size)], tokens, vocab_size, display)
+    [found] = options([with_vocabulary(recipe, vocab_size)], tokens, vocab_size, display, warm)
     return found
 
 
@@ -223,13 +225,20 @@ def _is_store(data: Sequence[str]) -> bool:
     return len(data) == 1 and StoreFolder.is_at(Path(data[0]))
 
 
-def options(recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Display) -> list[Option]:
-    """Each recipe, measured one after the other, each in a process of its own."""
+def options(
+    recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Display, warm: WarmStart | None = None
+) -> list[Option]:
+    """Each recipe, measured one after the other, each in a process of its own.
+
+    warm: what all of them start from.
+    """
     from electra import machine
     from electra.training.estimate import estimate
 
+    begin = (warm.generator, warm.discriminator) if warm else ()
     jobs = [
-        Job(f"size {recipe.model.size}", estimate, (recipe.to_sections(), vocab_size)) for recipe in recipes
+        Job(f"size {recipe.model.size}", estimate, (recipe.to_sections(), vocab_size, *begin))
+        for recipe in recipes
     ]
     with StopRequest() as stop:
         display.progress(f"measuring {jobs[0].name}", 0)

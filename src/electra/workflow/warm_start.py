@@ -50,9 +50,12 @@ def rate_is_chosen(recipe: str, settings: Iterable[str]) -> bool:
 
 
 def warm_start(
-    main: str | None, auxiliary: str | None, recipe: Recipe, tokenizer: Tokenizer
+    main: str | None, auxiliary: str | None, recipe: Recipe, tokenizer: Tokenizer | None = None
 ) -> WarmStart | None:
-    """The networks take the shapes and the weights of the models named; None where none is."""
+    """The networks take the shapes and the weights of the models named; None where none is.
+
+    tokenizer: the run's, which the models must have been trained with.
+    """
     if main is None and auxiliary is None:
         return None
     from electra.interop.load import load
