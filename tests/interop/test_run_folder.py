@@ -209,8 +209,8 @@ def test_export_of_an_average(
     assert "auc" not in card and made.threshold == 0.5, "measured on single checkpoints"
     before = (out / "model.safetensors").read_bytes()
     for options, said in (
-        (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average, or keep more"),
-        (["--average", "4"], "with --training.keep 4"),
+        (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average, or save"),
+        (["--average", "4"], "while training: --training.checkpoint-every, --training.keep 4"),
         (["--average", "2", "--step", "50"], "there is 1 up to step 50"),
         (["--average", "0"], "--average: must be a whole number, at least 1, not 0"),
     ):
