@@ -265,6 +265,10 @@ def test_what_is_no_path_is_one_line(given: Any) -> None:
         electra.Store,
         lambda path: list(electra.verify(path)),
         model.export,
+        lambda path: electra.extend(path, "1h"),
+        lambda path: electra.lengthen(path, "o", length=9),
+        lambda path: electra.import_pair(path, out="o"),
+        lambda path: electra.push(path, "me/mine"),
     ):
         with pytest.raises(
             electra.ElectraError, match=r"is not a path|not a path that can be read"

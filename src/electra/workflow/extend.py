@@ -5,7 +5,6 @@ And Model -> the same Model for longer texts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +15,7 @@ from electra.artifacts.run import RunFolder
 from electra.errors import ConfigError
 from electra.training.budget import parse
 from electra.training.recipe import Recipe
-from electra.workflow.artifact import Source, name_of
+from electra.workflow.artifact import Source, given_name, given_path, name_of
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.pretrain import carry_out
 from electra.workflow.replay import store_of
@@ -40,7 +39,7 @@ def extend(
     of another schedule or a budget that is no longer than the run, and as `pretrain` does.
     """
     with display_for(progress) as display:
-        return carry_on(os.fspath(run), budget, name_of(store), processes, display)
+        return carry_on(str(given_path(run, "run")), budget, name_of(store, "store"), processes, display)
 
 
 def lengthen(model: Source, out: Source, *, length: int, progress: Told = None) -> Model:
@@ -57,7 +56,7 @@ def lengthen(model: Source, out: Source, *, length: int, progress: Told = None) 
     from electra.workflow.model import load
 
     with display_for(progress) as display:
-        for line in write_longer(os.fspath(model), Path(out), length):
+        for line in write_longer(given_name(model, "model"), given_path(out, "out"), length):
             display.say(line)
     return load(out)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electra.workflow.artifact import Source, name_of
+from electra.workflow.artifact import Source, given_name, given_path, name_of
 from electra.workflow.display import Told, display_for
 
 if TYPE_CHECKING:
@@ -32,8 +30,8 @@ def import_pair(
     from electra.interop.transfer import import_pair as write_pair
     from electra.workflow.model import load
 
-    other = name_of(generator)
+    begin, other = given_name(source, "source"), name_of(generator, "generator")
     with display_for(progress) as display:
-        for line in write_pair(os.fspath(source), Path(out), other, allow_pickle=allow_pickle):
+        for line in write_pair(begin, given_path(out, "out"), other, allow_pickle=allow_pickle):
             display.say(line)
     return load(out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from electra.errors import DataError
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, given_name
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
@@ -51,8 +50,8 @@ def predict(
 
     target = None if out is None else Path(out)
     kind = format_of(target, format)
-    predictor = open_predictor(os.fspath(model), device, backend)
-    with as_file(os.fspath(file), predictor.task, text_column, columns) as path:
+    predictor = open_predictor(given_name(model, "model"), device, backend)
+    with as_file(given_name(file, "file"), predictor.task, text_column, columns) as path:
         found = predictor(path, text_column, columns, threshold, encoding)
     if target is not None:
         commit_file(target, found.content(kind))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.tuning import PromptingFolder
-from electra.workflow.artifact import Artifact, Source
+from electra.workflow.artifact import Artifact, Source, given_name
 from electra.workflow.display import Display, Told, display_for
 
 if TYPE_CHECKING:
@@ -48,5 +47,5 @@ def carry_out(model: Source, settings: PromptSettings, display: Display) -> Prom
     """Prompt with settings that are complete."""
     from electra.finetuning.prompting import prompt as evaluate
 
-    evaluate(os.fspath(model), settings, display.say)
+    evaluate(given_name(model, "model"), settings, display.say)
     return Prompting(settings.out)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from electra.interop import hub
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, given_path
 from electra.workflow.display import Told, display_for
 
 
@@ -30,7 +28,7 @@ def push(
 
     Raises ModelError where there is no finished network or one is damaged, ConfigError where the hub refuses.
     """
-    files = hub.plan(Path(source), revision)
+    files = hub.plan(given_path(source, "source"), revision)
     with display_for(progress) as display:
         if dry_run:
             hub.refuse_name(repo)
