@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from electra.errors import ConfigError, nearest
+from electra.errors import ConfigError, nearest, one_of
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -113,8 +113,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
     if origin is typing.Literal:
         if isinstance(value, str | int) and value in choices:
             return value
-        fix = nearest(str(value), [str(choice) for choice in choices])
-        raise ConfigError(f"{value!r} is not one of {', '.join(map(repr, choices))}", where=where, fix=fix)
+        what, fix = one_of(value, choices)
+        raise ConfigError(what, where=where, fix=fix)
     if origin is tuple:
         if isinstance(value, list | tuple):
             kinds = [choices[0]] * len(value) if len(choices) == 2 and choices[1] is Ellipsis else choices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from electra.visible import one_line
 
@@ -141,7 +141,18 @@ class Interrupted(KeyboardInterrupt):
 
 def nearest(name: str, known: list[str]) -> str:
     """'Did you mean ...?' for a mistyped name, or the list of known names when nothing is near."""
+    return _meant(name, known, 0.6) or f"Known: {', '.join(sorted(known))}."
+
+
+def one_of(name: object, known: Iterable[object]) -> tuple[str, str]:
+    """What is wrong with a name that is none of a few, which are listed, and what was probably meant."""
+    names = [str(each) for each in known]
+    listed = ", ".join(repr(each) for each in known)
+    return f"{name!r} is not one of {listed}", _meant(str(name), names, 0.7)  # gpu is no mistyped cpu
+
+
+def _meant(name: str, known: list[str], cutoff: float) -> str:
     from difflib import get_close_matches
 
-    match = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"Did you mean {match[0]!r}?" if match else f"Known: {', '.join(sorted(known))}."
+    match = get_close_matches(name, known, n=1, cutoff=cutoff)
+    return f"Did you mean {match[0]!r}?" if match else ""

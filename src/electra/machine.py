@@ -9,6 +9,7 @@ from typing import Any, Literal
 from electra.errors import ConfigError, ElectraError
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
+MOST_THREADS = 1024  # with a million, threads cannot be started, and the process ends without a word
 DISTRIBUTION = "electra-encoder"  # what the package index calls this package
 
 

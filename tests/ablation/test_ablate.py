@@ -374,6 +374,7 @@ def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
 REFUSED = {
     ("--seeds", "0"): "--seeds: must be at least 1, not 0",
     ("--jobs", "0"): "--jobs: must be at least 1, not 0",
+    ("--threads", "1000000"): "--threads: must be at most 1024, not 1000000",
     ("--budget", "3steps"): "too few for the 10 held-out evaluations",
     ("--budget", "much"): "invalid budget",
     ("--budget", "1e400flops"): "invalid budget",

@@ -115,3 +115,9 @@ def test_numbers_of_numpy_are_numbers_and_anything_may_be_no_choice() -> None:
             convert(int, value, "n")
     with pytest.raises(ConfigError, match=r"x: array\(\['a', 'b'\].* is not one of 'a', 'b'"):
         convert(Literal["a", "b"], np.array(["a", "b"]), "x")
+
+
+def test_a_guess_is_near() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_recipe({"training": {"device": "gpu"}})
+    assert "'cuda'" in str(caught.value) and "Did you mean" not in str(caught.value)  # not 'cpu'

@@ -40,6 +40,8 @@ def test_a_port_in_use_is_one_line(address: str, tmp_path: Path, capfd: pytest.C
         (["toy", "--port", "70000"], "from 0 to 65535, not 70000"),
         (["toy", "--host", "no.such.host.invalid"], "unknown address"),
         (["toy", "--queue", "0"], "--queue: must be above 0"),
+        (["toy", "--threads", "0"], "--threads: must be from 1 to 1024, not 0"),
+        (["toy", "--threads", "1000000"], "--threads: must be from 1 to 1024"),
     ],
 )
 def test_wrong_input_is_one_line(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from electra.cli.arguments import part
+from electra.machine import Device
 
 ALIASES = {"--batch": "--batch-size"}  # as it was once called
 
@@ -37,7 +38,7 @@ class Arguments:
     """Dropout (default: the recipe's)."""
     vocab_size: int = 8192
     """Size of the vocabulary that the random text is drawn from."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     seconds: float = 10.0
     """Seconds of training per measurement."""

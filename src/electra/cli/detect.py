@@ -10,6 +10,7 @@ from typing import Literal
 
 from electra.cli.arguments import Positional
 from electra.errors import ConfigError
+from electra.machine import Device
 from electra.visible import one_line
 
 
@@ -33,7 +34,7 @@ class Arguments:
     generator would not have written. auto: the language model where the model comes with a full-size one
     (tiny-en does), else the discriminator.
     """
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"
     """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from electra.cli.arguments import Positional
+from electra.machine import Device
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Arguments:
     """The column of a table that holds the texts."""
     pooling: Literal["auto", "mean", "cls"] = "auto"
     """What represents the whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"
     """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from electra.cli.arguments import Positional, Repeated
 from electra.errors import ConfigError
+from electra.machine import Device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class Arguments:
     """
     probe_option: Repeated[tuple[str, ...]] = ()
     """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from electra.cli.arguments import Positional, Repeated
+from electra.machine import Device
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Arguments:
     """For questions that may have no answer: give none where the null odds exceed this (default: the best
     threshold on dev, else the published one).
     """
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"
     """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""

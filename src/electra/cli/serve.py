@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from electra.cli.arguments import Positional, part
+from electra.machine import Device
 
 ALIASES = {"--batch": "--batch-size"}  # as it was once called
 
@@ -36,7 +36,7 @@ class Arguments:
     """Requests that may wait; further ones are answered with 503."""
     batch_size: int = 256
     """Texts to compute together."""
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 

@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from electra import analysis, durable, machine
 from electra.analysis.contract import ProbeDataError, named_models
@@ -41,6 +41,7 @@ from electra.interop.huggingface import weights_of
 from electra.interop.load import load
 from electra.interop.weights import digest
 from electra.jobs import Job, in_turn, side_by_side
+from electra.machine import Device
 from electra.progress import Say
 from electra.signals import Stop
 
@@ -63,7 +64,7 @@ OWN = {
 @dataclass(frozen=True)
 class Options:
     seeds: int = 1
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     jobs: int = 1
     """Tasks at the same time, each in a process of its own."""
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -17,9 +17,8 @@ from typing import Any, Literal
 
 from electra.config import check_least, check_most, check_not_negative, check_positive, check_shares
 from electra.errors import ConfigError
-from electra.machine import Device
+from electra.machine import MOST_THREADS, Device
 from electra.training import budget
-from electra.training.recipe import MOST_THREADS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from electra.config import (
 )
 from electra.errors import ConfigError
 from electra.extensions import beside
+from electra.machine import MOST_THREADS, Device
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
-MOST_THREADS = 1024  # with a million, threads cannot be started, and the process ends without a word
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class TrainingSection:
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more where a compiler
     is installed (on a CPU, only without dropout).
     """
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
     """CPU threads of each process (default: torch's choice)."""

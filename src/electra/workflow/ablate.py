@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra import machine
 from electra.artifacts.study import StudyFolder
-from electra.config import check_least
+from electra.config import check_least, check_most
 from electra.errors import ConfigError, nearest
 from electra.signals import StopRequest
 from electra.workflow.artifact import Artifact, Source, name_of
@@ -173,6 +173,7 @@ def carry_out(order: Order, display: Display, *, dry_run: bool = False) -> None:
     from electra.ablation.study import find_study, read_study
 
     check_least(order, dict.fromkeys(("seeds", "jobs", "threads"), 1))
+    check_most(order, {"threads": machine.MOST_THREADS})
     if order.store is not None and order.corpus:
         raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
     study, folder = read_study(find_study(order.study)), StudyFolder(order.out)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError, ElectraError
+from electra.machine import Device
 from electra.workflow.artifact import Artifact, Source
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.prepare import sources
@@ -49,7 +50,7 @@ def analyze(
     data: Source | Sequence[Source] = (),
     options: Sequence[str] = (),
     over_training: bool = False,
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    device: Device = "auto",
     progress: Told = None,
 ) -> Analysis:
     """Ask models what they know, in the folder `out`. The answer of a probe that was asked the same before is

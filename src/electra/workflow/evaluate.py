@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.config import check_least
 from electra.errors import ConfigError, Interrupted
+from electra.machine import Device
 from electra.signals import StopRequest
 from electra.workflow.artifact import Artifact, Source
 from electra.workflow.display import Told, display_for
@@ -54,7 +55,7 @@ def evaluate(
     floors: bool = True,
     settings: Mapping[str, Any] | None = None,
     probe_options: Sequence[str] = (),
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    device: Device = "auto",
     progress: Told = None,
 ) -> Evaluation:
     """Run a suite of tasks on one model or several in the folder `out`, or resume what lies there.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from electra.errors import DataError
+from electra.machine import Device
 from electra.workflow.artifact import Source, given_name
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def predict(
     columns: Sequence[str] = (),
     encoding: str | None = None,
     threshold: float | None = None,
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    device: Device = "auto",
     format: Format | None = None,
     backend: Literal["torch", "onnx"] = "torch",
 ) -> Predictions:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Literal
 
-from electra.machine import not_installed
+from electra.errors import ConfigError
+from electra.machine import MOST_THREADS, Device, not_installed
 from electra.serving.limits import DEFAULT, Limits
 from electra.workflow.artifact import Source
 from electra.workflow.display import Told, display_for
@@ -18,7 +18,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     limits: Limits = DEFAULT,
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+    device: Device = "auto",
     threads: int | None = None,
     progress: Told = None,
 ) -> int:
@@ -36,6 +36,8 @@ def serve(
     if threads is not None:
         import torch
 
+        if not 1 <= threads <= MOST_THREADS:
+            raise ConfigError(f"must be from 1 to {MOST_THREADS}, not {threads}", key="threads")
         torch.set_num_threads(threads)
     with listen(host, port) as taken, display_for(progress) as display:
         opened = open_models([os.fspath(model) for model in models], device)

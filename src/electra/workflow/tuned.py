@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError
+from electra.machine import Device
 from electra.workflow.artifact import Artifact, Source, given_path
 from electra.workflow.rows import Rows, records
 
@@ -62,7 +63,7 @@ class FineTuned(Artifact[TuningFolder]):
         texts: Text | Iterable[Text] | pandas.DataFrame | Source,
         *,
         threshold: float | None = None,
-        device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
+        device: Device = "auto",
     ) -> Rows:
         """One row a text (a row a word for tags): its own columns, then `predicted`, `probability`, and the
         probability of each label.
