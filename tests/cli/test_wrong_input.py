@@ -183,6 +183,15 @@ def test_an_unwritable_place(place: Place, refused: Callable[..., str]) -> None:
     refused(place.pretrain(out=Path(lines(place))), RunFolderError, r"is a file, not a folder.*another --out")
 
 
+@pytest.mark.parametrize(
+    "asked", ["report {}", "predict {} x.csv", "pretrain --corpus {here} --out {}", "verify {}"]
+)
+def test_a_name_too_long_for_a_file(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = asked.format("a" * 300, here=__file__)
+    assert main(words.split()) == 2
+    assert (said := capsys.readouterr().err).startswith("error: aaa") and said.count("\n") == 1
+
+
 def test_a_full_disk(
     place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path
 ) -> None:

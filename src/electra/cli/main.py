@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from electra import cli, durable
-from electra.errors import Damaged, ElectraError, Interrupted, nearest
+from electra.errors import ConfigError, Damaged, ElectraError, Interrupted, nearest
 from electra.machine import launched, versions
 from electra.visible import one_line
 
@@ -109,9 +109,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter's flush quiet
         return 0
     except OSError as error:
-        if error.errno not in (*durable.FULL, errno.EMFILE, errno.ENFILE) or debug:
+        if error.errno not in (*durable.FULL, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG) or debug:
             raise
-        found = durable.disk_error(error, Path(error.filename or Path.cwd()))
+        found: ElectraError
+        if error.errno == errno.ENAMETOOLONG:
+            found = ConfigError("too long for a file's name", where=error.filename, fix="Give a shorter one")
+        else:
+            found = durable.disk_error(error, Path(error.filename or Path.cwd()))
         sys.stderr.write(f"error: {found.line(as_flag)}\n")
         code = found.exit_code
     except Exception as error:
