@@ -203,5 +203,5 @@ def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -
 
 def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:
     for name in names:
-        if not 0 <= (value := getattr(settings, name)) < 1:
+        if (value := getattr(settings, name)) is not None and not 0 <= value < 1:
             raise ConfigError(f"must be a share from 0 to below 1, not {value}", key=f"{section}{name}")

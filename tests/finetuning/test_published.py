@@ -4,12 +4,20 @@ changed would spoil.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from electra.finetuning.all_seeds import resolve
 from electra.finetuning.answer_spans import QuestionAnswering
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task, task_names
 from electra.finetuning.text_task import TextTask
+from electra.finetuning.tuned_model import HeadStyle
+from electra.model.sizes import EncoderConfig
+
+SMALL = EncoderConfig("electra", 30_522, 128, 256, 12, 4, 1024)
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:
@@ -26,8 +34,19 @@ def test_epochs_of_the_paper() -> None:
     assert {name: load_task(name).epochs for name in published} == published
 
 
+@pytest.mark.parametrize(
+    ("task", "head", "dropout"),
+    [("cola", "transformers", 0.1), ("cola", "linear", 0.1), ("cola", "bag", 0.0), ("mrpc", "compare", 0.0)],
+)
+def test_dropout_is_the_papers_but_under_a_fitted_answer(task: str, head: HeadStyle, dropout: float) -> None:
+    settings = Settings(task=task, data=Path(), out=Path(), head=head)
+    assert resolve(settings, load_task(task), SMALL).dropout == dropout
+    assert resolve(replace(settings, dropout=0.2), load_task(task), SMALL).dropout == 0.2
+
+
 def test_rates_decays_and_warmup_of_the_paper() -> None:
-    settings = Settings(task="cola", data=Path(), out=Path())
+    given = Settings(task="cola", data=Path(), out=Path())
+    settings = resolve(given, load_task("cola"), SMALL)
     assert (settings.batch_size, settings.warmup, settings.weight_decay, settings.dropout, settings.clip) == (
         32,
         0.1,

@@ -41,7 +41,7 @@ from electra.finetuning.settings import (
 )
 from electra.finetuning.task import Task
 from electra.finetuning.task_file import task_source
-from electra.finetuning.tuned_model import choose_pooling
+from electra.finetuning.tuned_model import COUNTING, choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
 from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
@@ -55,6 +55,7 @@ from electra.progress import Say, quiet
 from electra.training.checkpoint import on_host
 
 FILES = ("data", "dev", "test", "also")  # settings that say where the data lie
+DROPOUT = 0.1  # the paper's
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -109,7 +110,7 @@ def finetune(
 
 def counting_head(tuning: Tuning) -> str:
     """The head that starts from counting, where the task has one and another was chosen."""
-    if tuning.task.head != "classifier" or tuning.settings.head in ("bag", "compare"):
+    if tuning.task.head != "classifier" or tuning.settings.head in COUNTING:
         return ""
     return "compare" if len(tuning.splits["dev"].examples[0].texts) == 2 else "bag"
 
@@ -132,7 +133,11 @@ def resolve(
         fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHED[:-1])} or `{SEARCHED[-1]}`"
         raise ConfigError("nothing is left to search for", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
+    # With dropout, states differ from those that a counting head was fitted to: all answers shift, tuning
+    # shifts them back, and prediction, without dropout, is off by as much.
+    usual_dropout = 0.0 if settings.head in COUNTING else DROPOUT
     values |= {
+        "dropout": usual_dropout if settings.dropout is None else settings.dropout,
         "epochs": settings.epochs or (COMPARING_EPOCHS if settings.head == "compare" else task.epochs),
         "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
         "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),

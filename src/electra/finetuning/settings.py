@@ -99,8 +99,10 @@ class Settings:
     """Any number of labels can be right: a list, or names separated by commas. Each is decided on its own."""
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: rare labels weigh more in the training loss, so that every label weighs the same in total."""
-    dropout: float = 0.1
-    """Dropout in the encoder and the head, whatever the model was pre-trained with."""
+    dropout: float | None = None
+    """Dropout in the encoder and the head, whatever the model was pre-trained with (default: 0.1; 0 with the
+    heads compare and bag, whose answers are fitted to an encoder without it).
+    """
     clip: float = 1.0
     """Largest global gradient norm."""
     max_length: int | None = None
@@ -177,6 +179,7 @@ class ResolvedSettings(Settings):
     epochs: float
     learning_rate: float
     layer_decay: float
+    dropout: float
     max_length: int
 
 

@@ -42,6 +42,7 @@ from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig
 
 HeadStyle = Literal["transformers", "linear", "joint", "compare", "bag"]
+COUNTING: tuple[HeadStyle, ...] = ("compare", "bag")  # those that start from counting
 AnyHead = Head | CandidateHead | CountingHead
 
 
