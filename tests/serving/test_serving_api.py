@@ -71,7 +71,7 @@ def test_answers_have_the_described_shape(client: Any, operation: type[Request])
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/embed", {"texts": ["a"], "pooling": "max"}, 422, "'mean' or 'cls'"),
+        ("/embed", {"texts": ["a"], "pooling": "max"}, 422, "'cls' or 'mean'"),
         ("/embed", {"texts": "a"}, 422, "valid array"),
         ("/embed", {}, 422, "equired"),
         ("/embed", {"texts": [1]}, 422, "valid string"),

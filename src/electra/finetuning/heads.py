@@ -9,7 +9,6 @@ ModernBERT. ElectraForSequenceClassification knows [CLS] only.
 from __future__ import annotations
 
 import copy
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +16,9 @@ from torch.nn import functional as F
 
 from electra.errors import ModelError
 from electra.finetuning.features import NO_TARGET, Batch
+from electra.interop.pooling import Pooling
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
-
-Pooling = Literal["cls", "mean"]
 
 
 class Head(nn.Module):

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from electra.config import check_least, check_most, check_not_negative, check_positive, check_shares
 from electra.errors import ConfigError
+from electra.interop.pooling import Pooling
 from electra.machine import MOST_THREADS, Device
 from electra.training import budget
 
@@ -75,7 +76,7 @@ class Settings:
     (SQuAD). transformers has no class for the last four: the saved model is then the encoder, with the head's
     weights in a file of ours beside it.
     """
-    pooling: Literal["cls", "mean"] | None = None
+    pooling: Pooling | None = None
     """What a classifier reads: [CLS], or the mean of all tokens (default: mean for the modern encoder; cls
     for the paper's, whose transformers class supports nothing else).
     """
@@ -175,7 +176,7 @@ class Settings:
 class ResolvedSettings(Settings):
     """Settings with nothing left open."""
 
-    pooling: Literal["cls", "mean"]
+    pooling: Pooling
     epochs: float
     learning_rate: float
     layer_decay: float

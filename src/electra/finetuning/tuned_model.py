@@ -32,11 +32,11 @@ from electra.finetuning.heads import (
     LinearTagger,
     ModernClassifier,
     ModernTokens,
-    Pooling,
 )
 from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import HeadKind
 from electra.finetuning.vector_head import VectorHead
+from electra.interop.pooling import Pooling
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from electra.finetuning.features import Batch
-from electra.finetuning.heads import Head, Pooling
+from electra.finetuning.heads import Head
+from electra.interop.pooling import Pooling
 
 
 class VectorHead(Head):

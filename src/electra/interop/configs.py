@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from electra import durable
 from electra.artifacts.model import CONFIG
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ModelError
 from electra.interop.names import Kind
+from electra.interop.pooling import Pooling
 from electra.model.sizes import EncoderConfig
 
 CLASSES: dict[str, dict[Kind, str]] = {
@@ -59,7 +60,7 @@ class FolderConfig:
     kind: Kind
     labels: tuple[str, ...]
     tied: bool
-    pooling: Literal["cls", "mean"]  # what a classifier reads of the text
+    pooling: Pooling  # what a classifier reads of the text
     skipped: int = 0  # rows of the position table before that of the first token
     output: str = LOG_ODDS  # of a discriminator: what its logits are
     threshold: float = HALF  # of what `detect` asks: P(replaced) from which a word is marked
@@ -186,7 +187,7 @@ def read_config(folder: Path) -> FolderConfig:
     # The paper's encoder has no such setting: its classifier reads [CLS].
     averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
     tied = bool(values.get("tie_word_embeddings", True))
-    pooling: Literal["cls", "mean"] = "mean" if averaged else "cls"
+    pooling: Pooling = "mean" if averaged else "cls"
     threshold = values.get(THRESHOLD, HALF)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise ModelError(f"{threshold!r} is not a probability", where=path, key=THRESHOLD)

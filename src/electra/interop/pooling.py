@@ -11,7 +11,7 @@ from electra import durable
 from electra.artifacts.model import MODULES, POOLING, ModelFolder
 from electra.errors import ModelError
 
-Pooling = Literal["mean", "cls"]
+Pooling = Literal["cls", "mean"]
 SWITCHES: dict[Pooling, str] = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 
 

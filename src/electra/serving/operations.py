@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from electra.interop.naming import Judge, tokens_read
+from electra.interop.pooling import Pooling
 from electra.serving.limits import Limits, Refused
 from electra.serving.models import Ability, Served
 
@@ -94,7 +95,7 @@ class Embed(OfTexts):
     PATH, ABILITY, ANSWERS = "/embed", "embed", "vectors"
     EXAMPLE = {"texts": ["The chef cooked the meal.", "A cook made dinner."]}
 
-    pooling: Literal["mean", "cls"] | None = Field(None, description="null: as the model's folder says")
+    pooling: Pooling | None = Field(None, description="null: as the model's folder says")
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.embed(items, self.pooling)

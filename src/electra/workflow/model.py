@@ -12,6 +12,7 @@ from electra.config import convert
 from electra.errors import AbsentNetwork, ConfigError, DataError
 from electra.interop.detection import Detection
 from electra.interop.examples import SENTENCE
+from electra.interop.pooling import Pooling
 from electra.machine import Device
 from electra.workflow.artifact import Source, given_name, given_path
 from electra.workflow.display import Told, display_for
@@ -194,7 +195,7 @@ class Model:
         self,
         texts: str | Iterable[str],
         *,
-        pooling: Literal["mean", "cls"] | None = None,
+        pooling: Pooling | None = None,
         progress: Told = "quiet",
     ) -> npt.NDArray[np.float32]:
         """float32 [N, D]: one vector of each of N texts, by the encoder's last layer of width D.
