@@ -24,12 +24,13 @@ from electra.artifacts.model import Dtype
 from electra.cli.arguments import written
 from electra.cli.main import verbs
 from electra.finetuning.tasks import load_task, task_names
+from electra.interop.pooling import Pooling
 from electra.machine import Device
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
 DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # what leaving an option out means, where the code has None
-CHOICES = {"Device": Device, "Dtype": Dtype}  # options whose values have a name in the code
+CHOICES = {"Device": Device, "Dtype": Dtype, "Pooling": Pooling}  # options whose values have a name in the code
 PATH = Path(__file__).with_name("cli.md")
 CODES = (
     "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), "
