@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from electra.workflow.analyze import analyze as analyze
     from electra.workflow.evaluate import Evaluation as Evaluation
     from electra.workflow.evaluate import evaluate as evaluate
+    from electra.workflow.extend import deepen as deepen
     from electra.workflow.extend import extend as extend
     from electra.workflow.extend import lengthen as lengthen
     from electra.workflow.finetune import finetune as finetune
@@ -64,6 +65,7 @@ _HOMES = {  # where each name lives
     "Plan": "workflow.plan",
     "ablate": "workflow.ablate",
     "analyze": "workflow.analyze",
+    "deepen": "workflow.extend",
     "evaluate": "workflow.evaluate",
     "extend": "workflow.extend",
     "finetune": "workflow.finetune",

@@ -10,7 +10,8 @@ from safetensors.torch import load_file
 
 import electra
 from electra.errors import ModelError
-from electra.testing.driven import toy_store  # noqa: F401
+from electra.testing import small
+from electra.testing.driven import toy_store, write_corpus  # noqa: F401
 
 SMALL = {
     "training.length": 16,
@@ -71,3 +72,16 @@ def test_a_network_that_names_and_judges_goes_on_with_both_heads(
 def test_what_is_no_network_is_still_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(ModelError):
         electra.pretrain(toy_store, tmp_path / "run", budget="1steps", init_discriminator=tmp_path / "none")
+
+
+def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
+    pair = small.write_pair(tmp_path / "pair")
+    corpus = write_corpus(tmp_path / "corpus.txt")
+    with pytest.raises(ModelError, match=r"no discriminator to start\. Use `init_generator`"):
+        electra.pretrain(
+            corpus,
+            tmp_path / "run",
+            budget="1steps",
+            overrides=SMALL | {"objective.name": "mlm"},
+            init_discriminator=pair,
+        )

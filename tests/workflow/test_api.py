@@ -267,6 +267,7 @@ def test_what_is_no_path_is_one_line(given: Any) -> None:
         model.export,
         lambda path: electra.extend(path, "1h"),
         lambda path: electra.lengthen(path, "o", length=9),
+        lambda path: electra.deepen(path, "o", layers=8),
         lambda path: electra.import_pair(path, out="o"),
         lambda path: electra.push(path, "me/mine"),
     ):

@@ -1,10 +1,13 @@
-"""Make a finished run longer (--budget), or a model read longer texts (--length).
+"""Make a finished run longer (--budget), or a model deeper (--layers) or read longer texts (--length).
 
 With --budget, for a run of the schedule wsd: it resumes where its learning rate began to fall and ends as if
 it had had this budget from the start. Its networks and page so far move to RUN/milestones/step-N.
 
 With --length, for a run, a model folder or a hub name: the same weights are written to OUT with positions for
 more tokens. Train it further on longer texts before you rely on it.
+
+With --layers, for the same: the layers are repeated in order, so that a network of 4 becomes one of 8.
+Train it further before you use it.
 """
 
 from __future__ import annotations
@@ -19,14 +22,20 @@ from electra.errors import ConfigError
 @dataclass(frozen=True)
 class Arguments:
     run: Positional[str]
-    """A run that electra pretrain made with --training.schedule wsd; with --length any model."""
+    """A run that electra pretrain made with --training.schedule wsd; with --length and --layers any model."""
     out: Positional[Path | None] = None
-    """With --length: the folder to write. Of a run or a pair it gets discriminator/ and generator/."""
+    """With --length or --layers: the folder to write. Of a run or a pair it gets discriminator/ and
+    generator/.
+    """
     budget: str | None = None
     """The budget of the whole run, including what it has spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
     length: int | None = None
     """Tokens that the model shall read, such as 2048. The base of rotary positions is adapted; a table of
     positions is repeated.
+    """
+    layers: int | None = None
+    """Layers that the model shall have, a multiple of those it has. The generator of a pair gets as many
+    times its layers.
     """
     store: str | None = None
     """The store it was trained on (default: RUN/store, or the recorded path)."""
@@ -38,22 +47,26 @@ class Arguments:
 
 def run(arguments: Arguments) -> int:
     from electra.workflow.display import Terminal
-    from electra.workflow.extend import carry_on, lengthen
+    from electra.workflow.extend import carry_on, deepen, lengthen
 
-    if (arguments.budget is None) == (arguments.length is None):
+    if [arguments.budget, arguments.length, arguments.layers].count(None) != 2:
         raise ConfigError(
-            "either a budget or a length is needed",
+            "a budget, a length or a number of layers is needed, and only one of them",
             where="electra extend",
-            fix="Say electra extend RUN --budget 50Mtokens, or electra extend MODEL OUT --length 2048",
+            fix="Say electra extend RUN --budget 50Mtokens, electra extend MODEL OUT --length 2048,"
+            " or electra extend MODEL OUT --layers 8",
         )
-    if (arguments.out is None) != (arguments.length is None):
+    if (arguments.out is None) != (arguments.budget is not None):
         raise ConfigError(
-            "OUT is where a longer model is written, and a run becomes longer where it lies",
+            "OUT is where another model is written, and a run becomes longer where it lies",
             where="electra extend",
-            fix="Give OUT with `length`, and only then",
+            fix="Give OUT with `length` or `layers`, and only then",
         )
     if arguments.length is not None and arguments.out is not None:
         lengthen(arguments.run, arguments.out, length=arguments.length, progress=Terminal())
+        return 0
+    if arguments.layers is not None and arguments.out is not None:
+        deepen(arguments.run, arguments.out, layers=arguments.layers, progress=Terminal())
         return 0
     assert arguments.budget is not None
     with Terminal(lines=True) as display:

@@ -18,11 +18,9 @@ from pathlib import Path
 
 import torch
 
-from electra.errors import ConfigError, ModelError
-from electra.interop import run_folder
-from electra.interop.load import Loaded, load
-from electra.interop.source import locate
-from electra.interop.transfer import export, networks_of
+from electra.errors import ConfigError
+from electra.interop.load import Loaded
+from electra.interop.transfer import rewrite
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
@@ -33,31 +31,17 @@ def lengthen(source: str, out: Path, length: int) -> list[str]:
     """Write `source` with positions for `length` tokens: a model to `out`, the networks of a run to folders
     of their names in it. Returns lines for the user. Raises ConfigError, ModelError.
     """
-    path = locate(source)
-    models = {out: load(source, "encoder")} if not run_folder.holds_networks(path) else networks_of(path, out)
-    for model in models.values():
-        if model.kind not in run_folder.PRETRAINED:
-            raise ModelError(
-                f"this is a {model.kind}, not a pre-trained network",
-                where=source,
-                fix="Lengthen the model it was tuned from, then fine-tune that",
-            )
-        if not model.config.max_positions < length <= MOST:
-            raise ConfigError(
-                f"must be more than the {model.config.max_positions:,} tokens the model reads and at most"
-                f" {MOST:,}, not {length:,}",
-                key="length",
-            )
-    lines = []
-    for place, model in models.items():
-        longer, change = _longer(model, length)
-        export(longer, place, source)
-        lines.append(f"{place}  {model.kind}, {model.config.max_positions:,} to {length:,} tokens, {change}")
-    return lines
+    return rewrite(source, out, lambda model: _longer(model, length))
 
 
 def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
     old = model.config
+    if not old.max_positions < length <= MOST:
+        raise ConfigError(
+            f"must be more than the {old.max_positions:,} tokens the model reads and at most {MOST:,},"
+            f" not {length:,}",
+            key="length",
+        )
     config = replace(old, max_positions=length)
     state = model.encoder.state_dict()
     if old.architecture == "modern":
@@ -69,7 +53,8 @@ def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
         change = "position table repeated"
     encoder = build_encoder(config)
     encoder.load_state_dict(state)
-    return replace(model, encoder=encoder.eval(), config=config), change
+    told = f"{old.max_positions:,} to {length:,} tokens, {change}"
+    return replace(model, encoder=encoder.eval(), config=config), told
 
 
 def _base(config: EncoderConfig, times: float) -> float:

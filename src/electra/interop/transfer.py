@@ -4,6 +4,7 @@ pair to go on training.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +91,27 @@ def share_encoder(folder: Path, beside: str) -> None:
     contents[WEIGHTS] = lambda path: write_weights(path, head, listed, belonging)
     durable.commit_directory(folder, contents)
     (folder / durable.MANIFEST).unlink()
+
+
+def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str]]) -> list[str]:
+    """Write `source` changed: a model to `out`, the networks of a run or a pair to folders of their names in
+    it. Nothing is written before all are changed.
+
+    change: the changed model, and in a few words what was changed. Returns lines for the user.
+    """
+    path = locate(source)
+    models = {out: load(source, "encoder")} if not run_folder.holds_networks(path) else networks_of(path, out)
+    for model in models.values():
+        if model.kind not in run_folder.PRETRAINED:
+            raise ModelError(
+                f"this is a {model.kind}, not a pre-trained network",
+                where=source,
+                fix="Give the model it was tuned from, then fine-tune the result",
+            )
+    changed = {place: change(model) for place, model in models.items()}
+    for place, (model, _) in changed.items():
+        export(model, place, source)
+    return [f"{place}  {model.kind}, {told}" for place, (model, told) in changed.items()]
 
 
 def import_pair(

@@ -50,7 +50,7 @@ def load_weights_into(
             raise ModelError(
                 "this objective has no discriminator to start",
                 key="init_discriminator",
-                fix="Omit the option",
+                fix="Use `init_generator`" if writer is not None else "Omit the option",
             )
         loaded = load_main(discriminator)
         _check_tokenizer(loaded, tokenizer)
@@ -65,7 +65,7 @@ def load_weights_into(
             raise ModelError(
                 "this objective has no generator to start",
                 key="init_generator",
-                fix="Omit the option",
+                fix="Use `init_discriminator`" if judge is not None else "Omit the option",
             )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)

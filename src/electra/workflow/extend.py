@@ -1,6 +1,6 @@
 """Run -> the same Run, longer: from the end of its plateau, with a new fall of the learning rate.
 
-And Model -> the same Model for longer texts.
+And Model -> the same Model for longer texts, or of more layers.
 """
 
 from __future__ import annotations
@@ -57,6 +57,26 @@ def lengthen(model: Source, out: Source, *, length: int, progress: Told = None) 
 
     with display_for(progress) as display:
         for line in write_longer(given_name(model, "model"), given_path(out, "out"), length):
+            display.say(line)
+    return load(out)
+
+
+def deepen(model: Source, out: Source, *, layers: int, progress: Told = None) -> Model:
+    """Write a model of more layers: its own, repeated in order (Gong et al. 2019). Pre-train it further
+    before you use it: its function has changed.
+
+    model: a run, a pair (each network gets as many times its layers), a model folder or a hub name; not a
+        fine-tuned one.
+    out: the folder to write; new, or holding exported models and nothing else.
+    layers: that it shall have; a multiple of those it has.
+
+    Raises ConfigError, ModelError.
+    """
+    from electra.interop.deeper import deepen as write_deeper
+    from electra.workflow.model import load
+
+    with display_for(progress) as display:
+        for line in write_deeper(given_name(model, "model"), given_path(out, "out"), layers):
             display.say(line)
     return load(out)
 

@@ -1,0 +1,108 @@
+"""electra extend --layers: the layers of a trained model, repeated, to be trained further."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+import electra
+from electra.cli.main import main
+from electra.interop.load import load
+from electra.testing import small
+from electra.testing.driven import toy_store  # noqa: F401
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern"])
+def test_every_layer_comes_again(
+    architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = small.write_pair(tmp_path / "pair", architecture)
+    has = load(pair, "discriminator").config.num_layers
+    assert main(["extend", str(pair), str(tmp_path / "deeper"), "--layers", str(3 * has)]) == 0
+    assert f"{has} to {3 * has} layers" in capsys.readouterr().out
+    for kind in ("discriminator", "generator"):
+        before, after = load(pair, kind), load(tmp_path / "deeper", kind)  # type: ignore[arg-type]
+        shallow, deep = before.encoder.state_dict(), after.encoder.state_dict()
+        layers = before.config.num_layers
+        assert after.config.num_layers == 3 * layers
+        for name in deep:
+            parts = name.split(".")
+            if parts[0] == "layers":
+                parts[1] = str(int(parts[1]) % layers)
+            if (same := ".".join(parts)) in shallow:
+                assert torch.equal(deep[name], shallow[same]), name
+            else:  # the first layer has no norm before its attention, its copies have
+                assert "attention_norm" in name and parts[1] == "0" and torch.all(deep[name] == 1)
+        assert before.head is not None and after.head is not None
+        there, here = before.head.state_dict(), after.head.state_dict()
+        assert all(torch.equal(here[name], there[name]) for name in there)
+
+
+def test_transformers_reads_it_alike_and_all_networks_come_along(tmp_path: Path) -> None:
+    pair = small.write_pair(tmp_path / "pair", "modern")
+    shutil.copytree(pair / "generator", pair / "language_model")
+    deeper = electra.deepen(
+        pair, tmp_path / "deeper", layers=2 * load(pair, "discriminator").config.num_layers
+    )
+    assert deeper.language_model.config.num_layers == 2 * load(pair, "generator").config.num_layers
+    theirs = transformers.AutoModel.from_pretrained(tmp_path / "deeper" / "discriminator").eval()
+    ids = torch.randint(5, 21, (2, 12), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert torch.allclose(theirs(ids).last_hidden_state, deeper.encoder.encoder(ids), atol=1e-5)
+
+
+@pytest.mark.parametrize(("objective", "init"), [("rtd", "init"), ("mlm", "init_generator")])
+def test_it_is_trained_further(objective: str, init: str, toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
+    tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
+    shape = {
+        "model.encoder": "modern",
+        "model.layers": 1,
+        "model.hidden_size": 16,
+        "training.warmup_steps": 1,
+    }
+    chosen = tiny | {"objective.name": objective}
+    run = electra.pretrain(toy_store, tmp_path / "run", budget="2steps", overrides=chosen | shape)
+    electra.deepen(run, tmp_path / "deeper", layers=2)
+    on = electra.pretrain(
+        toy_store,
+        tmp_path / "on",
+        budget="1steps",
+        overrides=chosen,
+        **{init: tmp_path / "deeper"},  # type: ignore[arg-type]
+    )
+    assert on.status == "finished" and electra.load(on).encoder.config.num_layers == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["{pair}", "{out}", "--layers", "{has}"], "--layers: must be a multiple"),
+        (["{pair}", "{out}", "--layers", "0"], "--layers: must be a multiple"),
+        (["{pair}", "{out}", "--layers", "100000"], "to 1,000, not 100,000"),
+        (["{pair}", "--layers", "4"], "Give OUT with --length or --layers"),
+        (["{pair}", "{out}", "--layers", "4", "--length", "60"], "and only one of them"),
+        (["{missing}", "{out}", "--layers", "4"], "no such folder"),
+        (["{windows}", "{out}", "--layers", "8"], "one layer in 3 attends to all tokens"),
+    ],
+)
+def test_what_cannot_be_deeper(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = small.write_pair(tmp_path / "pair")
+    sizes = {"vocab_size": 30, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
+    specials = {"pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3}
+    if "{windows}" in words:
+        shape = transformers.ModernBertConfig(
+            num_hidden_layers=4, global_attn_every_n_layers=3, local_attention=8, **sizes, **specials
+        )
+        transformers.ModernBertModel(shape).save_pretrained(tmp_path / "windows")
+        small.tokenizer(tmp_path / "windows").save(tmp_path / "windows")
+    places = {name: tmp_path / name for name in ("out", "missing", "windows")}
+    has = load(pair, "discriminator").config.num_layers
+    assert main(["extend", *(word.format(**places, pair=pair, has=has) for word in words)]) == 2
+    error = capsys.readouterr().err
+    assert told in error.replace("\n", " ") and not (tmp_path / "out").exists()
