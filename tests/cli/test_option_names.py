@@ -21,6 +21,7 @@ DIFFER = {  # options whose meaning depends on the command, and why
     " size vocab_size",
     "a setting of two different trainings": "checkpoint_every clip init keep learning_rate limit_eval"
     " max_length pooling",
+    "what extend gives a trained model": "layers",
     "what is told instead of done": "dry_run",
     "how a command's answers look": "json threshold",
     "columns are those of fine-tuning, or of any table": "text_column",
