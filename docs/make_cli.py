@@ -40,7 +40,7 @@ INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra VERB --help` prints the same. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same. A switch takes no value: `--ensemble` turns it on, `--no-floors` off. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
 
 For completion of commands, options and their values, put one line into your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
@@ -50,14 +50,14 @@ RECIPES = """## Recipes
 `--recipe` takes one of the names below or the path of a TOML file. A recipe is defaults, overridden by the file, overridden by flags:
 the key `learning_rate` of the section `[training]` is the flag `--training.learning-rate`, or `--learning-rate` for short where no
 other section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is kept in `run.toml`
-in the run folder. A stopped run goes on with the recipe it began with, or is refused; keys marked * are free to change.
+in the run folder. A run resumes only with the recipe it began with; keys marked * are free to change.
 """
 
 
 MORE = {
     "pretrain": "Every key of a recipe is a flag too: see [Recipes](#recipes) and [Objectives](#objectives).\n\n",
-    "prepare": "So is every key of the sections [tokenizer] and [data] of a recipe (here `--tokenizer.vocab-size` is 30522"
-    " by default): see [Recipes](#recipes).\n\n",
+    "prepare": "Every key of a recipe's sections [tokenizer] and [data] is a flag too (here `--tokenizer.vocab-size` is"
+    " 30522 by default): see [Recipes](#recipes).\n\n",
 }
 
 
@@ -92,7 +92,7 @@ def _kind(annotation: ast.expr) -> str:
             return f"{_kind(inner[0])}, several" if text.endswith("...]") else " ".join(_kind(one) for one in inner)
     if text in CHOICES:
         return ", ".join(get_args(CHOICES[text]))
-    return {"str": "text", "int": "number", "float": "number", "bool": "yes or no", "Path": "path"}.get(text, text)
+    return {"str": "text", "int": "number", "float": "number", "bool": "switch", "Path": "path"}.get(text, text)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
@@ -102,7 +102,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
     if value is None or value in ((), ""):
         return ""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "on" if value else "off"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -182,7 +182,7 @@ def page() -> str:
     return "\n".join(
         [
             INTRODUCTION,
-            "## Verbs\n\n" + table(("Verb", "What it does"), overview),
+            "## Commands\n\n" + table(("Command", "What it does"), overview),
             *(verb(name, module) for name, module in modules.items()),
             RECIPES,
             recipes(),

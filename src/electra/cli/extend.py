@@ -30,18 +30,18 @@ class Arguments:
     budget: str | None = None
     """The budget of the whole run, including what it has spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
     length: int | None = None
-    """Tokens that the model shall read, such as 2048. The base of rotary positions is adapted; a table of
-    positions is repeated.
+    """The most tokens the model reads at once, such as 2048. The base of rotary positions is adapted; a table
+    of positions is repeated.
     """
     layers: int | None = None
-    """Layers that the model shall have, a multiple of those it has. The generator of a pair gets as many
+    """The new number of layers, a multiple of the present one. The generator of a pair gets as many
     times its layers.
     """
     store: str | None = None
     """The store it was trained on (default: RUN/store, or the recorded path)."""
     processes: int = 1
-    """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core.
-    Across machines, use torchrun.
+    """Processes on this machine that share each batch: one for each GPU. On a CPU threads do as well. Across
+    machines, use torchrun.
     """
 
 

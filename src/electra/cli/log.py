@@ -22,7 +22,7 @@ class Arguments:
     name: str | None = None
     """The run's name there (default: that of its folder)."""
     follow: bool = False
-    """Go on until the run ends."""
+    """Keep sending until the run ends."""
 
 
 def run(arguments: Arguments) -> int:

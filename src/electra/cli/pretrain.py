@@ -56,8 +56,8 @@ class Arguments:
     init_generator: str | None = None
     """Start from this model's generator (default: fresh weights)."""
     processes: int = 1
-    """Processes on this machine that share each batch: one for each GPU, or on a CPU one for each core.
-    Across machines, use torchrun.
+    """Processes on this machine that share each batch: one for each GPU. On a CPU threads do as well. Across
+    machines, use torchrun.
     """
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""

@@ -14,7 +14,7 @@ ALIASES = {"--batch": "--batch-size"}  # as it was once called
 class Arguments:
     models: Positional[tuple[str, ...]]
     """Run folders, model folders (those of ONNX graphs, too), fine-tunings or names on the hub. The page
-    wants a run: it has both networks.
+    needs a run: it has both networks.
     """
     host: str = "127.0.0.1"
     """The address to listen on. With 0.0.0.0 other machines can connect; there is no login."""

@@ -23,9 +23,9 @@ class Objective(all_tokens_mlm.Objective):
     """A full-size network corrects what a small one wrote. Two losses on one gate D, the probability that the
     token is the original:
 
-        copy   a cross-entropy of D against the truth, at every real token: replaced token detection
-        mlm    -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions, which does
-               not train D
+    `copy`: a cross-entropy of D against the truth, at every real token, which is replaced token detection.
+    `mlm`: -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions; it does not
+    train D.
 
     Departures: the auxiliary network is the run's small generator, not one of few layers at full width;
     COCO-LM's sequence contrastive loss is left out, because it contrasts a text with the rest of its batch
