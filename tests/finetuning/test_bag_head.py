@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from test_all_seeds import silent
+from torch.nn import functional as F
 
 from electra.artifacts.model import recorded_files
 from electra.errors import ConfigError, Damaged, ModelError
@@ -19,6 +20,7 @@ from electra.finetuning import linear_fit
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.bag_head import BagHead
 from electra.finetuning.features import Batch, Windows
+from electra.finetuning.linear_fit import fit_by_folds
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.tuned_model import build_head
 from electra.interop.load import load
@@ -251,3 +253,19 @@ def test_a_model_without_its_head_is_refused(tuned: Path, sst2_folder: Path, tmp
     (tmp_path / "model" / "head.safetensors").unlink()
     with pytest.warns(Damaged), pytest.raises(ModelError, match=r"head\.safetensors: missing"):
         predict(str(tmp_path / "model"), sst2_folder / "dev.tsv")
+
+
+def test_more_labels_of_a_text_make_no_stronger_penalty() -> None:
+    """Labels of a text are independent in the loss, so each is fitted as if it were alone."""
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=(200, 4))
+    right = torch.tensor(x[:, :1] + draw.normal(size=(200, 1)) > 0, dtype=torch.float64)
+
+    def loss(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, float]:
+        total = F.binary_cross_entropy_with_logits(logits, targets, reduction="sum")
+        return total, targets.numel()
+
+    groups = np.arange(200)
+    [one], _ = fit_by_folds(x, right, loss, 1, [0.3], groups=groups)
+    many, _ = fit_by_folds(x, right.repeat(1, 10), loss, 10, [0.3], groups=groups)
+    assert np.allclose(many, one, atol=1e-3)

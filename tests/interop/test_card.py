@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from huggingface_hub import ModelCard
 
 from electra.interop.card import Card, card_of_language_model, card_of_run, render
@@ -121,3 +122,15 @@ def test_names_are_text_and_no_html() -> None:
     assert "# &lt;img src=x onerror=alert(1)&gt;" in text and "| &lt;i&gt; | &lt;u&gt; |" in text
     assert "````toml\na = 1\n```\n<b>\n````" in text
     assert "\n# <" not in text
+
+
+@pytest.mark.parametrize("threshold", ["0.3", float("nan"), 7, None])
+def test_what_is_no_number_or_probability_is_left_out(threshold: object, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "law")
+    scores = {"auc": 0.7, "f1": "much", "best_f1_threshold": threshold}
+    rows = [*ROWS, {**ROWS[3], "step": 300, "metrics": scores}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    card = card_of_run(run, "discriminator")
+    assert card.threshold is None and card.metrics["auc"] == 0.7 and "f1" not in card.metrics
+    (run / "metrics.jsonl").write_text("".join(json.dumps({**row, "metrics": [1]}) + "\n" for row in rows))
+    assert card_of_run(run, "discriminator").metrics == {}

@@ -12,7 +12,7 @@ import transformers
 import electra
 from electra.cli.main import main
 from electra.interop.load import load
-from electra.testing import small
+from electra.testing import small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
 
 
@@ -106,3 +106,60 @@ def test_what_cannot_be_deeper(
     assert main(["extend", *(word.format(**places, pair=pair, has=has) for word in words)]) == 2
     error = capsys.readouterr().err
     assert told in error.replace("\n", " ") and not (tmp_path / "out").exists()
+
+
+def test_a_run_and_what_is_read_are_not_written_over(
+    toy_store: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
+    shape = {"model.encoder": "modern", "model.layers": 1, "model.hidden_size": 16}
+    run = str(electra.pretrain(toy_store, tmp_path / "run", budget="1steps", overrides=tiny | shape).path)
+    pair = str(small.write_pair(tmp_path / "pair"))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
+    for asked, told in (
+        (["extend", run, run, "--layers", "2"], "this is what is read"),
+        (["extend", pair, run, "--layers", "4"], "this is a run"),
+        (["import", pair, "--out", run], "this is a run"),
+        (["extend", pair, f"{pair}/discriminator", "--layers", "4"], "this is what is read"),
+        (["extend", run, f"{pair}/discriminator", "--layers", "2"], "a model, and several are written"),
+        (["extend", pair, str(tmp_path / "out"), "--layers", "4", "--store", "x"], "Leave out --store"),
+    ):
+        assert main(asked) == 2, asked
+        assert told in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
+
+
+def test_nothing_is_written_where_one_place_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair, out = small.write_pair(tmp_path / "pair"), tmp_path / "out"
+    (out / "generator").mkdir(parents=True)
+    (out / "generator" / "notes.txt").write_text("mine")
+    for asked in (["extend", str(pair), str(out), "--layers", "4"], ["import", str(pair), "--out", str(out)]):
+        assert main(asked) == 2
+        assert "holds other files" in capsys.readouterr().err
+        assert [path.name for path in out.iterdir()] == ["generator"]
+
+
+def test_the_card_has_none_of_the_old_numbers(tmp_path: Path) -> None:
+    deeper = electra.deepen("tiny-en", tmp_path / "deeper", layers=8)
+    card = (tmp_path / "deeper" / "discriminator" / "README.md").read_text()
+    assert "4 to 8 layers" in card and "auc" not in card and "base_model: tiny-en" in card
+    for judge in ("discriminator", "language-model"):
+        assert deeper.judge(judge).threshold == 0.5  # type: ignore[arg-type]
+
+
+def test_what_was_tuned_or_is_no_number_is_refused(tmp_path: Path) -> None:
+    model = toy_task.save_encoder(tmp_path / "model", "modern")
+    data = toy_task.write_classification(tmp_path / "data", train=8, dev=4)
+    electra.finetune(
+        model, task="sst2", data=data, out=tmp_path / "tuned", head="bag", epochs=1, threads=1, floors=False
+    )
+    with pytest.raises(electra.ElectraError, match="this is a fine-tuned model"):
+        electra.deepen(tmp_path / "tuned" / "model", tmp_path / "out", layers=4)
+    with pytest.raises(electra.ElectraError, match="layers: "):
+        electra.deepen(model, tmp_path / "out", layers=4.5)  # type: ignore[arg-type]
+    with pytest.raises(electra.ElectraError, match="length: "):
+        electra.lengthen(model, tmp_path / "out", length="long")  # type: ignore[arg-type]

@@ -184,13 +184,25 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
         "lack the tensor electra.encoder.layer.1.output.dense.bias",
     ),
     "activation": (lambda f: edit(f, hidden_act="relu"), "hidden_act is 'relu'; only 'gelu' is supported"),
-    "wrong type": (lambda f: edit(f, hidden_size="wide"), "a value of the wrong type"),
+    "wrong type": (lambda f: edit(f, hidden_size="wide"), "hidden_size is 'wide', not a whole number"),
     "heads": (lambda f: edit(f, num_attention_heads=5), "sizes that make no encoder"),
     "layers": (
         lambda f: edit(f, num_hidden_layers=200),
         "config.json says 200 layers, the weights have fewer",
     ),
-    "no vocabulary size": (lambda f: edit(f, vocab_size=None), "a value of the wrong type"),
+    "part of a layer": (
+        lambda f: edit(f, num_hidden_layers=1.7),
+        "num_hidden_layers is 1.7, not a whole number",
+    ),
+    "yes positions": (
+        lambda f: edit(f, max_position_embeddings=True),
+        "max_position_embeddings is True, not a whole",
+    ),
+    "two positions": (lambda f: edit(f, max_position_embeddings=2), "2 positions, too few"),
+    "padding": (lambda f: edit(f, pad_token_id=10**6), "a padding id, 1000000, beyond the vocabulary"),
+    "labels": (lambda f: edit(f, id2label={"1": "a", "2": "b"}), "does not number its labels from 0"),
+    "twins": (lambda f: edit(f, id2label={"0": "a", "1": "a"}), "two labels have one name"),
+    "no vocabulary size": (lambda f: edit(f, vocab_size=None), "vocab_size is None, not a whole number"),
 }
 
 
@@ -327,3 +339,28 @@ def test_an_export_that_was_killed_between_two_names_is_found(
     (tmp_path / "mine").rename(tmp_path / ".tmp-mine-99999999")
     assert load(tmp_path / "mine", "discriminator").kind == "discriminator"
     assert not list(tmp_path.glob(".tmp-*"))
+
+
+@pytest.mark.parametrize("labels", [{"0": "bad"}, {"0": "bad", "1": "so", "2": "good"}])
+def test_labels_and_outputs_must_agree(
+    labels: dict[str, str], published: Callable[..., tuple[Any, Path]]
+) -> None:
+    _, folder = published(transformers.ElectraForSequenceClassification)
+    edit(folder, id2label=labels)
+    with pytest.raises(ModelError, match=rf"id2label names {len(labels)} labels, and the head has 2 outputs"):
+        load(folder, "encoder")
+
+
+@pytest.mark.parametrize("layer", ["full_attention", "sliding_attention"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_rotary_base_is_a_number(
+    layer: str, value: float, published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
+) -> None:
+    _, folder = published(transformers.ModernBertForMaskedLM, modern_config(uncased.vocab_size))
+    written = json.loads((folder / "config.json").read_text())
+    rope, layers = written["rope_parameters"], written["num_hidden_layers"]
+    kinds = ["full_attention", *["sliding_attention"] * (layers - 1)]  # a base is read where it is used
+    edit(folder, layer_types=kinds, local_attention=8)
+    edit(folder, rope_parameters=rope | {layer: {"rope_type": "default", "rope_theta": value}})
+    with pytest.raises(ModelError, match="rotary base outside its range"):
+        load(folder, "generator")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -252,3 +253,35 @@ def test_unfinished_business_is_one_line(make_run: MakeRun, make_pair: MakePair,
     (run / "checkpoints").rename(run / "gone")
     with pytest.raises(CheckpointError, match="no checkpoint yet"):
         load(run)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("num_layers", 1, "for which the networks that run.toml describes have no place"),
+        ("num_layers", -1, "sizes that make no encoder"),
+        ("num_heads", 0, "sizes that make no encoder"),
+        ("vocab_size", 10**13, "sizes that make no encoder"),
+        ("architecture", "x", "sizes that make no encoder"),
+        ("norm_eps", float("nan"), "outside its range"),
+        ("dropout", 7.0, "outside its range"),
+        ("sharing", "zz", "'zz' is not one of"),
+    ],
+)
+def test_a_record_of_another_network_is_refused(  # noqa: PLR0917
+    key: str, value: object, told: str, make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
+    run = make_run({1: make_pair("mini", "modern", uncased.vocab_size)})
+    record = tomllib.loads((run / "run.toml").read_text())
+    record["model" if key == "sharing" else "discriminator"][key] = value
+    (run / "run.toml").write_text(write_toml(record))
+    with pytest.raises((RunFolderError, CheckpointError), match=told):
+        load(run)
+
+
+def test_an_identity_that_is_no_table_changes_nothing(
+    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
+    run = make_run({1: make_pair("mini", "modern", uncased.vocab_size)})
+    (run / "run.toml").write_text('identity = "x"\n' + (run / "run.toml").read_text())
+    assert load(run).kind == "discriminator"

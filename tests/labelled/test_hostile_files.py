@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import random
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,31 @@ def test_cells_that_a_spreadsheet_would_calculate() -> None:
     cells = ["=1+1", "+x", "-LRB-", "@SUM(A1)", "-0.5", "+3e-4", "plain", "a=b", ""]
     [row] = csv.reader(io.StringIO(format_csv([cells]).decode()))
     assert row == ["'=1+1", "'+x", "'-LRB-", "'@SUM(A1)", "-0.5", "+3e-4", "plain", "a=b", ""]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
+def test_a_damaged_parquet_is_one_line(codec: str, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path, draw = tmp_path / "rows.parquet", random.Random(1)
+    texts = [f"a fine film, the {number}th, très bon" for number in range(400)]
+    parquet.write_table(pyarrow.table({"text": texts, "n": range(400)}), path, compression=codec)
+    whole, refused = path.read_bytes(), 0
+    for _ in range(40):
+        content = bytearray(whole)
+        for _ in range(60):
+            content[draw.randrange(len(content))] = draw.randrange(256)
+        path.write_bytes(content)
+        try:
+            list(open_table(path).rows)
+        except DataError as error:
+            refused += 1
+            assert "\n" not in str(error) and str(path) in str(error)
+    assert refused > 20
+
+
+def test_a_lone_surrogate_in_json_is_mended_everywhere(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"text": "the \\ud800 film", "of": {"\\udfff": ["\\uD834\\uDD1E"]}}\n')
+    [(_, row)] = open_table(path).rows
+    assert row == {"text": "the ? film", "of": {"?": ["𝄞"]}}

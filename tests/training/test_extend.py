@@ -9,8 +9,10 @@ import torch
 from safetensors.torch import load_file
 
 import electra
+from electra.artifacts.run import RunFolder
 from electra.cli.main import main
 from electra.errors import ConfigError
+from electra.training.growth import keep_milestone, rise
 from electra.training.recipe import make_recipe
 from electra.training.schedule import multiplier, plateau_end, progress
 from electra.workflow.extend import check_milestones
@@ -127,3 +129,18 @@ def test_wrong_milestones_are_refused(budget: str, milestone: str, schedule: str
     recipe = make_recipe({"training": {"schedule": schedule, "budget": budget}})
     with pytest.raises(ConfigError, match=problem):
         check_milestones(recipe, [milestone])
+
+
+def test_a_milestone_of_a_killed_try_is_replaced(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for content in ("first", "second"):
+        (tmp_path / "discriminator").mkdir()
+        (tmp_path / "discriminator" / "model.safetensors").write_text(content)
+        keep_milestone(folder, 10)
+    kept = folder.milestone(10).path / "discriminator" / "model.safetensors"
+    assert kept.read_text() == "second" and not (tmp_path / "discriminator").exists()
+
+
+def test_a_record_without_its_rise_is_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"training\.warmup: the run's record lacks it"):
+        rise({"training": {"steps": 10}})

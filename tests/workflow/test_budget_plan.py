@@ -181,3 +181,21 @@ def test_what_ours_came_to() -> None:
 )
 def test_durations(seconds: float, told: str) -> None:
     assert duration(seconds) == told
+
+
+def test_a_generator_alone_does_not_size_the_discriminator(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--training.length", "16", "--training.batch-size", "2", "--budget", "9steps", "--dry-run"]
+    begin = ["--corpus", str(corpus), "--tokenizer.source", "tiny-en", "--init-generator", "tiny-en"]
+    shape = ["--model.layers", "1", "--model.hidden-size", "128", "--model.encoder", "modern"]
+    assert main(["pretrain", *begin, *shape, *flags]) == 0
+    assert "layers                1 x 128\n" in capsys.readouterr().out
+
+
+def test_a_folder_is_no_place_for_a_recipe(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(corpus), "--budget", "9steps", "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert "this is a folder" in told.err and "documents" not in told.out, "before anything is measured"

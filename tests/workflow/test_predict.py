@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -196,3 +199,45 @@ def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path:
     (out / "dev.jsonl").unlink()
     with pytest.raises(electra.ElectraError, match="Rerun electra finetune"):
         model.mistakes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda record: record.pop("settings"), "not the task of a fine-tuned model"),
+        (lambda record: record.update(task=5), "not the task of a fine-tuned model"),
+        (lambda record: record.update(settings={}), "lacks head, max_length, pooling"),
+        (lambda record: record["settings"].update(max_length="x"), "is not a whole number"),
+        (lambda record: record["settings"].update(text_column=5), "5 is not a list"),
+        (
+            lambda record: record["settings"].update(max_length=10**6),
+            "texts of 1,000,000 tokens, and the model has",
+        ),
+    ],
+)
+def test_a_damaged_record_is_one_line(  # noqa: PLR0917
+    damage: Callable[[dict[str, Any]], Any],
+    said: str,
+    tuned: str,
+    table: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(tuned, tmp_path / "copy")
+    path = tmp_path / "copy" / "finetune.json"
+    record = json.loads(path.read_text())
+    damage(record)
+    path.write_text(json.dumps(record))
+    assert main(["predict", str(tmp_path / "copy"), table]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_a_number_too_large_for_parquet_is_one_line(
+    tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"sentence": "a fine film", "n": 10**30}) + "\n")
+    assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.parquet")]) == 2
+    assert "do not fit a parquet file" in capsys.readouterr().err
+    assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.jsonl")]) == 0

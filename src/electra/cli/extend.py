@@ -62,6 +62,12 @@ def run(arguments: Arguments) -> int:
             where="electra extend",
             fix="Give OUT with `length` or `layers`, and only then",
         )
+    if arguments.out is not None and (arguments.store is not None or arguments.processes != 1):
+        raise ConfigError(
+            "another model is written, and nothing is trained",
+            where="electra extend",
+            fix="Leave out `store` and `processes`",
+        )
     if arguments.length is not None and arguments.out is not None:
         lengthen(arguments.run, arguments.out, length=arguments.length, progress=Terminal())
         return 0

@@ -37,11 +37,13 @@ class Arguments:
 def run(arguments: Arguments) -> int:
     from electra.errors import ConfigError
     from electra.workflow.display import Terminal
-    from electra.workflow.plan import plan, recipe_for
+    from electra.workflow.plan import plan, recipe_for, refuse_folder
 
     if not arguments.corpus:
         fix = "For example: electra plan texts/ --budget 2h"
         raise ConfigError("no text given", where="electra plan", fix=fix)
+    if arguments.out is not None:
+        refuse_folder(arguments.out)
     with Terminal(lines=True) as display:
         made = plan(
             arguments.corpus,

@@ -215,7 +215,7 @@ def _parquet(source: Source, field: str) -> Iterator[Text]:
             for batch in file.iter_batches(256, columns=[field]):
                 for text in batch.column(0):
                     yield from map(mend, _split(text.as_py() or ""))
-        except pyarrow.ArrowException as error:
+        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
             raise CorpusError(
                 f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name
             ) from None

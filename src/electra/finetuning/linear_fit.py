@@ -101,16 +101,19 @@ def fit_by_folds(
     order_N = np.random.default_rng(0).permutation(groups.max() + 1)[groups]
     fold_N, some_N = order_N % FOLDS, order_N < CHOSEN_ON
 
+    def penalty(strength: float, theirs: Tensor) -> float:
+        """Beside the mean loss, whose divisor is the loss's own: for labels of a text, one for each label."""
+        _, count = loss(torch.zeros(len(theirs), outputs, dtype=torch.float64), theirs)
+        return 1 / (2 * strength * count)
+
     def by_folds(strength: float, used_N: Bools, starts: Sequence[Floats]) -> tuple[Floats, list[Floats]]:
         """The answers to the rows used, 0 to others, and the fits without each fold."""
         answers, fits = np.zeros((rows, outputs)), list(starts)
         for fold in range(min(FOLDS, rows)):
             inside, outside = used_N & (fold_N != fold), used_N & (fold_N == fold)
             if inside.any():
-                penalty = 1 / (2 * strength * inside.sum())
-                fits[fold] = fit_linear(
-                    x_NK[inside], targets[torch.from_numpy(inside)], loss, penalty, starts[fold]
-                )
+                theirs = targets[torch.from_numpy(inside)]
+                fits[fold] = fit_linear(x_NK[inside], theirs, loss, penalty(strength, theirs), starts[fold])
             answers[outside] = x_NK[outside] @ fits[fold][:, :-1].T + fits[fold][:, -1]
         return answers, fits
 
@@ -125,4 +128,4 @@ def fit_by_folds(
     if not some_N.all():
         held_out, _ = by_folds(chosen, np.ones(rows, bool), from_these)
     nothing = np.zeros((outputs, columns + 1))
-    return fit_linear(x_NK, targets, loss, 1 / (2 * chosen * rows), nothing), held_out
+    return fit_linear(x_NK, targets, loss, penalty(chosen, targets), nothing), held_out

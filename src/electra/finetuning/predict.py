@@ -22,7 +22,7 @@ from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.features import Tokens
 from electra.finetuning.records import Format, as_records, join, plain, write
 from electra.finetuning.task import HeadKind, Task
-from electra.finetuning.task_file import AGAIN, read_task
+from electra.finetuning.task_file import AGAIN, check_task, read_task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head, exportable
 from electra.finetuning.tuning import run_model
@@ -231,10 +231,10 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     if folder.exists():
         if not folder.model.path.is_dir():
             raise ModelError("this fine-tuning has no model folder", where=folder, fix="It is not finished")
-        return load(folder.model.path, "encoder"), folder.record
+        return load(folder.model.path, "encoder"), _checked_record(folder)
     around, loaded = TuningFolder(Path(model).parent), load(model, "encoder")
     if around.exists():
-        return loaded, around.record
+        return loaded, _checked_record(around)
     here = ModelFolder(Path(loaded.folder))
     if record := read_task(here.path):
         return loaded, record
@@ -243,6 +243,12 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
         raise ModelError(what, where=here.path, fix="Pass the fine-tuning's folder")
     refuse_untuned(loaded)
     return loaded, None
+
+
+def _checked_record(folder: TuningFolder) -> Mapping[str, Any]:
+    record: Mapping[str, Any] = folder.record
+    check_task(record, folder.path / folder.RECORD)
+    return record
 
 
 def refuse_untuned(loaded: Loaded) -> None:
@@ -259,7 +265,11 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
     config = ModelFolder(Path(loaded.folder)).record
     if record:
         task, settings = load_task(record["task"]), record["settings"]
-        return task.configured(settings).rebuilt(loaded.labels, config), settings["max_length"]
+        length, positions = settings["max_length"], loaded.config.max_positions
+        if length > positions:
+            what = f"texts of {length:,} tokens, and the model has {positions:,} positions"
+            raise ModelError(what, where=loaded.folder, key="max_length", fix=AGAIN)
+        return task.configured(settings).rebuilt(loaded.labels, config), length
     usual = load_task(USUAL[loaded.kind])
     if loaded.kind == "classifier":
         usual = replace(usual, texts=(*load_task("pair").texts, *usual.texts))

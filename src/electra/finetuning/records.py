@@ -130,7 +130,7 @@ def _parquet(records: Sequence[Record]) -> bytes:
     content = io.BytesIO()
     try:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(record) for record in records]), content)
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OverflowError) as error:
         what = f"the columns do not fit a parquet file ({str(error).splitlines()[0]})"
         raise DataError(what, fix="Use `format` jsonl") from None
     return content.getvalue()

@@ -37,11 +37,17 @@ def read_task(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     found: dict[str, Any] = durable.read_json(path, ModelError, fix=AGAIN)
+    check_task(found, path)
+    if is_path(found["task"]):  # which would run: folders are data
+        raise ModelError(f"its task is a file, {found['task']}, which is not read", where=path, fix=AGAIN)
+    return found
+
+
+def check_task(found: Any, path: Path) -> None:
+    """Raises ModelError where this, read from `path`, does not say what a fine-tuned model answers."""
     task, settings = (found.get("task"), found.get("settings")) if isinstance(found, dict) else (None, None)
     if not isinstance(task, str) or not isinstance(settings, dict):
         raise ModelError("not the task of a fine-tuned model", where=path, fix=AGAIN)
-    if is_path(task):  # which would run: folders are data
-        raise ModelError(f"its task is a file, {task}, which is not read", where=path, fix=AGAIN)
     known = {field.name for field in fields(ResolvedSettings)} - {"search"}  # which the record only mentions
     given = {name: value for name, value in settings.items() if name in known}
     if absent := NEEDED - given.keys():
@@ -50,4 +56,3 @@ def read_task(folder: Path) -> dict[str, Any] | None:
         build(ResolvedSettings, {**given, "task": task, "data": "", "out": ""}, "settings")
     except ConfigError as error:
         raise ModelError(error.what, where=path, key=error.where or error.key, fix=AGAIN) from None
-    return found

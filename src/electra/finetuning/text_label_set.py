@@ -98,7 +98,7 @@ def _listed(cell: str) -> list[Any]:
     if cell.strip().startswith("["):
         try:
             listed = ast.literal_eval(cell.strip())
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             listed = None
         if isinstance(listed, list):
             return listed

@@ -116,7 +116,7 @@ def card_of_run(
         if name != "environment"
     }
     started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
-    scores = {} if averaged else (ledger.last("eval") or {}).get("metrics", {})
+    scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
     training = {"steps": last.get("step") if step is None else step}
     training |= {
         label: last.get(key)
@@ -138,13 +138,17 @@ def card_of_run(
             else ""
         ),
         training={key: value for key, value in training.items() if value is not None},
-        metrics={key: value for key, value in scores.items() if isinstance(value, int | float)},
+        metrics={key: value for key, value in scores.items() if value is not None},
         audit=_read_optional_json(folder.audit),
         recipe=write_toml(record),
         base_model=in_repository(started_from)[0] if could_be_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
-        threshold=scores.get("best_f1_threshold") if kind == "discriminator" else None,
+        threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
     )
+
+
+def _probability(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value <= 1 else None
 
 
 def card_of_language_model(run: Path, threshold: float | None) -> Card:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # From which P(replaced) its words are marked; best by F1 on held-out text.
 THRESHOLD, HALF = "detection_threshold", 0.5
+SHORTEST = 3  # positions: [CLS], a token, [SEP]
 LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = (
     "Give the folder of an ELECTRA, BERT, RoBERTa or ModernBERT: config.json, model.safetensors,"
@@ -182,7 +184,7 @@ def read_config(folder: Path) -> FolderConfig:
             where=path,
             fix="The file was not written by transformers",
         ) from None
-    except _Unsupported as problem:
+    except Unsupported as problem:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
     # The paper's encoder has no such setting: its classifier reads [CLS].
     averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
@@ -195,7 +197,7 @@ def read_config(folder: Path) -> FolderConfig:
     return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold)
 
 
-class _Unsupported(Exception):
+class Unsupported(Exception):
     """A setting that neither of our encoders has."""
 
 
@@ -204,22 +206,22 @@ def _electra_config(values: dict[str, Any]) -> EncoderConfig:
     _require(values, "hidden_act", "gelu")
     _require(values, "position_embedding_type", "absolute")
     own = values["model_type"] == "electra"
-    hidden = int(values.get("hidden_size", 256) if own else values["hidden_size"])
-    return _checked(
+    hidden = _whole(values, "hidden_size", 256 if own else None)
+    return checked(
         EncoderConfig(
             architecture="electra",
-            vocab_size=int(values["vocab_size"]),
-            embedding_size=int(values.get("embedding_size", 128)) if own else hidden,
+            vocab_size=_whole(values, "vocab_size"),
+            embedding_size=_whole(values, "embedding_size", 128) if own else hidden,
             hidden_size=hidden,
-            num_layers=int(values.get("num_hidden_layers", 12)),
-            num_heads=int(values.get("num_attention_heads", 4 if own else 12)),
-            intermediate_size=int(values.get("intermediate_size", 1024 if own else 3072)),
-            max_positions=int(values.get("max_position_embeddings", 512)) - first_position(values),
+            num_layers=_whole(values, "num_hidden_layers", 12),
+            num_heads=_whole(values, "num_attention_heads", 4 if own else 12),
+            intermediate_size=_whole(values, "intermediate_size", 1024 if own else 3072),
+            max_positions=_whole(values, "max_position_embeddings", 512) - first_position(values),
             dropout=float(values.get("hidden_dropout_prob", 0.1)),
             attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
             norm_eps=float(values.get("layer_norm_eps", 1e-12)),
             pad_id=_pad_id(values),
-            num_token_types=int(values.get("type_vocab_size", 2)),
+            num_token_types=_whole(values, "type_vocab_size", 2),
         )
     )
 
@@ -231,8 +233,15 @@ def first_position(values: Mapping[str, Any]) -> int:
 
 def _pad_id(values: Mapping[str, Any]) -> int:
     usual = 0 if values["model_type"] in ("electra", "bert", "modernbert") else 1
-    found = values.get("pad_token_id", usual)
-    return usual if found is None else int(found)
+    return usual if values.get("pad_token_id") is None else _whole(values, "pad_token_id")
+
+
+def _whole(values: Mapping[str, Any], name: str, usual: int | None = None) -> int:
+    """A whole number; KeyError where it is missing and nothing is usual."""
+    found = values[name] if usual is None else values.get(name, usual)
+    if isinstance(found, bool) or not isinstance(found, int | float) or found != int(found):
+        raise Unsupported(f"{name} is {found!r}, not a whole number")
+    return int(found)
 
 
 def _modern_config(values: dict[str, Any]) -> EncoderConfig:
@@ -240,29 +249,29 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
         _require(values, name, needed)
     for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
         _require(values, name, False)
-    layers, hidden = int(values["num_hidden_layers"]), int(values["hidden_size"])
+    layers, hidden = _whole(values, "num_hidden_layers"), _whole(values, "hidden_size")
     every = _global_every(values, layers)
     window = int(values.get("local_attention") or 128) // 2 if every > 1 else 0
     if window < 1 and every > 1:
-        raise _Unsupported("a window of local attention without tokens")
+        raise Unsupported("a window of local attention without tokens")
     rope = values.get("rope_parameters") or {}
     full, local = (rope.get(kind) or {} for kind in (FULL, SLIDING))
     for found in (full, local):
         if found.get("rope_type", "default") != "default":
             what = f"rotary positions of type {found['rope_type']!r}; only 'default' is supported"
-            raise _Unsupported(what)
+            raise Unsupported(what)
     theta = float(full.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
     near = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
-    return _checked(
+    return checked(
         EncoderConfig(
             architecture="modern",
-            vocab_size=int(values["vocab_size"]),
+            vocab_size=_whole(values, "vocab_size"),
             embedding_size=hidden,
             hidden_size=hidden,
             num_layers=layers,
-            num_heads=int(values["num_attention_heads"]),
-            intermediate_size=int(values["intermediate_size"]),
-            max_positions=int(values.get("max_position_embeddings", 8192)),
+            num_heads=_whole(values, "num_attention_heads"),
+            intermediate_size=_whole(values, "intermediate_size"),
+            max_positions=_whole(values, "max_position_embeddings", 8192),
             dropout=float(values.get("mlp_dropout", 0.0)),
             attention_dropout=float(values.get("attention_dropout", 0.0)),
             norm_eps=float(values.get("norm_eps", 1e-5)),
@@ -285,16 +294,17 @@ def _global_every(values: dict[str, Any], layers: int) -> int:
     if types is None:
         every = int(values.get("global_attn_every_n_layers") or 3)
         if every < 1:
-            raise _Unsupported(f"global_attn_every_n_layers is {every}; it counts layers")
+            raise Unsupported(f"global_attn_every_n_layers is {every}; it counts layers")
         return every if layers > 1 else 1
     types = list(types)
     every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
     if len(types) == layers and types == _layer_types(layers, every):
         return every
-    raise _Unsupported("local and full attention in an order that no ModernBERT has")
+    raise Unsupported("local and full attention in an order that no ModernBERT has")
 
 
-def _checked(config: EncoderConfig) -> EncoderConfig:
+def checked(config: EncoderConfig) -> EncoderConfig:
+    """The shape, or Unsupported where no encoder has it: NaN and the infinities are in no range."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
     sizes = (
         config.vocab_size,
@@ -307,26 +317,42 @@ def _checked(config: EncoderConfig) -> EncoderConfig:
     )
     # rotary positions turn pairs of dimensions
     unit = 2 * heads if config.architecture == "modern" else heads
-    if min(sizes) < 1 or max(sizes) > LARGEST or hidden % unit or not 0 < config.num_token_types <= LARGEST:
-        raise _Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
+    if (
+        min(sizes) < 1
+        or max(sizes) > LARGEST
+        or hidden % unit
+        or not 0 < config.num_token_types <= LARGEST
+        or config.architecture not in MODEL_TYPES.values()
+    ):
+        raise Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
     if not (
         0 <= config.dropout < 1
         and 0 <= config.attention_dropout < 1
         and 0 < config.norm_eps < 1
-        and min(config.rope_theta, config.window_theta) > 0
+        and 0 < config.rope_theta < math.inf
+        and 0 < config.window_theta < math.inf
     ):
-        raise _Unsupported("a dropout, epsilon or rotary base outside its range")
+        raise Unsupported("a dropout, epsilon or rotary base outside its range")
+    if config.max_positions < SHORTEST:
+        raise Unsupported(f"{config.max_positions} positions, too few for a token between two special ones")
+    if not 0 <= config.pad_id < config.vocab_size:
+        raise Unsupported(f"a padding id, {config.pad_id}, beyond the vocabulary")
     return config
 
 
 def _require(values: dict[str, Any], name: str, needed: object) -> None:
     if values.get(name, needed) != needed:
-        raise _Unsupported(f"{name} is {values[name]!r}; only {needed!r} is supported")
+        raise Unsupported(f"{name} is {values[name]!r}; only {needed!r} is supported")
 
 
 def _labels(values: dict[str, Any]) -> tuple[str, ...]:
     names = values.get("id2label") or {}
-    return tuple(str(names[key]) for key in sorted(names, key=int))
+    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
+        raise Unsupported("an id2label that does not number its labels from 0")
+    labels = tuple(str(names[key]) for key in sorted(names, key=int))
+    if len(set(labels)) < len(labels):
+        raise Unsupported("an id2label in which two labels have one name")
+    return labels
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:

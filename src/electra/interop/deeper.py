@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from electra.errors import ConfigError, ModelError
+from electra.interop.configs import HALF
 from electra.interop.load import Loaded
 from electra.interop.transfer import rewrite
 from electra.interop.warm_start import load_main
@@ -52,4 +53,5 @@ def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
                 f"layers.{int(number) + start}.{rest}": tensor for start in range(0, layers, old.num_layers)
             }
     encoder.load_state_dict(state)
-    return replace(model, encoder=encoder.eval(), config=config), f"{old.num_layers} to {layers} layers"
+    deeper = replace(model, encoder=encoder.eval(), config=config, threshold=HALF)
+    return deeper, f"{old.num_layers} to {layers} layers"

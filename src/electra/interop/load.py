@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import HEAD, PICKLE, SHARED_DIGEST, WEIGHTS, ModelFolder
+from electra.artifacts.model import CONFIG, HEAD, PICKLE, SHARED_DIGEST, WEIGHTS, ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, Damaged, ModelError
@@ -176,6 +176,13 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     unused = [name for name in unused if name not in used_by_head]
     refuse_left_over(unused, config.architecture, folder)
     labels = described.labels or tuple(f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ()))))
+    if kind in ("classifier", "tagger") and len(labels) != (outputs := len(head_weights["output.bias"])):
+        raise ModelError(
+            f"id2label names {len(labels)} labels, and the head has {outputs} outputs",
+            where=folder / CONFIG,
+            key="id2label",
+            fix="Name one label for each output",
+        )
     notes: tuple[str, ...] = (
         (
             (

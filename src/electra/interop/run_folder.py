@@ -17,12 +17,13 @@ from torch import Tensor
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import PairFolder, RunFolder
+from electra.config import convert
 from electra.data.tokenizer import Tokenizer
-from electra.errors import AbsentNetwork, CheckpointError, ModelError, RunFolderError
-from electra.interop.configs import LOG_ODDS
+from electra.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
+from electra.interop.configs import LOG_ODDS, Unsupported, checked
 from electra.interop.names import Kind
 from electra.interop.weights import refuse_broken
-from electra.model.pair import NAMES, Discriminator, Generator, Main, Pair, build_pair, fold
+from electra.model.pair import NAMES, Discriminator, Generator, Main, Pair, Sharing, build_pair, fold
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
@@ -97,7 +98,10 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None, average: 
     _fill(pair, tensors, chosen[-1].path)
     opened = pair.named[kind]
     fold(opened.encoder)
-    output = record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS
+    identity = record.get("identity", {})
+    output = LOG_ODDS
+    if isinstance(identity, dict) and kind == "discriminator":
+        output = str(identity.get("output", LOG_ODDS))
     return Opened(opened.eval(), kind, tokenizer, chosen, notes, output)
 
 
@@ -164,15 +168,15 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
     try:
         # the sampler is never handed out, but the generator may be made of its weights
         shapes = {
-            kind: EncoderConfig(**record[kind])
+            kind: checked(EncoderConfig(**record[kind]))
             for kind in (*present, "sampler")
             if kind in present or kind in record
         }
-        sharing = record["model"]["sharing"]
+        sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
         main_is: Main = "discriminator" if "discriminator" in shapes else "generator"
         main, auxiliary = NAMES[main_is]
         return build_pair(shapes[main], shapes.get(auxiliary), main_is=main_is, sharing=sharing)
-    except (KeyError, TypeError) as problem:
+    except (KeyError, TypeError, ConfigError, Unsupported) as problem:
         raise RunFolderError(
             f"does not describe the networks ({problem})",
             where=run.path / run.RECORD,
@@ -189,7 +193,15 @@ def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
     """A tensor that both networks share is kept under one of their names only, so it is the pair that is
     filled.
     """
-    for name, parameter in pair.named_parameters():
+    own = dict(pair.named_parameters())
+    kinds = {f"{kind}.encoder" for kind in NETWORKS}
+    stray = [name for name in tensors if name.rsplit(".layers.")[0] in kinds and name not in own]
+    if stray:
+        raise CheckpointError(
+            f"holds {stray[0]}, for which the networks that run.toml describes have no place",
+            where=checkpoint,
+        )
+    for name, parameter in own.items():
         if name not in tensors or tensors[name].shape != parameter.shape:
             shape = list(tensors[name].shape) if name in tensors else "no shape"
             raise CheckpointError(

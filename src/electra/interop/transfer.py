@@ -4,7 +4,7 @@ pair to go on training.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from electra.errors import ModelError
 from electra.interop import names, run_folder
 from electra.interop.card import Card, card_of_language_model, card_of_run
 from electra.interop.configs import HALF, read_config
-from electra.interop.huggingface import write_model
+from electra.interop.huggingface import refuse_foreign_folder, write_model
 from electra.interop.load import Loaded, load, load_language_model, shared_digest
 from electra.interop.source import locate
 from electra.interop.weights import read_safetensors, write_weights
@@ -38,14 +38,18 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from
     one.
     """
+    _write(loaded, Path(out), card_of(loaded, Path(out), source), dtype)
+
+
+def _write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
     write_model(
-        Path(out),
+        out,
         loaded.encoder,
         loaded.head,
         kind=loaded.kind,
         labels=loaded.labels,
         tokenizer=loaded.tokenizer,
-        card=card_of(loaded, Path(out), source),
+        card=card,
         dtype=dtype,
         pooling=loaded.pooling,
     )
@@ -97,21 +101,46 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
     """Write `source` changed: a model to `out`, the networks of a run or a pair to folders of their names in
     it. Nothing is written before all are changed.
 
-    change: the changed model, and in a few words what was changed. Returns lines for the user.
+    change: the changed model, and in a few words what was changed. What was measured of the model is not true
+        of it any more, so the new card has no numbers. Returns lines for the user.
     """
     path = locate(source)
     models = {out: load(source, "encoder")} if not run_folder.holds_networks(path) else networks_of(path, out)
+    refuse_places(path, out, models)
     for model in models.values():
-        if model.kind not in run_folder.PRETRAINED:
-            raise ModelError(
-                f"this is a {model.kind}, not a pre-trained network",
-                where=source,
-                fix="Give the model it was tuned from, then fine-tune the result",
-            )
+        _refuse_tuned(model, source, "Give the model it was tuned from, then fine-tune the result")
     changed = {place: change(model) for place, model in models.items()}
-    for place, (model, _) in changed.items():
-        export(model, place, source)
+    for place, (model, told) in changed.items():
+        card = Card(
+            place.resolve().name,
+            model.kind,
+            summary=f"Made of another model: {told}. Train it further before you use it.",
+            base_model="" if path.exists() and Path(source).exists() else str(source),
+            output=model.output,
+            threshold=None if model.threshold == HALF else model.threshold,
+        )
+        _write(model, place, card)
     return [f"{place}  {model.kind}, {told}" for place, (model, told) in changed.items()]
+
+
+def refuse_places(source: Path, out: Path, places: Iterable[Path]) -> None:
+    """Before anything is written: `out` may be a model or a pair, but nothing else, and not what is read."""
+    read = PairFolder(source)
+    parts = (source, *(read.network(name).path for name in run_folder.NETWORKS), read.language_model.path)
+    if out.resolve() in [part.resolve() for part in parts]:
+        raise ModelError("this is what is read", where=out, fix="Choose another `out`")
+    if RunFolder.is_at(out) or (ModelFolder.is_at(out) and out not in places):
+        what = "a run" if RunFolder.is_at(out) else "a model, and several are written"
+        raise ModelError(f"this is {what}", where=out, fix="Choose another `out`")
+    for place in places:
+        refuse_foreign_folder(place)
+
+
+def _refuse_tuned(model: Loaded, source: str, fix: str) -> None:
+    folder = ModelFolder(Path(model.folder))
+    if model.kind not in run_folder.PRETRAINED or folder.task.is_file() or folder.head.is_file():
+        kind = "fine-tuned model" if model.kind in run_folder.PRETRAINED else model.kind
+        raise ModelError(f"this is a {kind}, not a pre-trained network", where=source, fix=fix)
 
 
 def import_pair(
@@ -140,14 +169,11 @@ def import_pair(
             where=generator,
             fix="Give the two networks of one pair",
         )
+    refuse_places(path, out, models)
+    for model in models.values():
+        _refuse_tuned(model, source, "Give a discriminator, a generator or an encoder")
     lines = []
     for place, model in models.items():
-        if model.kind not in run_folder.PRETRAINED:
-            raise ModelError(
-                f"this is a {model.kind}, not a pre-trained network",
-                where=source,
-                fix="Give a discriminator, a generator or an encoder",
-            )
         export(model, place, sources.get(place, source))
         config = model.config
         shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"

@@ -17,6 +17,7 @@ from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
 
 NUL = "a NUL character: not text"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, or a lone one
 SMALL, RATIO = 64 << 20, 50  # bytes that any file may unfold to, and how often its own size beyond
 
 
@@ -99,6 +100,15 @@ def raw_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
             ) from None
 
 
+def _mended(value: Any) -> Any:
+    """JSON can contain lone surrogates, which are not text and no file of ours could hold."""
+    if isinstance(value, dict):
+        return {_mended(name): _mended(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_mended(one) for one in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
 def refuse_nul(value: Any, where: str) -> None:
     """Refuse a value with a NUL in any of its texts: no line of our own files could hold that."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -143,6 +153,8 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         where = f"{path}:{number}"
         try:
             row = json.loads(line)
+            if _SURROGATE.search(line):
+                row = _mended(row)
             refuse_nul(row, where)
         except (ValueError, RecursionError) as error:
             raise DataError(

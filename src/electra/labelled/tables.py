@@ -150,7 +150,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     raise unfolds_too_far(path)
                 refuse_nul(row, f"{path}:{number}")
                 yield number, row
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"not a readable parquet file ({str(error).splitlines()[0]})", where=path) from None
 
 

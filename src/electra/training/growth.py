@@ -39,6 +39,8 @@ def rise(record: Mapping[str, Any]) -> int:
     training = record["training"]
     if training.get("warmup_steps") is not None:
         return int(training["warmup_steps"])
+    if absent := {"warmup", "steps"} - training.keys():
+        raise ConfigError(f"the run's record lacks it: {min(absent)}", key=f"training.{min(absent)}")
     share = float(training["warmup"])
     return max(1, round(share * int(training["steps"]))) if share > 0 else 0
 
@@ -97,4 +99,7 @@ def keep_milestone(folder: RunFolder, steps: int) -> None:
     for path in folder.finish:
         if path.exists():
             milestone.path.mkdir(parents=True, exist_ok=True)
-            os.replace(path, milestone.path / path.name)
+            earlier = milestone.path / path.name  # of a try that was killed
+            if earlier.is_dir():
+                durable.remove_directory(earlier)
+            os.replace(path, earlier)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electra.artifacts.run import RunFolder
+from electra.config import convert
 from electra.errors import ConfigError
 from electra.training.budget import parse
 from electra.training.recipe import Recipe
@@ -55,6 +56,7 @@ def lengthen(model: Source, out: Source, *, length: int, progress: Told = None) 
     from electra.interop.longer import lengthen as write_longer
     from electra.workflow.model import load
 
+    length = convert(int, length, "length")
     with display_for(progress) as display:
         for line in write_longer(given_name(model, "model"), given_path(out, "out"), length):
             display.say(line)
@@ -75,6 +77,7 @@ def deepen(model: Source, out: Source, *, layers: int, progress: Told = None) ->
     from electra.interop.deeper import deepen as write_deeper
     from electra.workflow.model import load
 
+    layers = convert(int, layers, "layers")
     with display_for(progress) as display:
         for line in write_deeper(given_name(model, "model"), given_path(out, "out"), layers):
             display.say(line)

@@ -106,10 +106,16 @@ class Plan:
     def write(self, path: Source, option: Option | None = None) -> Path:
         """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
         target, text = Path(path), write_toml(recipe_sections((option or self.best).recipe)).encode()
+        refuse_folder(target)
         if target.exists() and target.read_bytes() != text:
             raise ConfigError("exists with other contents", where=target, fix="Choose another `out`")
         durable.commit_file(target, text)
         return target
+
+
+def refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError("this is a folder", where=path, fix="Give `out` a file to write, such as mine.toml")
 
 
 def plan(
@@ -159,28 +165,32 @@ def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
 
 def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
     """What a `pretrain` with these inputs would train, measured for a few seconds; nothing is written."""
-    begin = inputs.init_discriminator or inputs.init_generator
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
-    if begin is not None:
-        recipe = like_model(recipe, begin, SHARE_OF_RATE if not inputs.rate_is_chosen else 1.0)
+    if warm is not None:
+        recipe = like_models(recipe, inputs, warm)
     data = [inputs.store] if inputs.store is not None else list(inputs.corpus or ("python-docs",))
     tokens, vocab_size = corpus_of(data, recipe, display)
     [found] = options([with_vocabulary(recipe, vocab_size)], tokens, vocab_size, display, warm)
     return found
 
 
-def like_model(recipe: Recipe, name: str, rate: float) -> Recipe:
-    """The recipe with size and tokenizer of a model to start from, at a share of its learning rate."""
-    from electra.interop.load import load
+def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
+    """The recipe with the tokenizer of the models to start from, at a share of its learning rate, and the
+    size of the one that the main network starts from.
+    """
+    from electra.objectives import module_of
     from electra.objectives.parts.interface import Shapes
     from electra.training.shapes import as_built
 
-    shape = load(name, "encoder").config
-    recipe = as_built(recipe, Shapes(shape))
+    shape = getattr(warm, module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
+    if shape is not None:
+        recipe = as_built(recipe, Shapes(shape))
+    name = inputs.init_discriminator or inputs.init_generator
+    rate = recipe.training.learning_rate * (1.0 if inputs.rate_is_chosen else SHARE_OF_RATE)
     return replace(
         recipe,
         tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or name),
-        training=replace(recipe.training, learning_rate=recipe.training.learning_rate * rate),
+        training=replace(recipe.training, learning_rate=rate),
     )
 
 

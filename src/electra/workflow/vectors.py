@@ -69,7 +69,7 @@ def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
             flat = pyarrow.array(vectors.reshape(-1))
             column = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             table = _without(table, "vector").append_column("vector", column)
-        except pyarrow.ArrowException as error:
+        except (pyarrow.ArrowException, OverflowError) as error:
             what = f"its columns do not fit a parquet file ({str(error).splitlines()[0]})"
             raise DataError(what, where=out, fix="Write .jsonl instead") from None
         durable.commit_file(out, lambda path: pyarrow.parquet.write_table(table, path))
