@@ -40,9 +40,10 @@ lock:
 # A few minutes: trains tiny-en, the included model, further on the prose of Python's own documentation.
 BUDGET ?= 3m
 quickstart: setup
-	$(BIN)/electra detect tiny-en "The function returns a list of the names in the current scope."
+	$(BIN)/electra detect tiny-en "This method returns a tuple of the keys in the dictionary."
 	$(BIN)/electra pretrain --recipe continue --init tiny-en --objective.name rtd_mlm --corpus python-docs --data.heldout 0.02 --out runs/quickstart --budget $(BUDGET)
 	$(BIN)/electra show runs/quickstart "The function returns a list of the names in the current scope."
+	$(BIN)/electra detect runs/quickstart "This method returns a tuple of the keys in the dictionary."
 	$(BIN)/electra detect runs/quickstart "The function returns a list of the names in the current elephant."
 	@echo
 	@echo "The lines 'held-out at step' say what the $(BUDGET) brought; the report is runs/quickstart/report.html. To try next:"
