@@ -13,25 +13,14 @@ from pathlib import Path
 
 from electra.artifacts.included import MODELS
 from electra.artifacts.run import PairFolder
-from electra.interop.huggingface import write_model
-from electra.interop.transfer import card_of, networks_of, share_encoder
+from electra.interop.transfer import card_of, networks_of, share_encoder, write
 
 
 def make(run: Path, name: str, summary: str) -> None:
     pair = PairFolder(MODELS / name)
     for folder, loaded in networks_of(run, pair.path).items():
         card = replace(card_of(loaded, folder, run), name=f"{name}-{folder.name}", summary=summary)
-        write_model(
-            folder,
-            loaded.encoder,
-            loaded.head,
-            kind=loaded.kind,
-            labels=loaded.labels,
-            tokenizer=loaded.tokenizer,
-            card=card,
-            dtype="float16",
-            pooling=loaded.pooling,
-        )
+        write(loaded, folder, card, "float16")
     share_encoder(pair.language_model.path, "discriminator")
 
 

@@ -184,7 +184,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
         "lack the tensor electra.encoder.layer.1.output.dense.bias",
     ),
     "activation": (lambda f: edit(f, hidden_act="relu"), "hidden_act is 'relu'; only 'gelu' is supported"),
-    "wrong type": (lambda f: edit(f, hidden_size="wide"), "hidden_size is 'wide', not a whole number"),
+    "wrong type": (lambda f: edit(f, hidden_size="wide"), 'hidden_size is "wide", not a whole number'),
     "heads": (lambda f: edit(f, num_attention_heads=5), "sizes that make no encoder"),
     "layers": (
         lambda f: edit(f, num_hidden_layers=200),
@@ -196,13 +196,13 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "yes positions": (
         lambda f: edit(f, max_position_embeddings=True),
-        "max_position_embeddings is True, not a whole",
+        "max_position_embeddings is true, not a whole",
     ),
     "two positions": (lambda f: edit(f, max_position_embeddings=2), "2 positions, too few"),
     "padding": (lambda f: edit(f, pad_token_id=10**6), "a padding id, 1000000, beyond the vocabulary"),
     "labels": (lambda f: edit(f, id2label={"1": "a", "2": "b"}), "does not number its labels from 0"),
     "twins": (lambda f: edit(f, id2label={"0": "a", "1": "a"}), "two labels have one name"),
-    "no vocabulary size": (lambda f: edit(f, vocab_size=None), "vocab_size is None, not a whole number"),
+    "no vocabulary size": (lambda f: edit(f, vocab_size=None), "vocab_size is null, not a whole number"),
 }
 
 

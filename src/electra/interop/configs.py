@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -240,7 +241,7 @@ def _whole(values: Mapping[str, Any], name: str, usual: int | None = None) -> in
     """A whole number; KeyError where it is missing and nothing is usual."""
     found = values[name] if usual is None else values.get(name, usual)
     if isinstance(found, bool) or not isinstance(found, int | float) or found != int(found):
-        raise Unsupported(f"{name} is {found!r}, not a whole number")
+        raise Unsupported(f"{name} is {json.dumps(found)}, not a whole number")
     return int(found)
 
 

@@ -38,10 +38,11 @@ def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "flo
     """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from
     one.
     """
-    _write(loaded, Path(out), card_of(loaded, Path(out), source), dtype)
+    write(loaded, Path(out), card_of(loaded, Path(out), source), dtype)
 
 
-def _write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
+def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
+    """Write a loaded model as a Hugging Face folder, with this card."""
     write_model(
         out,
         loaded.encoder,
@@ -119,7 +120,7 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
             output=model.output,
             threshold=None if model.threshold == HALF else model.threshold,
         )
-        _write(model, place, card)
+        write(model, place, card)
     return [f"{place}  {model.kind}, {told}" for place, (model, told) in changed.items()]
 
 
