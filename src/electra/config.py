@@ -124,7 +124,7 @@ def convert(kind: Any, value: Any, where: str) -> Any:
         if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # numpy's among them
             return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
-        return Path(value)
+        return Path(os.path.expanduser(value))
     elif kind is Any or (origin is dict and isinstance(value, Mapping)):
         return dict(value) if origin is dict else value
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):

@@ -20,6 +20,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import IO, Any, Literal, NamedTuple
 
 from electra.data import python_docs
@@ -172,6 +173,9 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
             raise CorpusError(f"not valid JSON ({error})", where=where) from None
         text = record.get(field) if isinstance(record, dict) else None
         if not isinstance(text, str):
+            if isinstance(record, dict) and field in record:
+                fix = "Leave out the lines without a text, or name another field with `data.text_field`"
+                raise CorpusError(f"field {field!r} is {shortened(text)}, not a text", where=where, fix=fix)
             known = (
                 ", ".join(sorted(record))
                 if isinstance(record, dict)

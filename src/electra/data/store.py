@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import threading
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -85,7 +86,7 @@ class TokenStore:
         A bare pair has no held-out part: its last documents (a share of `heldout`, at least one) are set
         aside.
         """
-        path = Path(path)
+        path = Path(os.path.expanduser(path))
         if path.suffix == ENDING:
             return _open_bare(path, tokenizer, heldout)
         if not path.exists():

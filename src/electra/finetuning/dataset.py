@@ -15,7 +15,7 @@ from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError, nearest
 from electra.finetuning.counted import counted
 from electra.finetuning.settings import Settings
-from electra.finetuning.task import Task
+from electra.finetuning.task import Task, refuse_head
 from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Examples
 from electra.labelled.files import split_name
@@ -52,6 +52,9 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for split, examples in splits.items():
         if count := sum(not "".join(example.texts).strip() for example in examples):
             notes.append(f"{split}: {counted(count, 'empty text')}, kept")
+    for examples in splits.values():
+        if examples:
+            refuse_head(settings.head, len(examples[0].texts))
     unfitted, task = task, task.fit(splits["train"])
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.side, paths["train"])

@@ -130,8 +130,14 @@ class Predictor:
             try:
                 found = self(file, columns, threshold=threshold)
             except DataError as error:  # what it says of the file is true of what was given
-                where = error.where.replace(f"{file}:", "row ").replace(str(file), "the texts")
-                raise DataError(error.what, where=where, key=error.key, fix=error.fix) from None
+                what, where = (
+                    said.replace(f"{file}:", "row ").replace(str(file), "the texts")
+                    for said in (error.what, error.where)
+                )
+                raise DataError(what, where=where, key=error.key, fix=error.fix) from None
+        read = {example.where for example in found.examples}
+        if missing := [number for number in range(1, len(rows) + 1) if f"{file}:{number}" not in read]:
+            raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Leave it out")
         if columns:
             return found
         own = zip(found.examples, rows, strict=True)  # the values as they were given, dates and all

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from electra.errors import ConfigError, DataError
+from electra.finetuning.squad_metrics import plain_form
 from electra.finetuning.task import Task, digits
 from electra.labelled.examples import Example
 from electra.labelled.tables import format_csv, format_tsv
@@ -23,15 +24,15 @@ Record = dict[str, Any]
 def as_records(table: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """A table of text, header first, as records in which numbers are numbers."""
     header, *rows = table
-    named = ("score", "p", "probability", "null_odds")
-    numeric = [name in named or name.startswith("p(") for name in header]
-    return [
-        {
-            name: float(cell) if number else cell
-            for name, cell, number in zip(header, row, numeric, strict=True)
-        }
-        for row in rows
-    ]
+    kinds = [_kind(name) for name in header]
+    return [{name: kind(cell) for name, cell, kind in zip(header, row, kinds, strict=True)} for row in rows]
+
+
+def _kind(column: str) -> Callable[[str], Any]:
+    if column in ("start", "end"):
+        return int
+    numeric = column in ("score", "p", "probability", "null_odds") or column.startswith("p(")
+    return float if numeric else str
 
 
 def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
@@ -69,7 +70,10 @@ def judged(answers: Sequence[Record], examples: Sequence[Example], task: Task) -
 def is_wrong(record: Mapping[str, Any]) -> bool:
     """Whether a record that `judged` made is a mistake: no gold answer met, or any number."""
     gold, said = record["gold"], record["predicted"]
-    return bool(gold or said) and said not in gold if isinstance(gold, list) else gold != said
+    if not isinstance(gold, list):
+        return bool(gold != said)
+    answers = [plain_form(answer) for answer in gold]  # as exact match compares them
+    return bool(gold or said) and plain_form(said) not in answers
 
 
 def _answer(row: Mapping[str, Any]) -> Record:

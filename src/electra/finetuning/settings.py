@@ -150,7 +150,7 @@ class Settings:
             "stride",
             "threads",
         )
-        check_least(self, dict.fromkeys(counts, 1))
+        check_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
         check_most(self, {"threads": MOST_THREADS})
         check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))

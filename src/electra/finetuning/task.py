@@ -85,13 +85,10 @@ class Task(ABC):
         if options["head"] == "joint" and self.head != "reader":
             fix = "Use it with `task` squad, squad2 or qa"
             raise ConfigError("the joint head finds answers in texts", key="head", fix=fix)
-        pair = len(options.get("text_column") or self.texts[0]) == 2
-        if options["head"] == "compare" and not (pair and self.head == "classifier"):
-            fix = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
-            raise ConfigError("the head compare is for pairs of texts", key="head", fix=fix)
-        if options["head"] == "bag" and (pair or self.head != "classifier"):
-            fix = "For pairs of texts use `head` compare"
-            raise ConfigError("the head bag is for single texts", key="head", fix=fix)
+        named = options.get("text_column")
+        counts = {len(columns) for columns in ([named] if named else self.texts)}
+        if len(counts) == 1 or self.head != "classifier":  # else the file's columns tell
+            refuse_head(options["head"], counts.pop() if self.head == "classifier" else 0)
         if balanced and not self.has_classes:
             raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Leave it out")
         if options.get("multi_label") and self.head != "classifier":
@@ -222,6 +219,24 @@ def counted_labels(labels: Sequence[str], found: Iterable[str]) -> dict[str, int
     """How often each label was found, and then what else was."""
     counts = Counter(found)
     return {label: counts[label] for label in (*labels, *sorted(set(counts) - set(labels)))}
+
+
+READS = {"compare": 2, "bag": 1}  # the heads that count, and how many texts they read
+
+
+def refuse_head(head: str, texts: int = 0) -> None:
+    """Raise ConfigError where a head that counts does not read examples of so many texts (0: of no texts)."""
+    if head == "compare" and texts != READS[head]:
+        fix = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
+        raise ConfigError("the head compare is for pairs of texts", key="head", fix=fix)
+    if head == "bag" and texts != READS[head]:
+        fix = "For pairs of texts use `head` compare"
+        raise ConfigError("the head bag is for single texts", key="head", fix=fix)
+
+
+def label_numbers(labels: Sequence[str], found: Iterable[str]) -> dict[str, int]:
+    """Of each label, and of what else was found, each by its own: no prediction meets those."""
+    return {label: number for number, label in enumerate(counted_labels(labels, found))}
 
 
 def digits(number: float) -> str:

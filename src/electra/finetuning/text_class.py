@@ -14,7 +14,7 @@ from electra.errors import DataError, nearest
 from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, Task, counted_labels, file_of, softmax
+from electra.finetuning.task import Outputs, Task, counted_labels, file_of, label_numbers, softmax
 from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.finetuning.text_number import TextRegression
 from electra.finetuning.text_task import (
@@ -99,7 +99,9 @@ class TextClassification(LabelledText):
         return list(softmax(np.stack(outputs)))
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        predicted, gold = np.stack(predictions).argmax(-1), np.array([*map(self.target, examples)])
+        told = [self.gold_told(example) for example in examples]
+        number = label_numbers(self.labels, told)
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([number[label] for label in told])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def answer(self, prediction: Prediction) -> str:

@@ -25,7 +25,16 @@ from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entit
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
-from electra.finetuning.task import HeadKind, Outputs, Task, counted_labels, counted_notes, file_of, softmax
+from electra.finetuning.task import (
+    HeadKind,
+    Outputs,
+    Task,
+    counted_labels,
+    counted_notes,
+    file_of,
+    label_numbers,
+    softmax,
+)
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
 from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
@@ -166,11 +175,8 @@ class WordTagging(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
         gold = [list(example.gold) for example in examples]
-        index = {label: number for number, label in enumerate(self.labels)}
-        ours, theirs = (
-            np.array([index.get(tag, NO_TARGET) for tags in rows for tag in tags])
-            for rows in (predicted, gold)
-        )
+        index = label_numbers(self.labels, (tag for tags in gold for tag in tags))
+        ours, theirs = (np.array([index[tag] for tags in rows for tag in tags]) for rows in (predicted, gold))
         if self.scheme == "errors":
             marked, wrong = ours == index[INCORRECT], theirs == index[INCORRECT]
             counts = int((marked & wrong).sum()), int(marked.sum()), int(wrong.sum())

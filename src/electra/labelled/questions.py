@@ -114,9 +114,12 @@ def _gold(
             )
         return None
     if isinstance(value, dict) and all(isinstance(value.get(key), list) for key in ("text", "answer_start")):
+        if len(value["text"]) != len(value["answer_start"]):
+            what = f"{len(value['text'])} answers and {len(value['answer_start'])} places where they start"
+            raise DataError(what, where=where, fix="Give one place for each answer")
         value = [
             {"text": text, "answer_start": start}
-            for text, start in zip(value["text"], value["answer_start"], strict=False)
+            for text, start in zip(value["text"], value["answer_start"], strict=True)
         ]
     entries = value if isinstance(value, list) else [] if value is None else [value]
     if impossible and entries:

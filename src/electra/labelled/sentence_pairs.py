@@ -4,6 +4,7 @@ CoLA's acceptable and unacceptable sentences, the minimal pairs of BLiMP and the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,9 +29,12 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
         where = f"{path}:{line}"
         first, second = (cell_text(row, column, where) for column in SCORED[:2])
         try:
-            found.append((first, second, float(row[SCORED[2]])))
+            score = float(row[SCORED[2]])
         except (TypeError, ValueError, KeyError):
-            raise DataError("not two sentences and a number", where=where) from None
+            score = math.nan
+        if not math.isfinite(score):
+            raise DataError("not two sentences and a number", where=where)
+        found.append((first, second, score))
     if len(found) < 2:
         raise DataError("fewer than two pairs of sentences", where=path)
     return found

@@ -115,7 +115,7 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
         examples.append(replace(example, id=example.id or str(number)))
     if not examples:
         raise DataError("no sentences: the file is empty", where=path)
-    return _without_language(examples)
+    return _without_language(examples) if ending in COLUMNS else Split(tuple(examples))
 
 
 def _blocks(path: Path, conllu: bool) -> Iterator[Block]:
@@ -252,7 +252,7 @@ def _m2(path: Path) -> Iterator[Example]:
 
 
 def _without_language(examples: Sequence[Example]) -> Split:
-    """WikiANN writes "en:Paris": a language that stands before every word of a file is taken off."""
+    """WikiANN's columns have "en:Paris": a language that stands before every word of a file is taken off."""
     match = _LANGUAGE.match(examples[0].texts[0]) if examples[0].texts else None
     prefix = match[0] if match else ""
     if not prefix or not all(word.startswith(prefix) for example in examples for word in example.texts):

@@ -13,7 +13,7 @@ from electra.artifacts.study import StudyFolder
 from electra.config import check_least, check_most
 from electra.errors import ConfigError, nearest
 from electra.signals import StopRequest
-from electra.workflow.artifact import Artifact, Source, name_of
+from electra.workflow.artifact import Artifact, Source, given_path, name_of, several
 from electra.workflow.display import Display, Terminal, Told, display_for
 from electra.workflow.prepare import sources
 from electra.workflow.rows import Rows
@@ -148,16 +148,16 @@ def ablate(
     """
     order = Order(
         study=study,
-        out=Path(out),
-        arm=tuple(arms),
+        out=given_path(out, "out"),
+        arm=several(arms, "arms"),
         corpus=tuple(sources(corpus)),
         store=name_of(store),
         budget=budget,
         seeds=seeds,
         seed=seed,
         recipe=name_of(recipe),
-        panel_data=None if panel_data is None else Path(panel_data),
-        panel=tuple(panel),
+        panel_data=None if panel_data is None else given_path(panel_data, "panel_data"),
+        panel=several(panel, "panel"),
         jobs=jobs,
         threads=threads,
         workers=workers,

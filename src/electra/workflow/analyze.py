@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError, ElectraError
 from electra.machine import Device
-from electra.workflow.artifact import Artifact, Source
+from electra.workflow.artifact import Artifact, Source, given_path, several
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.prepare import sources
 from electra.workflow.rows import Rows
@@ -46,9 +46,9 @@ def analyze(
     models: Source | Sequence[Source],
     *,
     out: Source,
-    probes: Sequence[str] = ("all",),
+    probes: str | Sequence[str] = ("all",),
     data: Source | Sequence[Source] = (),
-    options: Sequence[str] = (),
+    options: str | Sequence[str] = (),
     over_training: bool = False,
     device: Device = "auto",
     progress: Told = None,
@@ -70,9 +70,11 @@ def analyze(
     from electra.interop.source import locate
     from electra.model.precision import pick_device
 
-    given, roots = sources(models), [Path(root) for root in sources(data)]
+    folder, given = given_path(out, "out"), sources(models)
+    roots = [Path(root) for root in sources(data)]
+    probes = several(probes, "probes")
     every = not probes or "all" in probes
-    chosen = _chosen(probes, options, every)
+    chosen = _chosen(probes, several(options, "options"), every)
     missing = next((root for root in roots if not root.exists()), None)
     if missing is not None:
         raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
@@ -86,12 +88,12 @@ def analyze(
         if not ready:
             for line in left_out:
                 display.say(line)
-            raise _none_left(out)
-        with AnalysisFolder(Path(out)).session(say=display.say) as session:
+            raise _none_left(folder)
+        with AnalysisFolder(folder).session(say=display.say) as session:
             for line in left_out:
                 session.say(line)
             _ask(ready, named, session, display, over_training=over_training, every=every)
-    return Analysis(out)
+    return Analysis(folder)
 
 
 def _chosen(probes: Sequence[str], options: Sequence[str], every: bool) -> dict[str, Probe]:
@@ -145,9 +147,9 @@ def _ask(
     session.say(f"page: {write_page(folder)}")
 
 
-def _none_left(out: Source) -> ConfigError:
+def _none_left(out: Path) -> ConfigError:
     fix = "Name one with `probe` to see what it needs"
-    return ConfigError("no probe could be run", where=Path(out), fix=fix)
+    return ConfigError("no probe could be run", where=out, fix=fix)
 
 
 def _askable(

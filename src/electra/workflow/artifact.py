@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, ClassVar, Generic, TypeVar
 
 from electra.artifacts import Folder, open_folder
 from electra.artifacts.folder import expanded
+from electra.config import convert
 from electra.errors import ConfigError
 from electra.workflow.rows import cell, html_card
 
@@ -21,11 +23,17 @@ def name_of(source: Source | None, key: str = "") -> str | None:
 
 
 def given_name(source: Source, key: str = "") -> str:
-    """A path or a hub's name as text; ConfigError where what was given for `key` is neither."""
+    """A path (`~` expanded) or a hub's name as text; ConfigError where what is given for `key` is neither."""
     if isinstance(source, str | os.PathLike) and isinstance(name := os.fspath(source), str):
-        return name
+        return os.path.expanduser(name)
     fix = "Give a text, a Path, or what a function of electra returned"
     raise ConfigError(f"{shortened(source)} is not a path", key=key, fix=fix)
+
+
+def several(given: str | Sequence[str], key: str) -> tuple[str, ...]:
+    """One text or several; ConfigError where what was given for `key` is neither."""
+    made: tuple[str, ...] = convert(tuple[str, ...], (given,) if isinstance(given, str) else given, key)
+    return made
 
 
 def given_path(source: Source, key: str = "") -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from electra.config import check_least
 from electra.errors import ConfigError, Interrupted
 from electra.machine import Device
 from electra.signals import StopRequest
-from electra.workflow.artifact import Artifact, Source
+from electra.workflow.artifact import Artifact, Source, given_path, several
 from electra.workflow.display import Told, display_for
 from electra.workflow.prepare import sources
 from electra.workflow.rows import Rows
@@ -54,7 +53,7 @@ def evaluate(
     random_twin: bool = False,
     floors: bool = True,
     settings: Mapping[str, Any] | None = None,
-    probe_options: Sequence[str] = (),
+    probe_options: str | Sequence[str] = (),
     device: Device = "auto",
     progress: Told = None,
 ) -> Evaluation:
@@ -78,13 +77,13 @@ def evaluate(
     from electra.evaluation.suite import load_suite
     from electra.report.suite import write_page
 
-    folder, given, roots = Path(out), sources(models), [Path(root) for root in sources(data)]
+    folder, given, roots = given_path(out, "out"), sources(models), [Path(root) for root in sources(data)]
     if not given:
         raise ConfigError("no model given", key="models")
     if not roots:
         raise ConfigError("no data given", key="data", fix="Pass the folder that holds the tasks' folders")
     chosen = load_suite(suite)
-    options = Options(seeds, device, jobs, dict(settings or {}), tuple(probe_options))
+    options = Options(seeds, device, jobs, dict(settings or {}), several(probe_options, "probe_options"))
     check_least(options, {"seeds": 1, "jobs": 1})
     with display_for(progress) as display, StopRequest() as stop:
         record = run(
@@ -98,7 +97,7 @@ def evaluate(
         )
         page = write_page(folder)  # of what is done so far, where it was stopped
         if record is None:
-            raise Interrupted(os.fspath(out), stop.exit_code or 130)
+            raise Interrupted(str(folder), stop.exit_code or 130)
         display.say(f"table: {EvaluationFolder(folder).table}")
         display.say(f"page: {page}")
-    return Evaluation(out)
+    return Evaluation(folder)

@@ -39,6 +39,7 @@ def extend(
     The networks and the page of the shorter run move to RUN/milestones/step-N. Raises ConfigError for a run
     of another schedule or a budget that is no longer than the run, and as `pretrain` does.
     """
+    budget, processes = convert(str, budget, "budget"), convert(int, processes, "processes")
     with display_for(progress) as display:
         return carry_on(str(given_path(run, "run")), budget, name_of(store, "store"), processes, display)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from electra.signals import StopRequest
 from electra.trackers.following import carry
 from electra.trackers.interface import NAMES
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, given_path
 from electra.workflow.display import Told, display_for
 
 To = Literal["tensorboard", "trackio", "wandb", "mlflow"]
@@ -34,7 +33,7 @@ def log(
     Raises ConfigError where the tracker is not installed, and RunFolderError where `run` is no run or another
     run of this name was sent there.
     """
-    run, where = Path(run), Path(to if out is None else out)
+    run, where = given_path(run, "run"), given_path(to if out is None else out, "out")
     with display_for(progress) as display, StopRequest() as stop:
         called = name or run.resolve().name
         sent = carry(run, to, where, project, called, follow=follow, stop=stop, say=display.say)

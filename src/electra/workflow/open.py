@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts import Finding, open_folder
-from electra.workflow.artifact import Part, Source, given_name
+from electra.workflow.artifact import Part, Source, given_name, given_path
 
 if TYPE_CHECKING:
     from electra.workflow.artifact import Artifact
@@ -49,11 +49,12 @@ def report(folder: Source, *, out: Source | None = None, compare: Sequence[Sourc
     """
     from electra.report.pages import write_page
 
-    return write_page(Path(folder), None if out is None else Path(out), [Path(other) for other in compare])
+    others = [given_path(other, "compare") for other in compare]
+    return write_page(given_path(folder, "folder"), None if out is None else given_path(out, "out"), others)
 
 
 def verify(folder: Source) -> Iterator[Finding]:
     """Each thing in a folder of any kind once it has been read whole, and its problem ("": none)."""
     from electra.interop.verify import verify as check
 
-    return check(Path(given_name(folder, "folder")))
+    return check(given_path(folder, "folder"))

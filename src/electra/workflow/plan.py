@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from electra.signals import StopRequest
 from electra.training.budget import steps_for
 from electra.training.experience import Expected, expected
 from electra.training.recipe import Recipe
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, given_name, given_path, several
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.prepare import corpus_config, counting, existing_tokenizer, sources, tokenizer_config
 from electra.workflow.pretrain import compose
@@ -105,7 +104,8 @@ class Plan:
 
     def write(self, path: Source, option: Option | None = None) -> Path:
         """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
-        target, text = Path(path), write_toml(recipe_sections((option or self.best).recipe)).encode()
+        target = given_path(path, "path")
+        text = write_toml(recipe_sections((option or self.best).recipe)).encode()
         refuse_folder(target)
         if target.exists() and target.read_bytes() != text:
             raise ConfigError("exists with other contents", where=target, fix="Choose another `out`")
@@ -124,7 +124,7 @@ def plan(
     *,
     recipe: Source | None = None,
     purpose: str | None = None,
-    sizes: Sequence[str] = SIZES,
+    sizes: str | Sequence[str] = SIZES,
     overrides: Mapping[str, Any] | None = None,
     progress: Told = None,
 ) -> Plan:
@@ -141,7 +141,8 @@ def plan(
     Each size is measured for a few seconds in a process of its own. Raises what `pretrain` raises for wrong
     settings, and CorpusError for a corpus without text.
     """
-    base = compose(os.fspath(recipe_for(recipe, purpose)), dict(overrides or {}), budget)
+    base = compose(given_name(recipe_for(recipe, purpose), "recipe"), overrides or {}, budget)
+    sizes = several(sizes, "sizes")
     if not sizes:
         raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
     made = [at_size(base, size, overrides or {}) for size in sizes]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from electra.errors import DataError
 from electra.machine import Device
-from electra.workflow.artifact import Source, given_name
+from electra.workflow.artifact import Source, given_name, given_path, several
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
@@ -28,8 +28,8 @@ def predict(
     file: Source,
     *,
     out: Source | None = None,
-    text_column: Sequence[str] = (),
-    columns: Sequence[str] = (),
+    text_column: str | Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     encoding: str | None = None,
     threshold: float | None = None,
     device: Device = "auto",
@@ -49,9 +49,10 @@ def predict(
     from electra.finetuning.predict import open_predictor
     from electra.finetuning.records import format_of
 
-    target = None if out is None else Path(out)
+    target = None if out is None else given_path(out, "out")
     kind = format_of(target, format)
     predictor = open_predictor(given_name(model, "model"), device, backend)
+    text_column, columns = several(text_column, "text_column"), several(columns, "columns")
     with as_file(given_name(file, "file"), predictor.task, text_column, columns) as path:
         found = predictor(path, text_column, columns, threshold, encoding)
     if target is not None:

@@ -98,7 +98,11 @@ def prepare(
                 key="mix_temperature",
                 fix="Give it, such as 0.5, or a list of sources",
             )
-        source = [f"{name}={one}" for name, several in source.items() for one in sources(several, "source")]
+        given = {str(name): sources(several, "source") for name, several in source.items()}
+        if nothing := [name for name in given if not given[name]]:
+            fix = "Give its files, or leave the corpus out"
+            raise ConfigError("a corpus of no files", key=nothing[0], fix=fix)
+        source = [f"{name}={one}" for name in given for one in given[name]]
     with display_for(progress) as display:
         return build(
             sources(source, "source"),
@@ -188,7 +192,7 @@ def prepare_shard(
         return build_shard(
             sources(source),
             made,
-            Path(out),
+            given_path(out, "out"),
             number,
             config=corpus_config(data),
             workers=workers,
@@ -203,7 +207,7 @@ def merge_shards(shards: Sequence[Source], out: Source, *, progress: Told = None
     from electra.workflow.store import Store
 
     with display_for(progress) as display, unwinding(out):
-        merge([Path(shard) for shard in shards], Path(out), counting(display))
+        merge([given_path(shard, "shards") for shard in shards], given_path(out, "out"), counting(display))
         store = Store(out)
         tell_audit(store, display)
     return store

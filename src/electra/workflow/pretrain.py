@@ -6,19 +6,18 @@ Several are started from here (`launch`) as `python -m electra.workflow.train JO
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.store import ENDING, StoreFolder
-from electra.config import find_recipe, merge
+from electra.config import convert, find_recipe, merge
 from electra.errors import ConfigError, Interrupted, LostProcess, RunFailed, from_json
 from electra.machine import launched
 from electra.signals import EXIT_CODES, how_it_ended
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, given_name, given_path
 from electra.workflow.display import Display, Terminal, Told, display_for
 from electra.workflow.prepare import sources
 from electra.workflow.train import Inputs, errors_of, train_here
@@ -57,22 +56,23 @@ def pretrain(
     Raises ConfigError for wrong settings, RunFolderError where `out` holds something else or a run with other
     settings, RunFailed where the training diverges, and Interrupted when asked to stop (rerun to resume).
     """
-    given = sources(data)
+    overrides = convert(dict[str, Any], overrides or {}, "overrides")
+    given, name = sources(data, "data"), given_name(recipe, "recipe")
     is_store = len(given) == 1 and _is_store(given[0])
     begin = starts(init, init_discriminator, init_generator)
     inputs = Inputs(
-        out=os.fspath(out),
+        out=str(given_path(out, "out")),
         corpus=() if is_store else tuple(given),
         store=given[0] if is_store else None,
         init_discriminator=begin[0],
         init_generator=begin[1],
         workers=workers,
-        processes=processes,
-        recipe_name=os.fspath(recipe),
-        rate_is_chosen=rate_is_chosen(os.fspath(recipe), overrides or {}),
+        processes=convert(int, processes, "processes"),
+        recipe_name=name,
+        rate_is_chosen=rate_is_chosen(name, overrides),
         command="electra.pretrain(...)",
     )
-    made = compose(os.fspath(recipe), overrides or {}, budget)
+    made = compose(name, overrides, budget)
     with display_for(progress) as display:
         return carry_out(made, inputs, display)
 
@@ -85,8 +85,8 @@ def compose(recipe: str, overrides: Mapping[str, Any], budget: str | None = None
     """A recipe with some settings changed, by dotted name; raises ConfigError naming the wrong one."""
     path = find_recipe(recipe)
     changed: dict[str, Any] = {}
-    for name, value in overrides.items():
-        section, _, key = name.partition(".")
+    for name, value in convert(dict[str, Any], overrides, "overrides").items():
+        section, _, key = str(name).partition(".")
         changed.setdefault(section, {})[key.replace("-", "_")] = value
     sections = read_recipe(path, changed.get("objective", {}).get("name"))
     make_recipe(sections, where=str(path))

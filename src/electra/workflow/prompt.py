@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.tuning import PromptingFolder
-from electra.workflow.artifact import Artifact, Source, given_name
+from electra.workflow.artifact import Artifact, Source, given_name, given_path
 from electra.workflow.display import Display, Told, display_for
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def prompt(
     from electra.config import build
     from electra.finetuning.prompt_settings import PromptSettings
 
-    given = {**settings, "task": task, "data": Path(data), "out": Path(out)}
+    given = {**settings, "task": task, "data": given_path(data, "data"), "out": given_path(out, "out")}
     if "limit" in given:  # as it was once called
         given["limit_eval"] = given.pop("limit")
     with display_for(progress) as display:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.ledger import Axis, Curve
 from electra.artifacts.run import RunFolder
+from electra.config import convert
 from electra.errors import ConfigError, nearest
 from electra.machine import library
-from electra.workflow.artifact import Artifact, Source
+from electra.workflow.artifact import Artifact, Source, given_path
 from electra.workflow.rows import Rows
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Metrics(Rows):
 
     def curve(self, kind: Literal["train", "eval"], key: str, against: Axis = "step") -> Curve:
         """(x, y) of a measure, such as ("eval", "auc") or ("train", "losses.rtd"), where it was measured."""
+        convert(Literal["train", "eval"], kind, "kind")
+        convert(Axis, against, "against")
         rows = [row for row in self if row["kind"] == kind]
         kept = [row for row in rows if row.get(key) is not None and row.get(against) is not None]
         if not kept:
@@ -116,7 +119,7 @@ class Run(Artifact[RunFolder]):
         """What the update that finished `step` was trained on: the text of each row, as it is decoded."""
         from electra.workflow.replay import texts_of_batch
 
-        return texts_of_batch(self.folder, step, store)
+        return texts_of_batch(self.folder, convert(int, step, "step"), store)
 
     def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
         """Do so many logged updates once more, from a kept checkpoint, and compare: each thing and its
@@ -126,13 +129,14 @@ class Run(Artifact[RunFolder]):
         """
         from electra.workflow.replay import replay
 
-        return replay(self.folder, steps, store)
+        return replay(self.folder, convert(int, steps, "steps"), store)
 
     def report(self, out: Source | None = None, compare: Sequence[Source] = ()) -> Path:
         """Write the page (RUN/report.html, or `out`), other runs drawn over this one; its path."""
         from electra.report.run import write_report
 
-        return write_report(self.path, None if out is None else Path(out), [Path(other) for other in compare])
+        others = [given_path(other, "compare") for other in compare]
+        return write_report(self.path, None if out is None else given_path(out, "out"), others)
 
     def plot(self, key: str, against: Axis = "tokens") -> Figure:
         """A matplotlib figure of a held-out measure ("auc"), or one of training ("losses.rtd", "loss")."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from electra.artifacts.folder import distinct_names
 from electra.machine import not_installed
-from electra.workflow.artifact import Source
+from electra.workflow.artifact import Source, given_path
 from electra.workflow.display import Told, display_for
 
 
@@ -25,7 +25,7 @@ def watch(runs: Sequence[Source], *, port: int = 8001, progress: Told = None) ->
         from electra.watching.watched import Watched
     except ImportError as missing:
         raise not_installed(missing.name, "serve") from None
-    paths = [Path(run) for run in runs]
+    paths = [given_path(run, "runs") for run in runs]
     names = distinct_names([path.absolute().parts for path in paths])
     watched = [Watched(path, name) for path, name in zip(paths, names, strict=True)]
     with listen("127.0.0.1", port) as taken, display_for(progress) as display:

@@ -18,6 +18,7 @@ from electra.arrays import Ints
 from electra.seeds import keys, uniforms
 
 ENDS = (2.5, 97.5)
+LEAST = 8  # groups: of half of fewer, many a statistic is not defined
 
 
 def half_samples(
@@ -27,7 +28,7 @@ def half_samples(
     numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
     count = int(numbers.max()) + 1
     whole = np.ravel(np.asarray(statistic(np.arange(len(numbers))), np.float64))
-    if count < 4 or resamples < 2:
+    if count < LEAST or resamples < 2:
         return [Estimate(float(value)) for value in whole]
     found = []
     for key in keys(seed, "half-samples", 0, np.arange(resamples)):

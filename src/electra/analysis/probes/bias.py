@@ -180,7 +180,7 @@ def tokenised(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentenc
             count += len(one)
     if not rows:
         raise ProbeDataError(
-            "every sentence is longer than the model reads", where="bias", fix="Give other sentences"
+            "every sentence is of one token, or longer than the model reads", where="bias", fix="Give others"
         )
     return kept, rows
 

@@ -123,11 +123,12 @@ class Probe(TreebankProbe):
         """Of words with two readings, an occurrence of each, and the nearest by each trained encoder."""
         flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
         tags = words.of(sentence.columns[0] for sentence in sentences)
-        for word in self.config.words:
-            if word.lower() not in groups:
+        wanted = dict.fromkeys(word.lower() for word in self.config.words)
+        for word in wanted:
+            if word not in groups:
                 what = f"{word!r} does not occur with two parts of speech"
                 raise ProbeDataError(what, where="words", fix="Name other words")
-        chosen = [word.lower() for word in self.config.words] or list(groups)[: self.config.examples]
+        chosen = list(wanted) or list(groups)[: self.config.examples]
         for word in chosen:
             items = groups[word]
 

@@ -101,6 +101,10 @@ class Probe(contract.Probe):
         given = [one for path in data["lists"] for one in read_utterances(path, config.hypotheses)]
         utterances = sample(given, config.sentences)
         lists = nbest.lists_of([(one.reference, one.hypotheses) for one in utterances])
+        names = set(utterances[0].scores)
+        if any(set(one.scores) != names for one in utterances):
+            what = "the files give their hypotheses different scores"
+            raise contract.ProbeDataError(what, key="data", fix="Give files with the same scores")
         columns = {name: nbest.pad([one.scores[name] for one in utterances]) for name in utterances[0].scores}
         acoustic, mix = self._acoustic(columns, lists)
         systems = self._references(columns, acoustic, lists)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from electra.interop.load import Loaded
 
 UNTRAINED = "untrained"
+LEAST_WORDS = 8  # that measures of representations are defined for
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,9 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
         states, has = hidden.word_vectors(loaded.encoder, rows, counts, told)
         vectors.append(states)
         present &= has
-    if not present.any():
-        raise ProbeDataError(
-            "no word has a token in every model's vocabulary",
-            fix="Check that the data is in the models' language",
-        )
+    if present.sum() < LEAST_WORDS:
+        what = f"{present.sum()} of {len(present):,} words have a token in every model's vocabulary"
+        raise ProbeDataError(what, fix="Give more sentences, in the models' language")
     kept = np.flatnonzero(present)
     return Words(
         [states[:, kept] for states in vectors], kept, np.repeat(np.arange(len(counts)), counts)[kept]
