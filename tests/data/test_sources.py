@@ -106,6 +106,20 @@ def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path
     assert texts(tmp_path, tmp_path / "c" / "notes.md", format="txt") == ["notes.md"]
 
 
+@pytest.mark.parametrize("record", ["run.toml", "store.json", "finetune.json"])
+def test_what_was_made_of_the_text_and_lies_beside_it_is_not_read(tmp_path: Path, record: str) -> None:
+    """Else the run would not resume: its own files would be new text."""
+    made = tmp_path / "made" / "tokenizer"
+    made.mkdir(parents=True)
+    (tmp_path / "mine.txt").write_text("mine")
+    (made / "vocab.txt").write_text("[PAD]")
+    assert texts(tmp_path, tmp_path) == ["[PAD]", "mine"]
+    (made.parent / record).write_text("")
+    assert texts(tmp_path, tmp_path) == ["mine"]
+    with pytest.raises(CorpusError, match=r"this is an? .*, not text"):
+        texts(tmp_path, made.parent)
+
+
 def test_linked_folders_are_read_and_none_twice(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "a.txt").write_text("once")
@@ -226,7 +240,7 @@ def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
             r"field.jsonl:2: no text in field 'text' \(.*: body, id\)",
         ),
         "list.jsonl": (b'["text"]\n', r"list.jsonl:1: .*a list, not an object"),
-        "number.jsonl": (b'{"text": 3}\n', r"number.jsonl:1: no text"),
+        "number.jsonl": (b'{"text": 3}\n', r"number.jsonl:1: field 'text' is 3, not a text"),
         "deep.jsonl": (b"[" * 100_000 + b"\n", r"deep.jsonl:1: not valid JSON"),
         "column.parquet": (parquet("body"), r"no column 'text' \(it has: id, body\)"),
         "number.parquet": (parquet(values=[1, 2, 3]), "holds int64, not text"),

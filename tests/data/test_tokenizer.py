@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
+from electra.data import wordpiece
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.errors import ConfigError, TokenizerError
@@ -436,3 +438,13 @@ def test_german_and_korean(name: str, size: int, shared_data: Callable[[str], Pa
     assert theirs(fresh[:20], add_special_tokens=False)["input_ids"] == [
         ids.tolist() for ids in tokenizer.encode_corpus(fresh[:20])
     ]
+
+
+def test_a_word_of_a_whole_book_takes_no_longer_than_its_length() -> None:
+    """The trainer takes time quadratic in a word: three million letters did not end."""
+    text = " ".join(["the cat ate", "the dog ran"] * 50)
+    long = "".join(random.Random(0).choices("abcdefgh", k=100_000))
+    started = time.process_time()
+    made = wordpiece.train([text, long], TokenizerConfig(vocab_size=60))
+    assert time.process_time() - started < 2.0
+    assert made.encode("the cat").ids != made.encode(long[:7]).ids

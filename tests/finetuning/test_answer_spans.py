@@ -181,6 +181,12 @@ BAD: list[tuple[str, str, str, str]] = [
     ("squad", ".json", '{"rows": []}', "no list 'data': this is not SQuAD's JSON"),
     ("qa", ".jsonl", '{"question": "x"}\n', r"train.jsonl:1: no field 'context'"),
     ("qa", ".jsonl", '{"question": "x", "context": "y", "answers": [7]}\n', "7 is not an answer"),
+    (
+        "qa",
+        ".jsonl",
+        '{"question": "x", "context": "y", "answers": {"text": ["y", "y"], "answer_start": [0]}}\n',
+        "2 answers and 1 places where they start",
+    ),
     ("qa", ".jsonl", "", "no questions in the file"),
     (
         "squad2",

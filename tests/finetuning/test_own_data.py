@@ -20,6 +20,7 @@ from electra.errors import ConfigError, DataError, Interrupted
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.predict import predict
+from electra.finetuning.records import as_records, is_wrong
 from electra.finetuning.tasks import load_task
 from electra.finetuning.text_class import TextClassification
 from electra.labelled.examples import Example
@@ -119,6 +120,52 @@ def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) ->
         own.fit(named).fit(named).gold_class(Example("2", "f:3", ("y",), "0"))
     glue = load_task("sst2")
     assert isinstance(glue, TextClassification) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
+
+
+def test_labels_that_training_lacks_are_not_one_class() -> None:
+    from sklearn.metrics import f1_score, matthews_corrcoef
+
+    named = [Example(str(i), "f:1", ("x",), label) for i, label in enumerate("aabbcd")]
+    task = load_task("classification").fit(named[:4])
+    said = "aabbab"
+    scores = task.score([np.eye(2)["ab".index(label)] for label in said], named)
+    gold = [example.gold for example in named]
+    assert scores["f1_macro"].value == pytest.approx(f1_score(gold, list(said), average="macro"))
+    assert scores["matthews_correlation"].value == pytest.approx(matthews_corrcoef(gold, list(said)))
+
+
+@pytest.mark.parametrize(("head", "message"), [("compare", "for pairs"), ("bag", "for single texts")])
+def test_the_files_columns_tell_whether_a_head_that_counts_reads_them(
+    head: str, message: str, tmp_path: Path
+) -> None:
+    """A regression may be of texts or of pairs."""
+    texts = ("text",) if head == "compare" else ("sentence1", "sentence2")
+    rows = [{**{name: f"{name} {i}" for name in texts}, "score": i} for i in range(20)]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    other = {"compare": "bag", "bag": "compare"}[head]
+    settings = toy_task.settings(tmp_path / "out", path, "regression", head=head)
+    with pytest.raises(ConfigError, match=f"the head {head} is {message}"):
+        read_dataset(settings, choose_task(settings))
+    settings = replace(settings, head=other)
+    assert read_dataset(settings, choose_task(settings)).splits["train"]
+
+
+def test_an_answer_that_counts_as_right_is_no_mistake() -> None:
+    """Exact match compares without articles, case and punctuation."""
+    assert not is_wrong({"gold": ["Normans"], "predicted": "the Normans."})
+    assert is_wrong({"gold": ["Normans"], "predicted": "Norman"}) and is_wrong(
+        {"gold": ["b"], "predicted": ""}
+    )
+    assert not is_wrong({"gold": [], "predicted": ""}) and is_wrong({"gold": [], "predicted": "x"})
+    [row] = as_records([("id", "answer", "start", "end", "probability"), ("a", "x", "5", "6", "0.5")])
+    assert row == {"id": "a", "answer": "x", "start": 5, "end": 6, "probability": 0.5}
+
+
+def test_a_seed_is_no_negative_number(tmp_path: Path) -> None:
+    """Its folder was not found again."""
+    with pytest.raises(ConfigError, match="seed: must be at least 0, not -1"):
+        toy_task.settings(tmp_path / "out", tmp_path, "sst2", seed=-1)
 
 
 def test_empty_texts_are_counted(electra_folder: Path, tmp_path: Path) -> None:

@@ -194,6 +194,20 @@ def test_a_tag_that_training_lacks_is_noted_and_wrong(electra_folder: Path, tmp_
     assert lacked in notes
 
 
+def test_tags_that_training_lacks_are_not_one_tag() -> None:
+    """Two words of unseen tags would else be two of one class, and its F1 one of three, not of four."""
+    from sklearn.metrics import f1_score
+
+    task = replace(load_task("pos"), labels=("a", "b"), metrics=("accuracy", "f1_macro"))
+    assert isinstance(task, WordTagging)
+    gold, said = "aabbcd", "aabbab"
+    examples = [Example("0", "f:1", tuple("uvwxyz"), tuple(gold))]
+    predictions = [np.eye(2, dtype=np.float32)[["ab".index(tag) for tag in said]]]
+    scores = task.score(predictions, examples)
+    assert scores["f1_macro"].value == pytest.approx(f1_score(list(gold), list(said), average="macro"))
+    assert scores["accuracy"].value == pytest.approx(4 / 6)
+
+
 TAGS = ["O", "B-a", "I-a", "E-a", "S-a", "B-b", "I-b", "E-b", "S-b", "B", "I"]
 
 

@@ -54,6 +54,13 @@ def test_minimal_pairs(tmp_path: Path) -> None:
         read_minimal_pairs(write(path, pair("a", "a")))
 
 
+@pytest.mark.parametrize("score", ["nan", "inf", "", "x"])
+def test_a_score_is_a_number(score: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t1", f"c\td\t{score}")
+    with pytest.raises(DataError, match=r"dev.tsv:3: not two sentences and a number"):
+        read_scored_pairs(path)
+
+
 def test_utterances(tmp_path: Path) -> None:
     hyps = [{"text": "a b", "am": -1, "lm": -2.5}, {"text": "a", "am": -3, "lm": -1}]
     path = write(tmp_path / "n.jsonl", {"ref": "a b", "hyps": hyps})

@@ -103,6 +103,57 @@ def test_who_has_gone_is_not_computed() -> None:
     assert status == 504 and answer == [8] and worker.batches == [[1], [4]]
 
 
+def test_costly_requests_are_not_put_together() -> None:
+    """A batch cannot be cut short: who waits for one that takes minutes gets no answer."""
+
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        loads = [0.4, 0.5, 0.2, 3.0, 0.4]
+        return await later(worker, *(batcher("a", worker, [n], load) for n, load in enumerate(loads)))
+
+    found, worker = run(test)
+    assert found == [[0], [2], [4], [6], [8]]
+    assert worker.batches == [[0, 1], [2, 4], [3]], "what fits goes with the oldest, the rest comes later"
+
+
+def test_who_gave_up_is_not_computed_again_after_a_failure() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        tasks = [asyncio.ensure_future(batcher("a", worker, [n])) for n in (1, -1)]
+        await asyncio.sleep(0.02)
+        tasks[0].cancel()
+        worker.gate.set()
+        return (await asyncio.gather(*tasks, return_exceptions=True))[1]
+
+    found, worker = run(test)
+    assert isinstance(found, ValueError) and [1] not in worker.batches
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_a_client_that_left_has_asked_is_not_computed(leaves: bool) -> None:
+    from starlette.requests import ClientDisconnect
+
+    from electra.serving.app import while_there
+
+    class Client:
+        async def receive(self) -> dict[str, str]:
+            await asyncio.sleep(0.02 if leaves else 10)
+            return {"type": "http.disconnect"}
+
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        busy = asyncio.ensure_future(batcher("a", worker, [1]))
+        await asyncio.sleep(0.01)
+        asked = asyncio.ensure_future(while_there(Client(), batcher("b", worker, [2])))  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        worker.gate.set()
+        return await asyncio.gather(busy, asked, return_exceptions=True)
+
+    (first, second), worker = run(test)
+    assert first == [2]
+    if leaves:
+        assert isinstance(second, ClientDisconnect) and worker.batches == [[1]]
+    else:
+        assert second == [4] and worker.batches == [[1], [2]]
+
+
 @pytest.mark.parametrize("limit", ["max_texts", "max_body", "timeout", "queue"])
 def test_limits_are_positive(limit: str) -> None:
     from electra.errors import ConfigError

@@ -25,8 +25,14 @@ LIMITS = Limits(max_texts=4, max_characters=100, max_body=2000, max_read=400)
 def client(served: list[Served]) -> Iterator[Any]:
     from starlette.testclient import TestClient
 
+    from electra.serving import operations
+
     hosts = ("localhost",)
-    with TestClient(make_app(served, LIMITS, hosts), base_url="http://localhost") as made:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TestClient(make_app(served, LIMITS, hosts), base_url="http://localhost") as made,
+    ):
+        patch.setattr(operations, "MAX_CANDIDATES", 200)
         yield made
 
 
@@ -83,8 +89,9 @@ def test_answers_have_the_described_shape(client: Any, operation: type[Request])
             "/detect",
             {"texts": ["a " * 20, "a"], "by": "language-model"},
             413,
-            "443 tokens to read, each text once for each word, at most 400",
+            "more than 400 tokens to read, each text once for each word",
         ),
+        ("/fill", {"texts": ["[MASK]" * 9] * 3, "top": 8}, 413, "216 candidates in one answer, at most 200"),
         ("/detect", {"texts": ["a"], "model": "other"}, 404, "no such model"),
         ("/predict", {"inputs": ["a"], "model": "toy"}, 404, "this model cannot predict"),
         ("/predict", {"inputs": ["a", ["b"]]}, 404, "no served model can predict"),

@@ -177,3 +177,14 @@ def test_the_texts_of_a_batch(toy_store: Path, tmp_path: Path) -> None:
         run.batch(3)
     with pytest.raises(StoreError, match="no such token store"):
         run.batch(1, store=tmp_path / "none")
+
+
+@pytest.mark.slow
+def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
+    """It said ok after comparing nothing."""
+    run = train(tmp_path / "run", training={"log_every": 4, "keep": 5})
+    with pytest.raises(
+        ConfigError, match=r"no row of the ledger is of 2 updates after step 9. Replay 3 at least"
+    ):
+        replay(run, toy.store(), 2)
+    assert not problems(run, 3)

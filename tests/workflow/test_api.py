@@ -218,6 +218,44 @@ def test_a_wrong_argument_is_one_line(said: str) -> None:
         CHOICES[said](electra.load("tiny-en", device="cpu"))
 
 
+WRONG: dict[str, Callable[[], object]] = {
+    "recipe: 5 is not a path": lambda: electra.pretrain("texts", out="run", recipe=5),  # type: ignore[arg-type]
+    "out: None is not a path": lambda: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
+    "overrides: 5 is not": lambda: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
+    "5: no such key": lambda: electra.pretrain("texts", out="run", overrides={5: 5}),  # type: ignore[dict-item]
+    "processes: 'x' is not a whole": lambda: electra.pretrain("texts", out="run", processes="x"),  # type: ignore[arg-type]
+    "sizes: 5 is not a list": lambda: electra.plan("texts", "2h", sizes=5),  # type: ignore[arg-type]
+    "budget: 60 is not a text": lambda: electra.extend("run", 60),  # type: ignore[arg-type]
+    "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probes="geometr"),
+    "a: a corpus of no files": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_temperature=0.5),
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_a_wrong_argument_of_a_function_is_one_line(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(electra.ElectraError, match=f"^{said}"):
+        WRONG[said]()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_home_folder_is_meant_in_every_path(
+    made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run trained into `./~` could not be opened when it had ended."""
+    from electra.config import convert
+    from electra.workflow.artifact import given_name, given_path
+
+    monkeypatch.setenv("HOME", str(made["folder"]))
+    assert given_name("~/store") == str(given_path("~/store")) == str(made["folder"] / "store")
+    assert convert(Path, "~/store", "out") == made["folder"] / "store"
+    with pytest.raises(electra.ElectraError, match=f"^{made['folder']}/nowhere: no such"):
+        electra.pretrain("~/nowhere", out="~/run", overrides={"training.steps": 1})
+    assert not Path("~").exists()
+
+
 @pytest.mark.parametrize("dtype", ["int8", None])
 def test_weights_are_exported_in_three_types(dtype: Any, tmp_path: Path) -> None:
     model = electra.load("tiny-en", device="cpu")

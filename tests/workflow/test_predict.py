@@ -241,3 +241,15 @@ def test_a_number_too_large_for_parquet_is_one_line(
     assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.parquet")]) == 2
     assert "do not fit a parquet file" in capsys.readouterr().err
     assert main(["predict", tuned, str(rows), "--out", str(tmp_path / "o.jsonl")]) == 0
+
+
+@pytest.mark.parametrize("given", [[["a"], []], [{"tokens": ["a"]}, {"tokens": []}]])
+def test_a_sentence_without_words_is_named(given: list[Any], tmp_path: Path) -> None:
+    """It was dropped, or a traceback."""
+    model = toy_task.save_encoder(tmp_path / "model", "modern")
+    data = toy_task.write_tagging(tmp_path / "data", train=20, dev=4)
+    finetune(str(model), toy_task.settings(tmp_path / "out", data, "pos", epochs=1, limit_train=8))
+    tagger = electra.FineTuned(tmp_path / "out")
+    with pytest.raises(electra.ElectraError, match="row 2: a sentence without words"):
+        tagger.predict(given)
+    assert [row["word"] for row in tagger.predict([["en:a"], ["en:b"]])] == ["en:a", "en:b"]

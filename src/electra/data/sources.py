@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from electra import durable
+from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
+from electra.artifacts.session import with_article
 from electra.data import python_docs
 from electra.data.folders import folders_below
 from electra.errors import CorpusError, ElectraError
@@ -121,6 +123,9 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
     elif _URL.match(argument):
         yield from _remote(argument, scratch, forced)
     elif path.is_dir():
+        if (kind := _ours(path)) is not None:
+            fix = "Give a store as `store`" if kind is StoreFolder else "Give the folder of the text"
+            raise CorpusError(f"this is {with_article(kind.KIND)}, not text", where=argument, fix=fix)
         files = sorted(_files_below(path), key=lambda file: file.relative_to(path).as_posix())
         sources = [_file(str(file), file, forced, named=False) for file in files if _kind(file.name)[0]]
         if not sources:
@@ -145,18 +150,26 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
 
 
 def _files_below(root: Path) -> Iterator[Path]:
-    """Files below a folder; hidden ones are left out, and no folder is read twice, whatever links to it."""
+    """Files below a folder; hidden ones are left out, and so are runs, stores and fine-tunings, which may lie
+    beside the text. No folder is read twice, whatever links to it.
+    """
 
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
     read = set()
-    for folder in folders_below(root, fail=fail):
+    for folder in folders_below(root, fail=fail, enter=lambda folder: _ours(folder) is None):
         if (real := folder.resolve()) not in read:
             read.add(real)
             yield from (
                 path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir()
             )
+
+
+def _ours(folder: Path) -> type[Folder] | None:
+    """Whether a run, a store or a fine-tuning lies there, and which."""
+    kind = kind_of(folder)
+    return kind if kind in (RunFolder, StoreFolder, TuningFolder) else None
 
 
 def _kind(name: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +29,7 @@ SPECIAL_TOKENS = {
 }  # ids 0 to 4, in this order
 PREFIX = "##"
 _COVERAGE = 0.9999  # share of the text's characters that the alphabet holds, rarest left out
+_LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
 
 
@@ -61,6 +62,7 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     """Train on `texts`, which are gone through twice. Little text makes a smaller vocabulary than was asked
     for: what does not occur twice in it makes no entry.
     """
+    texts = _Cut(texts)
     alphabet = _alphabet(texts, config)
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
@@ -70,6 +72,18 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
     return assemble(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The texts with what has no white space cut up where it is longest: the trainer takes time quadratic in
+    the length of a word.
+    """
+
+    texts: Iterable[str]
+
+    def __iter__(self) -> Iterator[str]:
+        return (_LONG.sub(r"\g<0> ", text) for text in self.texts)
 
 
 def assemble(

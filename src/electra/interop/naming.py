@@ -7,6 +7,7 @@ whatever does not fit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -97,12 +98,19 @@ def plant(
     return planted
 
 
+def _words(pieces: Pieces, start: int, stop: int) -> Iterator[list[int]]:
+    """The pieces of each word; one that belongs to none is alone."""
+    for _, members in groupby(
+        range(start, stop), key=lambda i: i if pieces.words[i] is None else (pieces.words[i],)
+    ):
+        yield list(members)
+
+
 def _hide(loaded: Loaded, number: int, pieces: Pieces, overlap: float) -> Iterator[Hidden]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     for start, stop, keep_from, keep_to in cut(len(pieces.ids), size, int(size * overlap)):
-        kept = range(keep_from, keep_to)
-        for _, members in groupby(kept, key=lambda i: i if pieces.words[i] is None else (pieces.words[i],)):
-            word = np.array(list(members))
+        for members in _words(pieces, keep_from, keep_to):
+            word = np.array(members)
             ids = np.array([specials.cls, *pieces.ids[start:stop], specials.sep])
             at = word - start + 1
             tokens = ids[at].copy()
@@ -110,10 +118,19 @@ def _hide(loaded: Loaded, number: int, pieces: Pieces, overlap: float) -> Iterat
             yield Hidden(number, ids, at, word, tokens)
 
 
-def tokens_read(loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP) -> int:
-    """How many tokens `detect_by_naming` reads: a text as often as it has words."""
-    pieces = (split(loaded.tokenizer, text) for text in texts)
-    return sum(len(row.ids) for piece in pieces for row in _hide(loaded, 0, piece, overlap))
+def tokens_read(
+    loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP, most: float = math.inf
+) -> int:
+    """How many tokens `detect_by_naming` reads: a text as often as it has words. It stops counting
+    above `most`.
+    """
+    count, size = 0, loaded.config.max_positions - 2
+    for pieces in (split(loaded.tokenizer, text) for text in texts):
+        for start, stop, keep_from, keep_to in cut(len(pieces.ids), size, int(size * overlap)):
+            count += (stop - start + 2) * sum(1 for _ in _words(pieces, keep_from, keep_to))
+        if count > most:
+            break
+    return count
 
 
 def _surprise(loaded: Loaded, rows: Iterable[Hidden]) -> Iterator[tuple[Hidden, npt.NDArray[np.float64]]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -30,6 +30,7 @@ from electra.serving.models import Served
 from electra.serving.operations import OPERATIONS, Request
 from electra.serving.web import WithHeaders
 
+T = TypeVar("T")
 PAGE = Path(str(files("electra.serving") / "page"))
 DRAINED = 1 << 28  # bytes of a refused body that are read and dropped, so that its sender reads the answer
 
@@ -56,12 +57,14 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
         async def answer(http: HttpRequest) -> Response:
             asked = operation.model_validate_json(await _body(http, limits))
             served = _choose(models, asked)
-            await asyncio.to_thread(asked.check, served, limits)
+            load = await asyncio.to_thread(asked.check, served, limits)
 
             def work(items: Sequence[Any]) -> Sequence[Any]:
                 return asked.work(served, items)
 
-            found = await batcher(asked.key(served), work, asked.items) if asked.items else []
+            found: Sequence[Any] = []
+            if asked.items:
+                found = await while_there(http, batcher(asked.key(served), work, asked.items, load))
             metrics.texts.labels(operation.PATH).inc(len(asked.items))
             return JSONResponse({"model": served.name, operation.ANSWERS: found})
 
@@ -156,6 +159,24 @@ async def _body(http: HttpRequest, limits: Limits) -> bytes:
         fix = "Send fewer or shorter texts"
         raise Refused(413, f"a body of more than {limits.max_body:,} bytes", fix)
     return b"".join(parts)
+
+
+async def while_there(http: HttpRequest, answer: Coroutine[Any, Any, T]) -> T:
+    """The answer, which nobody computes once the client has gone."""
+
+    async def gone() -> None:
+        while (await http.receive())["type"] != "http.disconnect":
+            pass
+
+    asked, left = asyncio.ensure_future(answer), asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait([asked, left], return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            raise ClientDisconnect
+        return asked.result()
+    finally:
+        asked.cancel()
+        left.cancel()
 
 
 def _choose(models: Sequence[Served], asked: Request) -> Served:

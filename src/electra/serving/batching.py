@@ -1,7 +1,8 @@
 """Requests of many clients, computed together: while one batch is computed, the next one gathers.
 
 One thread computes, because the networks use all cores they were given. Whoever comes first is served first,
-and takes along all who wait for the same thing (the same model and settings), as many as fit a batch.
+and takes along all who wait for the same thing (the same model and settings), as many as fit a batch: a batch
+cannot be cut short, so it is small enough to be over before those who wait have given up.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from electra.serving.limits import Limits, Refused
 
 Work = Callable[[Sequence[Any]], Sequence[Any]]  # one result for each item
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,7 @@ class _Request:
     key: Hashable
     work: Work
     items: Sequence[Any]
+    load: float
     answer: asyncio.Future[Sequence[Any]]
 
 
@@ -41,15 +44,20 @@ class Batcher:
         """Requests that wait or are computed."""
         return self._open
 
-    async def __call__(self, key: Hashable, work: Work, items: Sequence[Any]) -> Sequence[Any]:
+    async def __call__(
+        self, key: Hashable, work: Work, items: Sequence[Any], load: float | None = None
+    ) -> Sequence[Any]:
         """What `work` makes of the items, maybe together with other requests of this key.
+
+        load: the share of a batch that they fill (None: by their number).
 
         Raises Refused where too many wait, or where the answer takes too long; then it is not computed,
         unless that has begun.
         """
         if self._open >= self.limits.queue:
             raise Refused(503, f"{self._open} requests are waiting", "Try again in a moment")
-        request = _Request(key, work, items, asyncio.get_running_loop().create_future())
+        share = len(items) / self.limits.batch_size if load is None else load
+        request = _Request(key, work, items, share, asyncio.get_running_loop().create_future())
         self._open += 1
         try:
             self._waiting.append(request)
@@ -83,15 +91,13 @@ class Batcher:
         """The oldest request, and those that can be computed with it. Who has gone is forgotten."""
         batch: list[_Request] = []
         left: list[_Request] = []
-        items = 0
+        load = 0.0
         for request in self._waiting:
             if request.answer.done():
                 continue
-            fits = not batch or (
-                request.key == batch[0].key and items + len(request.items) <= self.limits.batch_size
-            )
+            fits = not batch or (request.key == batch[0].key and load + request.load <= 1 + ROUNDING)
             (batch if fits else left).append(request)
-            items += len(request.items) * fits
+            load += request.load * fits
         self._waiting = deque(left)
         return batch
 
@@ -103,7 +109,8 @@ class Batcher:
         except Exception as problem:
             if len(batch) > 1:  # one of them is at fault: let the others have their answers
                 for request in batch:
-                    await self._compute([request])
+                    if not request.answer.done():
+                        await self._compute([request])
             elif not batch[0].answer.done():
                 batch[0].answer.set_exception(problem)
             return

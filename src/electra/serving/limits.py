@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from electra.config import check_positive
 
+MAX_CANDIDATES = 100_000  # in one answer: places to fill, times how many for each
+BATCH_CHARACTERS = 200_000  # of texts of several requests, computed together
+BATCH_READ = 20_000  # tokens read for several requests by a language model that judges
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -22,7 +26,7 @@ class Limits:
     queue: int = 1024
     """Requests that wait or are computed; the next one is told to come again later (503)."""
     batch_size: int = 256
-    """Texts that are computed together."""
+    """Texts that are computed together, in a batch of several requests."""
 
     def __post_init__(self) -> None:
         check_positive(self, vars(self))

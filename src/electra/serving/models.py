@@ -50,6 +50,12 @@ class Served:
         }
         return tuple(ability for ability, has in can.items() if has)
 
+    @property
+    def mask(self) -> str:
+        """How a text has a place to fill."""
+        tokenizer = self.encoder.tokenizer
+        return tokenizer.id_to_token(tokenizer.specials.mask)
+
     def judge(self, by: Judge) -> Loaded | None:
         """As `electra.workflow.Model.judge`."""
         if by == "language-model":

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from electra.interop.naming import Judge, tokens_read
 from electra.interop.pooling import Pooling
-from electra.serving.limits import Limits, Refused
+from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, Refused
 from electra.serving.models import Ability, Served
 
 
@@ -41,8 +41,8 @@ class Request(BaseModel, ABC):
         settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
         return served.name, self.PATH, settings
 
-    def check(self, served: Served, limits: Limits) -> None:
-        """Raises Refused where this would be too much work."""
+    def check(self, served: Served, limits: Limits) -> float:
+        """The share of a batch that this fills, or more than 1. Raises Refused where it is too much work."""
         if len(self.items) > limits.max_texts:
             what = f"{len(self.items)} texts in one request, at most {limits.max_texts}"
             raise Refused(413, what, "Send them in several requests")
@@ -50,6 +50,8 @@ class Request(BaseModel, ABC):
         if longest > limits.max_characters:
             what = f"a text of {longest:,} characters, at most {limits.max_characters:,}"
             raise Refused(413, what, "Cut it into parts")
+        characters = sum(map(_length, self.items))
+        return max(len(self.items) / limits.batch_size, characters / BATCH_CHARACTERS)
 
 
 class OfTexts(Request):
@@ -76,14 +78,14 @@ class Detect(OfTexts):
         " the discriminator",
     )
 
-    def check(self, served: Served, limits: Limits) -> None:
-        super().check(served, limits)
-        judge = served.judge(self.by)
+    def check(self, served: Served, limits: Limits) -> float:
+        share, judge = super().check(served, limits), served.judge(self.by)
         if judge is None or judge.kind != "generator":
-            return
-        if (tokens := tokens_read(judge, self.texts)) > limits.max_read:
-            what = f"{tokens:,} tokens to read, each text once for each word, at most {limits.max_read:,}"
+            return share
+        if (tokens := tokens_read(judge, self.texts, most=limits.max_read)) > limits.max_read:
+            what = f"more than {limits.max_read:,} tokens to read, each text once for each word"
             raise Refused(413, what, "Send less at a time, or let `by` be discriminator")
+        return max(share, tokens / BATCH_READ)
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.detect(items, self.threshold, self.by)
@@ -138,6 +140,13 @@ class Fill(OfTexts):
     EXAMPLE = {"texts": ["The chef [MASK] the meal."], "top": 3}
 
     top: int = Field(5, ge=1, le=100, description="Candidates for each place")
+
+    def check(self, served: Served, limits: Limits) -> float:
+        share, mask = super().check(served, limits), served.mask
+        if (found := self.top * sum(text.count(mask) for text in self.texts)) > MAX_CANDIDATES:
+            what = f"{found:,} candidates in one answer, at most {MAX_CANDIDATES:,}"
+            raise Refused(413, what, "Send fewer texts, or ask for fewer candidates")
+        return max(share, found / MAX_CANDIDATES)
 
     def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
         return served.fill(items, self.top)

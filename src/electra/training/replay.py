@@ -62,7 +62,7 @@ def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
 
 
 def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
-    """The newest checkpoint that verifies and has `steps` logged updates after it."""
+    """The newest checkpoint that verifies and has `steps` updates after it; some must be in the ledger."""
     if steps < 1:
         raise ConfigError(f"must be at least 1, not {steps}", key="replay")
     last = folder.ledger().last("train")
@@ -70,6 +70,10 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     kept = [saved for saved in folder.saved() if durable.verify_directory(saved.path) is None]
     for saved in kept:
         if saved.step + steps <= reached:
+            first = min(row["step"] for row in folder.ledger().of("train") if row["step"] > saved.step)
+            if first > saved.step + steps:
+                what = f"no row of the ledger is of {steps:,} updates after step {saved.step:,}"
+                raise ConfigError(what, key="replay", fix=f"Replay {first - saved.step:,} at least")
             return saved
     there = ", ".join(str(saved.step) for saved in reversed(kept)) or "none"
     most = reached - min((saved.step for saved in kept), default=reached)

@@ -58,6 +58,7 @@ def pretrain(
     """
     overrides = convert(dict[str, Any], overrides or {}, "overrides")
     given, name = sources(data, "data"), given_name(recipe, "recipe")
+    made = compose(name, overrides, budget)
     is_store = len(given) == 1 and _is_store(given[0])
     begin = starts(init, init_discriminator, init_generator)
     inputs = Inputs(
@@ -72,7 +73,6 @@ def pretrain(
         rate_is_chosen=rate_is_chosen(name, overrides),
         command="electra.pretrain(...)",
     )
-    made = compose(name, overrides, budget)
     with display_for(progress) as display:
         return carry_out(made, inputs, display)
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from electra.workflow.model import Model
 
 
+NO_LABELS = (("score",), ("start", "end"))  # what the outputs of a number and of an answer are called
+
+
 class FineTuned(Artifact[TuningFolder]):
     """A folder made by `finetune`."""
 
@@ -56,7 +59,8 @@ class FineTuned(Artifact[TuningFolder]):
     def labels(self) -> tuple[str, ...]:
         """What it chooses from; empty for numbers and answers."""
         names = self.folder.model.record.get("id2label", {})
-        return tuple(names[key] for key in sorted(names, key=int))
+        found = tuple(names[key] for key in sorted(names, key=int))
+        return () if found in NO_LABELS else found
 
     def predict(
         self,

@@ -282,3 +282,16 @@ def test_real_files(shared_data: Callable[[str], Path]) -> None:
     )
     supplement = read_minimal_pairs(shared_data("babylm-supplement/qa_congruence_easy.jsonl.gz"))
     assert len(supplement.good) == 64 and "\n" in supplement.good[0]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for language in ("en", "de"):
+        write(
+            tmp_path / language / "minimal-pairs",
+            "agreement",
+            [(GOOD.format(i), BAD.format(i)) for i in range(9)],
+        )
+    report = ask(tmp_path, monkeypatch, len, "discriminator")
+    [table] = [table for table in report.tables if table.title == "By paradigm"]
+    names = [row[0] for row in table.rows]
+    assert sorted(names) == ["de/minimal-pairs/agreement", "en/minimal-pairs/agreement"]

@@ -257,3 +257,11 @@ def test_wrong_lists_are_told(tmp_path: Path, line: dict[str, Any], message: str
     (tmp_path / "nbest.jsonl").write_text(json.dumps(line))
     with pytest.raises(DataError, match=message):
         ask([small.model(tmp_path)], tmp_path)
+
+
+def test_files_with_other_scores_are_refused(lists: Path) -> None:
+    """The scores that only one of them has were left out, or a traceback."""
+    [line] = (lists / "my-nbest.jsonl").read_text().splitlines()[:1]
+    (lists / "other-nbest.jsonl").write_text(line.replace('"ctc"', '"am"'))
+    with pytest.raises(DataError, match="the files give their hypotheses different scores"):
+        ask([], lists)

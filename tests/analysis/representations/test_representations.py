@@ -538,3 +538,19 @@ def test_wrong_data_is_told(tmp_path: Path) -> None:
         (("the", "cat"), (("B-NP", "I-NP"),)),
         (("ate",), (("B-VP",),)),
     ]
+
+
+@pytest.mark.parametrize("name", ["geometry", "layer_similarity", "linear_probes", "neighbours"])
+def test_too_few_words_are_told(tmp_path: Path, name: str) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"en-{split}.conllu").write_text("1\tcat\tcat\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    models = [small.model(tmp_path, "one"), small.model(tmp_path, "two")]
+    with pytest.raises(DataError, match=r"1 of 1 words have a token in every model's vocabulary"):
+        ask(name, models, tmp_path)
+
+
+def test_a_word_asked_for_twice_is_shown_once(tmp_path: Path, data: Path) -> None:
+    probe = analysis.create("neighbours", {"resamples": 5, "words": ["like", "Like"]})
+    found = small.shown(probe.run([small.model(tmp_path, "one")], probe.find([data]), quiet))
+    [shown] = [table for table in found.tables if "word in context" in table.columns]
+    assert len(shown.rows) == 2, "one for each reading"

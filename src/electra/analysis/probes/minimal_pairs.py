@@ -11,7 +11,7 @@ length, accuracies are given by which of the two has more tokens, beside a score
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +22,7 @@ from electra.analysis.measures.preference import Accuracy, average, judge
 from electra.analysis.scoring.across_models import scores_of
 from electra.analysis.scoring.scorers import SCORERS, find_scorer
 from electra.arrays import Bools, Floats, Ints
+from electra.artifacts.folder import distinct_names
 from electra.errors import ConfigError
 from electra.labelled.sentence_pairs import MinimalPairs, read_minimal_pairs
 
@@ -88,7 +89,12 @@ class Probe(contract.Probe):
             raise contract.ProbeDataError(
                 f"no minimal pairs here ({wanted})", key="data", fix="Give the folder that holds blimp/"
             )
-        paradigms = [read_minimal_pairs(path, self.config.limit) for paths in data.values() for path in paths]
+        files = [path for paths in data.values() for path in paths]
+        paradigms = [read_minimal_pairs(path, self.config.limit) for path in files]
+        told_apart = distinct_names(
+            [(*path.parent.parts, one.name) for path, one in zip(files, paradigms, strict=True)]
+        )
+        paradigms = [replace(one, name=name) for one, name in zip(paradigms, told_apart, strict=True)]
         columns = columns_of(models, paradigms, self.config.scorers, progress)
         return report(paradigms, columns)
 
