@@ -104,5 +104,7 @@ def journey(folder: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/api.py FOLDER")
     for name, value in journey(Path(sys.argv[1])).items():
         print(f"\n{name}\n{value}")

@@ -18,6 +18,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def usual_threads() -> int:
+    """Threads that computing takes unless told otherwise: a core each, or what OMP_NUM_THREADS says."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores(), int(said)) if said.isdecimal() and int(said) > 0 else cores()
+
+
 def launched() -> bool:
     """Whether this is one of several processes that a launcher started to share a training."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1

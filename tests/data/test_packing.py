@@ -439,7 +439,7 @@ def test_the_same_again_and_other_settings(tmp_path: Path, tokenizer: Tokenizer)
         with pytest.raises(StoreError, match=message):
             build_store([corpus], chosen, out, config=config)
     write(tmp_path, texts(51))
-    with pytest.raises(StoreError, match="the text itself"):
+    with pytest.raises(StoreError, match="holds other text"):
         build_store([corpus], wanted, out, config=CONFIG)
 
 

@@ -37,7 +37,7 @@ def test_floors_and_a_twin_beside_the_model(
     assert f"fresh weights {results['untrained']['eval_accuracy']:.4f}" in told
     assert any(line.startswith("untrained, seed 1  dev: ") for line in said)
     behind = results["eval_accuracy"] <= results["floors"]["word counting"]["eval_accuracy"]
-    assert any("try head bag" in line for line in said) == behind
+    assert any("try --head bag" in line for line in said) == behind
 
     html = page.write_page(tmp_path / "out").read_text()
     assert re.search(r"word counting</th>\s*<th[^>]*>fresh weights</th>", html)
@@ -58,7 +58,7 @@ def test_the_model_is_said_to_be_behind_what_is_ahead_of_it() -> None:
     assert page.verdict(results) == "On dev the model is 0.100 ahead of the best of these, word counting."
     results["untrained"] = {"eval_accuracy": 0.7}
     assert "fresh weights does as well or better" in list(compared(results))[1]
-    assert list(compared(results, "bag"))[1].endswith("try head bag, which starts from counting")
+    assert list(compared(results, "bag"))[1].endswith("try --head bag, which starts from counting")
     assert page.verdict(results).startswith("On dev fresh weights does as well or better")
     results["eval_accuracy"] = None
     assert "not defined" in page.verdict(results)

@@ -113,9 +113,12 @@ def test_what_is_refused(client: Any, path: str, body: Any, status: int, said: s
 def test_other_sites_cannot_ask(client: Any) -> None:
     """Neither with a form, which can only send plain text, nor by a name that was made to point here."""
     assert client.post("/detect", content=b'{"texts": []}').status_code == 415
-    assert (
-        client.post("/detect", json={"texts": []}, headers={"host": "elsewhere.example"}).status_code == 400
-    )
+    for host in ("elsewhere.example", "localhost.example", "[::1].example:80", ""):
+        refused = client.post("/detect", json={"texts": []}, headers={"host": host})
+        assert refused.status_code == 400, host
+        assert Failed.model_validate(refused.json()).error.fix == "Ask for localhost"
+    for host in ("localhost", "LOCALHOST:8000"):
+        assert client.post("/detect", json={"texts": []}, headers={"host": host}).status_code == 200
 
 
 def test_every_answer_keeps_to_itself(client: Any) -> None:

@@ -252,8 +252,25 @@ def test_the_home_folder_is_meant_in_every_path(
     assert given_name("~/store") == str(given_path("~/store")) == str(made["folder"] / "store")
     assert convert(Path, "~/store", "out") == made["folder"] / "store"
     with pytest.raises(electra.ElectraError, match=f"^{made['folder']}/nowhere: no such"):
-        electra.pretrain("~/nowhere", out="~/run", overrides={"training.steps": 1})
+        electra.pretrain("~/nowhere", out="~/other", overrides={"training.steps": 1})
     assert not Path("~").exists()
+
+
+def test_no_store_is_prepared_into_a_run_of_another(made: dict[str, Any]) -> None:
+    """The run was then refused, with a foreign store in it."""
+    run = made["run"].path
+    said = rf"^{run}: this run was trained on the store {made['folder']}/store. Give that as `store`"
+    with pytest.raises(electra.ElectraError, match=said):
+        electra.pretrain(made["folder"] / "text.txt", out=run)
+    assert not (run / "store").exists()
+
+
+def test_a_run_records_how_its_store_was_made(made: dict[str, Any]) -> None:
+    """And not the settings that a corpus would have been prepared with."""
+    settings, recorded = made["store"].folder.record["settings"], made["run"].folder.record
+    assert recorded["data"]["unit"] == settings["corpus"]["unit"] == "line"
+    assert recorded["data"]["heldout"] == settings["corpus"]["heldout"] != 0.005
+    assert recorded["tokenizer"]["vocab_size"] == settings["tokenizer"]["vocab_size"] != 8192
 
 
 @pytest.mark.parametrize("dtype", ["int8", None])

@@ -41,6 +41,9 @@ class Arguments:
 
 
 def run(arguments: Arguments) -> int:
+    if not arguments.text and not arguments.file and " " in arguments.model:
+        fix = 'Name it before the text: electra detect tiny-en "The chef ate"'
+        raise ConfigError("no model given", where="electra detect", fix=fix)
     if bool(arguments.text) == bool(arguments.file):
         raise ConfigError(
             "give a text or --file, one of them",

@@ -225,8 +225,9 @@ def _finished(
     if not sources.same_text(found.description["sources"], config.plain(arguments), config.format):
         differing.append("the text itself")
     if differing:
+        only_text = differing == ["the text itself"]
         raise StoreError(
-            f"built with other settings: {'; '.join(differing)}",
+            "holds other text" if only_text else f"built with other settings: {'; '.join(differing)}",
             where=out,
             fix="Choose another `out`, or remove the store",
         )

@@ -140,7 +140,7 @@ def evaluate(
             in_turn(running, say=say, stop=stop)
             if at_once == 1
             else side_by_side(
-                running, at_once, threads=max(1, machine.cores() // at_once), say=say, stop=stop
+                running, at_once, threads=max(1, machine.usual_threads() // at_once), say=say, stop=stop
             )
         )
         step_of = dict(zip(running, steps, strict=True))

@@ -141,10 +141,15 @@ def card_of_run(
         metrics={key: value for key, value in scores.items() if value is not None},
         audit=_read_optional_json(folder.audit),
         recipe=write_toml(record),
-        base_model=in_repository(started_from)[0] if could_be_hub_name(started_from) else "",
+        base_model=in_repository(started_from)[0] if _is_of_the_hub(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
     )
+
+
+def _is_of_the_hub(name: str) -> bool:
+    """`runs/mine` could be a name on the hub, too."""
+    return could_be_hub_name(name) and not Path(name).exists()
 
 
 def _probability(value: float | None) -> float | None:

@@ -109,7 +109,8 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     examples = []
     for number, example in enumerate(found):
         if labelled and example.gold is None:
-            raise DataError("no tags", where=example.where, fix="Name their column with `label_column`")
+            what = f"no tags under {' or '.join(names.tag)}" if names.tag else "no tags"
+            raise DataError(what, where=example.where, fix="Name their column with `label_column`")
         if example.gold is not None and len(example.gold) != len(example.texts):
             raise DataError(f"{len(example.gold)} tags for {len(example.texts)} words", where=example.where)
         examples.append(replace(example, id=example.id or str(number)))

@@ -303,7 +303,7 @@ def _audit(run: RunRecord) -> Section:
 
 
 def _recipe(run: RunRecord) -> Section:
-    lead = "The resolved run.toml: with the same code and corpus it repeats the run."
+    lead = "The recipe with nothing left open, the shapes of the networks, and the environment: run.toml."
     if not run.recipe:
         return Section("Recipe and environment", [Text("The recipe of this run is not known.", "quiet")])
     tables = {**run.recipe, "environment": run.environment, "identity": run.identity}

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
@@ -28,7 +27,7 @@ from electra.serving.limits import DEFAULT, Limits, Refused
 from electra.serving.metrics import CONTENT_TYPE, Metrics
 from electra.serving.models import Served
 from electra.serving.operations import OPERATIONS, Request
-from electra.serving.web import WithHeaders
+from electra.serving.web import ForHosts, WithHeaders
 
 T = TypeVar("T")
 PAGE = Path(str(files("electra.serving") / "page"))
@@ -101,7 +100,7 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
     middleware = [
         Middleware(_Watched, metrics=metrics, known=known),
         Middleware(WithHeaders),
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)),
+        Middleware(ForHosts, hosts=hosts),
     ]
     handlers: Any = {
         Refused: _refused,

@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from electra.errors import ConfigError
@@ -42,6 +45,25 @@ class WithHeaders:
             await send(message)
 
         await self.app(scope, receive, with_headers)
+
+
+class ForHosts:
+    """Refuses what is addressed to another name than `hosts` ("*": any): a page of elsewhere may have made
+    its name point here.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and "*" not in self.hosts:
+            name = re.sub(r":[0-9]*$", "", Headers(scope=scope).get("host", "")).lower()
+            if name not in self.hosts:
+                fix = f"Ask for {' or '.join(self.hosts)}"
+                told = {"what": "addressed to another host", "where": name, "fix": fix}
+                await JSONResponse({"error": told}, 400)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
 
 
 def listen(host: str, port: int) -> socket.socket:

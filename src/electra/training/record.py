@@ -104,6 +104,8 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:
         changed = [(name, a, b) for name, a, b in changed if name not in TAKEN and not _left_open(name, a)]
+    if old.get("identity", {}).get("data") == run.identity["data"]:  # that is what these settings made
+        changed = [(name, a, b) for name, a, b in changed if not name.startswith(("tokenizer.", "data."))]
     return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
 
 

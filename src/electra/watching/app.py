@@ -11,7 +11,6 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -19,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from electra.errors import ElectraError
 from electra.report.glossary import METRICS
-from electra.serving.web import LOOPBACK, WithHeaders
+from electra.serving.web import LOOPBACK, ForHosts, WithHeaders
 from electra.watching.watched import Watched
 
 PAGE = Path(str(files("electra.watching") / "page"))
@@ -87,7 +86,7 @@ def make_app(runs: Sequence[Watched], draw: Callable[[Path], list[Any]] | None =
     ]
     middleware = [
         Middleware(WithHeaders),
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK)),
+        Middleware(ForHosts, hosts=LOOPBACK),
     ]
     return Starlette(routes=routes, middleware=middleware)
 

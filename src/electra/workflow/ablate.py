@@ -112,7 +112,7 @@ class Order:
 
     @property
     def threads_each(self) -> int:
-        return self.threads or max(1, machine.cores() // self.jobs)
+        return self.threads or max(1, machine.usual_threads() // self.jobs)
 
 
 def ablate(

@@ -253,7 +253,7 @@ def options(
     ]
     with StopRequest() as stop:
         display.progress(f"measuring {jobs[0].name}", 0)
-        measured = side_by_side(jobs, 1, threads=machine.cores(), say=display.say, stop=stop)
+        measured = side_by_side(jobs, 1, threads=machine.usual_threads(), say=display.say, stop=stop)
         for number, job in enumerate(measured, start=1):
             if job.error is not None:
                 raise job.error

@@ -10,16 +10,16 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import StoreFolder
-from electra.errors import ElectraError, Interrupted
+from electra.errors import ElectraError, Interrupted, RunFolderError
 from electra.signals import StopRequest
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import DataSection, Recipe, TokenizerSection, make_recipe
 from electra.workflow.display import Display, Terminal
 from electra.workflow.prepare import build, existing_tokenizer
 from electra.workflow.warm_start import warm_start, with_gentler_rate
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from electra.training.run import Run as Training
 
 THRESHOLD_ROWS = 32  # of held-out text, by which the language model's threshold is chosen
+S = TypeVar("S", TokenizerSection, DataSection)
 SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
 
 
@@ -80,7 +81,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
     from electra.training.start import start
 
     store = open_store(inputs, recipe, display, leads)
-    content = store.check()
+    content, recipe = store.check(), as_prepared(recipe, store)
     world = join_world()
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
     if warm is not None and not inputs.rate_is_chosen:
@@ -122,9 +123,34 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
         while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
             time.sleep(0.5)
         return TokenStore.open(out)
+    if leads:
+        refuse_other_store(RunFolder(inputs.folder))
     given = wanted or inputs.init_discriminator or inputs.init_generator
     section, corpus = replace(recipe.tokenizer, source=given), inputs.corpus or ("python-docs",)
     return build(corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
+
+
+def as_prepared(recipe: Recipe, store: TokenStore) -> Recipe:
+    """The recipe with the settings that the store was made with, as far as it tells them."""
+    told = store.description.get("settings", {})
+    return replace(
+        recipe,
+        tokenizer=_with_known(recipe.tokenizer, told.get("tokenizer", {})),
+        data=_with_known(recipe.data, told.get("corpus", {})),
+    )
+
+
+def _with_known(section: S, told: Mapping[str, Any]) -> S:
+    names = {field.name for field in fields(section)}
+    return replace(section, **{name: told[name] for name in names & set(told)})
+
+
+def refuse_other_store(run: RunFolder) -> None:
+    """Before text is prepared into a run that was trained on a store from elsewhere."""
+    place = run.record.get("environment", {}).get("store") if run.exists() else None
+    if place and not run.store.exists() and Path(place).resolve() != run.store.path.resolve():
+        fix = "Give that as `store` to resume, or choose another `out`"
+        raise RunFolderError(f"this run was trained on the store {place}", where=run.path, fix=fix)
 
 
 def finish(run: Training) -> None:
