@@ -146,7 +146,7 @@ def test_rows_that_are_also_trained_on_are_counted(tmp_path: Path) -> None:
     (tmp_path / "dev.csv").write_text("text,label\na  FILM\u00a0\uff13,1\na film of my own,0\n")
     dataset = read(chosen(tmp_path, table, dev=tmp_path / "dev.csv"))
     assert (
-        "dev: 1 of 2 examples is in the training data too (but for case and spaces):"
-        " scores are flattered" in dataset.notes
+        "dev: 1 of 2 examples is in the training data too (ignoring case and spacing):"
+        " scores are too high" in dataset.notes
     )
     assert list(answers_told(dataset)) == ["train: 0 10, 1 10", "dev: 0 1, 1 1"]

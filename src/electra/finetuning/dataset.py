@@ -122,7 +122,7 @@ def leaked(split: str, examples: Examples, train: Examples) -> Iterator[str]:
     seen = {plain(example.texts) for example in train}
     if count := sum(plain(example.texts) in seen for example in examples):
         also = f"{count:,} of {counted(len(examples), 'example')} {'is' if count == 1 else 'are'}"
-        yield f"{split}: {also} in the training data too (but for case and spaces): scores are flattered"
+        yield f"{split}: {also} in the training data too (ignoring case and spacing): scores are too high"
 
 
 def plain(texts: Sequence[str]) -> tuple[str, ...]:

@@ -62,10 +62,10 @@ def _confusion(told: Sequence[Record], names: Sequence[str]) -> Block:
     pairs = Counter((record["gold"], record["predicted"]) for record in told)
     if len(names) <= MOST_LABELS:
         rows = [(gold, *(Number(pairs[gold, said]) for said in names)) for gold in names]
-        return Table(("is \\ was predicted as", *names), rows)
+        return Table(("label \\ predicted", *names), rows)
     wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:MISTAKES]
     caption = f"The {len(wrong)} most frequent confusions of {len(names)} labels."
-    return Table(("is", "was predicted as", "examples"), [(*p, Number(n)) for p, n in wrong], caption)
+    return Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in wrong], caption)
 
 
 def _calibration(sure: Sequence[Record]) -> list[Block]:
@@ -91,13 +91,13 @@ def _mistakes(sure: Sequence[Record]) -> Block:
         return Text("None.")
     rows = [(r["gold"], r["predicted"], Number(r["probability"], "score"), _shown(r)) for r in wrong]
     caption = f"{min(MISTAKES, len(wrong))} of {len(wrong)} mistakes in {len(sure)} answers"
-    return Table(("is", "was predicted as", "probability", "text"), rows[:MISTAKES], caption, noted=True)
+    return Table(("label", "predicted", "probability", "text"), rows[:MISTAKES], caption, noted=True)
 
 
 def _errors(told: Sequence[Record]) -> Block:
     ranked = sorted(told, key=lambda r: -abs(r["predicted"] - r["gold"]))[:MISTAKES]
     rows = [(Number(r["gold"]), Number(r["predicted"]), _shown(r)) for r in ranked]
-    return Table(("is", "was predicted as", "text"), rows, noted=True)
+    return Table(("label", "predicted", "text"), rows, noted=True)
 
 
 def _shown(record: Record) -> str:

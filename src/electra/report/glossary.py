@@ -114,7 +114,7 @@ AUDIT: dict[str, tuple[str, str]] = {
     "documents_duplicate": ("Duplicate, dropped", "The same text as an earlier document."),
     "documents_near_duplicate": (
         "Near-duplicate, dropped",
-        "Nearly the same text as an earlier document, where `near_duplicates` asks for it.",
+        "Nearly the same text as an earlier document; dropped with --data.near-duplicates.",
     ),
     "documents_train": ("Documents to train on", ""),
     "documents_heldout": ("Documents held out", "Never trained on: the metrics above are measured on them."),

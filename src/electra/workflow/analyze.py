@@ -140,7 +140,7 @@ def _ask(
         if answered.changed:
             session.say(f"{name}: replaces another answer ({', '.join(answered.changed)} differed)")
         seconds = f"{time.monotonic() - began:.0f} s"
-        took = "kept: the same question was answered before" if answered.kept else seconds
+        took = "reused: asked before, with the same options, data and weights" if answered.kept else seconds
         session.say(f"{name}: {answered.path} ({took})")
     if not done:
         raise _none_left(folder)

@@ -151,7 +151,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findin
     run = locate(model.source)
     if not RunFolder.is_at(run):
         raise RunFolderError(
-            "`over_training` follows the checkpoints of a run, and this is none",
+            "`over_training` follows the checkpoints of a run, but this is not a run",
             where=run,
             fix="Give a run folder",
         )

@@ -129,7 +129,7 @@ class Probe(contract.Probe):
     def notes(self, model: Model, judged: Tokens, threshold: float, kept: int, given: int) -> list[str]:
         said = [
             f"{model.name}: {len(judged.replaced):,} tokens of {kept:,} sentences judged, of which"
-            f" {100 * judged.replaced.mean():.1f} % replaced; called replaced from P = {threshold:.3f} up."
+            f" {100 * judged.replaced.mean():.1f} % replaced; marked from P = {threshold:.3f} up."
         ]
         if kept < given:
             said.append(f"{model.name}: {given - kept} sentences left out, longer than the model reads.")
