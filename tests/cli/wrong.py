@@ -506,6 +506,12 @@ MODELS = [
         r"this is a file; a model is a folder",
         lambda p: ["detect", lines(p), "text"],
     ),
+    Case(
+        "a text and no model",
+        ConfigError,
+        r"no model given\. Name it before the text",
+        lambda p: ["detect", "The capital of France is seven."],
+    ),
     Case("nothing to detect", ConfigError, r"give a text or --file", lambda p: ["detect", str(p.run)]),
     Case(
         "no such file",

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from electra import machine
 from electra.errors import ConfigError, DataError
 from electra.machine import cores, library
 
@@ -37,3 +38,11 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)  # another test may have imported it
     with pytest.raises(DataError, match=r"^a\.parquet: parquet files need pyarrow.*electra-encoder\[data\]"):
         library("pyarrow.parquet", "data", "parquet files", DataError, where="a.parquet")
+
+
+@pytest.mark.parametrize(("said", "threads"), [("1", 1), ("999", 7), ("", 7), ("0", 7), ("4,2", 7)])
+def test_threads_are_those_of_openmp(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`plan` measured with all cores what `pretrain` then trained with one."""
+    monkeypatch.setattr(machine, "cores", lambda: 7)
+    monkeypatch.setenv("OMP_NUM_THREADS", said)
+    assert machine.usual_threads() == threads
