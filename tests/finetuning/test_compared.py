@@ -59,6 +59,8 @@ def test_the_model_is_said_to_be_behind_what_is_ahead_of_it() -> None:
     results["untrained"] = {"eval_accuracy": 0.7}
     assert "fresh weights does as well or better" in list(compared(results))[1]
     assert list(compared(results, "bag"))[1].endswith("try --head bag, which starts from counting")
+    results["eval_samples"] = 100
+    assert "yet (on 100 examples a difference below 0.10 may be chance)" in list(compared(results))[1]
     assert page.verdict(results).startswith("On dev fresh weights does as well or better")
     results["eval_accuracy"] = None
     assert "not defined" in page.verdict(results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from electra.artifacts.folder import File, Finding, Folder, Inside, Sealed, numb
 from electra.artifacts.model import WEIGHTS, ModelFolder
 from electra.artifacts.session import LOG
 from electra.errors import RunFolderError
+
+FEW_TO_JUDGE = 2000  # examples
 
 
 class SeedFolder(Sealed):
@@ -206,3 +209,13 @@ class PromptingFolder(TuningFolder):
         found = self.read_results()
         names = ("task", "zero_shot_accuracy", "zero_shot_accuracy_calibrated", "few_shot_accuracy")
         return [(name.replace("_", " "), found.get(name)) for name in names]
+
+
+def scatter(results: Mapping[str, Any]) -> str:
+    """Of few dev examples, how far a score moves by chance: a share nineteen times in twenty by 1 / sqrt(n) at
+    most.
+    """
+    count = results.get("eval_samples", 0)
+    if not 0 < count < FEW_TO_JUDGE:
+        return ""
+    return f" (on {count:,} examples a difference below {1 / math.sqrt(count):.2f} may be chance)"

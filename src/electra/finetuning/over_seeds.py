@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from electra.artifacts.tuning import SeedFolder
+from electra.artifacts.tuning import SeedFolder, scatter
 from electra.finetuning.metrics import summary
 
 
@@ -70,4 +70,4 @@ def compared(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
     own, ahead = results[key], max(known, key=lambda name: known[name])
     if own is None or own <= known[ahead]:
         told = f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
-        yield told + (f"; try --head {head}, which starts from counting" if head else "")
+        yield told + scatter(results) + (f"; try --head {head}, which starts from counting" if head else "")

@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from electra import durable
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.tuning import TuningFolder, scatter
 from electra.errors import RunFolderError
 from electra.report import charts, dev_set, svg
 from electra.report.page import Block, Facts, Interval, Number, Section, Table, Text, render, write
@@ -119,8 +119,9 @@ def verdict(results: Mapping[str, Any]) -> str:
         return "Nothing can be compared: a score is not defined."
     name, score = best[0], best[1].value
     if own > score:
-        return f"On dev the model is {own - score:.3f} ahead of the best of these, {name}."
-    return f"On dev {name} does as well or better: the model has not shown that it is worth its cost."
+        return f"On dev the model is {own - score:.3f} ahead of the best of these, {name}{scatter(results)}."
+    told = f"On dev {name} does as well or better: the model has not shown that it is worth its cost"
+    return f"{told}{scatter(results)}."
 
 
 def best_beside(results: Mapping[str, Any]) -> tuple[str, Number] | None:
