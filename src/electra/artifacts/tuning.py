@@ -212,9 +212,7 @@ class PromptingFolder(TuningFolder):
 
 
 def scatter(results: Mapping[str, Any]) -> str:
-    """Of few dev examples, how far a score moves by chance: a share nineteen times in twenty by 1 / sqrt(n) at
-    most.
-    """
+    """Of few dev examples, how far a score moves by chance: a share by 1 / sqrt(n) at most, at 95 %."""
     count = results.get("eval_samples", 0)
     if not 0 < count < FEW_TO_JUDGE:
         return ""
