@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from electra.artifacts.model import recorded_files
 from electra.errors import ConfigError, Damaged, ModelError
-from electra.finetuning import linear_fit
+from electra.finetuning import linear_fit, one_seed
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.bag_head import BagHead
 from electra.finetuning.features import Batch, Windows
@@ -269,3 +269,51 @@ def test_more_labels_of_a_text_make_no_stronger_penalty() -> None:
     [one], _ = fit_by_folds(x, right, loss, 1, [0.3], groups=groups)
     many, _ = fit_by_folds(x, right.repeat(1, 10), loss, 10, [0.3], groups=groups)
     assert np.allclose(many, one, atol=1e-3)
+
+
+def test_apart_the_network_learns_as_without_the_fitted_answer_and_both_answer(modern_folder: Path) -> None:
+    given = windows([[2, 9, 3], [2, 10, 3], [2, 9, 10, 3], [2, 10, 9, 3]] * 4, [0, 1, 0, 1] * 4)
+    head = fitted(modern_folder, given)
+    rows, hidden = batch(given, 0, 1, 2), torch.randn(3, 5, 32, generator=torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(
+        head.usual.get_parameter("output.weight"), generator=torch.Generator().manual_seed(1)
+    )
+    head.usual.rate = 0.0  # no dropout
+    both = head.eval()(hidden, rows, TABLE)
+    together = head.train()(hidden, rows, TABLE)
+    head.apart = True
+    alone = head.usual(hidden, rows)
+    assert torch.equal(head(hidden, rows, TABLE), alone.float()) and not torch.allclose(together, alone)
+    assert torch.equal(head.eval()(hidden, rows, TABLE), both) and not torch.allclose(both, alone)
+
+
+def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
+    modern_folder: Path, sst2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def weights(out: str, **changes: Any) -> dict[str, Any]:
+        settings = toy_task.settings(
+            tmp_path / out, sst2_folder, "sst2", head="bag", apart=True, epochs=1, **changes
+        )
+        finetune(str(modern_folder), settings, silent)
+        return load_file(tmp_path / out / "seeds" / "seed-0" / "model.safetensors")
+
+    whole, (update, count) = weights("whole"), (one_seed.update, 0)
+
+    def stops(*given: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        return update(*given)
+
+    monkeypatch.setattr(one_seed, "update", stops)
+    with pytest.raises(KeyboardInterrupt):
+        weights("stopped", checkpoint_every=1)
+    monkeypatch.setattr(one_seed, "update", update)
+    again = weights("stopped", checkpoint_every=1)
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_apart_is_for_heads_that_count(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="apart: the head transformers counts nothing"):
+        toy_task.settings(tmp_path / "out", tmp_path, "sst2", apart=True)

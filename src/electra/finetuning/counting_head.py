@@ -4,7 +4,8 @@ the terms that it has (term_answer.py).
 
 The linear answer is fitted first, on the pre-trained encoder as it is, and the usual head starts at zero:
 then both are tuned with the encoder (Kumar et al. 2022: probe, then tune; Cheng et al. 2016: wide and deep).
-The terms' part stays. Shapes: B texts or pairs, N of them in training, T tokens, D hidden, K numbers.
+The terms' part stays. `apart`, the network is trained as without a fitted answer, which is added afterwards.
+Shapes: B texts or pairs, N of them in training, T tokens, D hidden, K numbers.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from electra.finetuning.term_answer import TermAnswer, Terms
 
 class CountingHead(nn.Module):
     per_token = False
+    apart = False
     strengths: ClassVar[tuple[float, ...]]  # tried in the fit: the inverse of the penalty on squared weights
 
     def __init__(self, usual: nn.Module, num_numbers: int, num_outputs: int) -> None:
@@ -52,7 +54,8 @@ class CountingHead(nn.Module):
         numbers_BK = self.numbers(hidden_BTD, batch, table_VE)
         linear = F.linear(numbers_BK, self.wide.weight.float(), self.wide.bias.float())
         counted = self.counted.held_out_of(batch.index) if self.training else self.counted(self.terms(batch))
-        return usual.float() + linear + counted
+        fitted = 0.0 if self.training and self.apart else 1.0
+        return usual.float() + fitted * (linear + counted)
 
     def fit(
         self, numbers_NK: Tensor, terms: Sequence[Terms], targets: Tensor, loss: Loss, groups: Ids

@@ -69,6 +69,8 @@ def build_model(tuning: Tuning, seed: int) -> TunedModel:
         return TunedModel(encoder, CandidateHead(start.head)).to(tuning.device)
     head_seed = key(seed, "init/head")
     head = build_head(task.head, settings.head, config, task.num_outputs, head_seed, settings.pooling)
+    if isinstance(head, CountingHead):
+        head.apart = settings.apart
     return TunedModel(encoder, head).to(tuning.device)
 
 

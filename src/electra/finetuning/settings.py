@@ -76,6 +76,10 @@ class Settings:
     (SQuAD). transformers has no class for the last four: the saved model is then the encoder, with the head's
     weights in a file of ours beside it.
     """
+    apart: bool = False
+    """With the heads compare and bag: train the network by itself and add what was counted afterwards,
+    instead of training it on what counting leaves. Better where labels are many and the texts much alike.
+    """
     pooling: Pooling | None = None
     """What a classifier reads: [CLS], or the mean of all tokens (default: mean for the modern encoder; cls
     for the paper's, whose transformers class supports nothing else).
@@ -160,6 +164,9 @@ class Settings:
         if self.random_twin and self.init == "random":
             what, fix = "the model itself starts from fresh weights", "Leave out `random_twin` or `init`"
             raise ConfigError(what, key="random_twin", fix=fix)
+        if self.apart and self.head not in ("compare", "bag"):
+            fix = "Use it with `head` compare or bag"
+            raise ConfigError(f"the head {self.head} counts nothing", key="apart", fix=fix)
         if len(self.text_column) > 2:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", key="text_column")
 
@@ -190,7 +197,12 @@ HARMLESS = {
     *("data", "out", "dev", "test", "also", "seeds", "seed", "keep", "checkpoint_every"),
     *("evaluate_every_epoch", "ensemble", "device", "threads", "floors", "random_twin"),
 }
-SINCE = {"encoding", "skip_unlabelled", "search"}  # not in older records, and in none where they are left out
+SINCE = {
+    "encoding",
+    "skip_unlabelled",
+    "search",
+    "apart",
+}  # not in older records, and in none where they are left out
 RECORDED_APART = {"task", "precision"}
 
 
