@@ -239,7 +239,7 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
         )
         said = capsys.readouterr().out
         told[:] = re.findall(r"replaces another answer \((.*) differed\)", said)
-        return "kept: the same question" not in said
+        return "(reused: asked before" not in said
 
     told: list[str] = []
 
@@ -307,7 +307,7 @@ def test_a_signal_stops_after_the_probe_at_hand_and_the_same_command_resumes(
         assert "in use by process" in capsys.readouterr().err
     assert analyze(*words) == 0
     said = capsys.readouterr().out
-    assert f"{out / 'stops.probe.json'} (kept" in said and (out / "errors.probe.json").exists()
+    assert f"{out / 'stops.probe.json'} (reused" in said and (out / "errors.probe.json").exists()
     assert said.splitlines()[-1].partition(": ")[2] in (out / "log.txt").read_text()
 
 
