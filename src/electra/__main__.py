@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main() -> int:
@@ -16,4 +19,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if sys.path[0] == os.getcwd() != _ROOT and not sys.flags.safe_path:
+        del sys.path[0]  # python -m: files there may be named like what is imported
     sys.exit(main())

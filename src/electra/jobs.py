@@ -7,13 +7,18 @@ The work of a job is a function of a module, called as `work(*arguments, say=say
 raises `Interrupted` when `stop()` becomes true. A job that fails, or whose process is killed, does not affect
 the others.
 
+    for result in in_order(make, arguments, items, processes):
+        result                                # make(*arguments)(item) of each item, in order
+
 Each process talks to this one over a socket. When the socket closes, however this process ended, the job is
-asked to stop. Ctrl-C reaches this process only: the others are in process groups of their own.
+asked to stop. Ctrl-C reaches this process only: the others are in process groups of their own. They import
+neither the caller's `__main__` nor anything from the working directory.
 """
 
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -35,6 +40,29 @@ from electra.signals import Stop, StopRequest, how_it_ended
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 POLL_SECONDS = 0.2
+_ROOT = str(Path(__file__).parents[1])
+_RUN = (
+    f"import sys; {_ROOT!r} in sys.path or sys.path.append({_ROOT!r}); import runpy;"
+    " sys.argv.pop(0); runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """What runs a module of ours in another process, as `python -m` does, but without the working directory
+    in its path: files there may be named like what we import.
+    """
+    return [sys.executable, "-P", "-c", _RUN, module, *arguments]
+
+
+def environment(**more: object) -> dict[str, str]:
+    """The variables of a process started with `command`: ours, and more.
+
+    PYTHONPATH keeps the folders that this process imports from, wherever the other one is started: an empty
+    or relative entry would mean the working directory, which may be another one by now.
+    """
+    folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    path = {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder in sys.path)}
+    return {**os.environ, **path, **{name: str(value) for name, value in more.items()}}
 
 
 @dataclass(eq=False)
@@ -119,6 +147,17 @@ class _Worker:
             return True
         return False
 
+    def answer(self) -> Any:
+        """What `in_order` gets for an item."""
+        try:
+            error, result = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            how, cause = how_it_ended(self.process.wait())
+            raise RunFailed(f"a process {how}{', ' * bool(cause)}{cause}") from None
+        if error is not None:
+            raise error
+        return result
+
     def _bury(self, asked: bool) -> None:
         code = self.process.wait()
         self.connection.close()
@@ -135,7 +174,36 @@ class _Worker:
         )
 
 
-def _start(job: Job, threads: int) -> _Worker:
+def in_order(
+    make: Callable[..., Callable[[Any], Any]],
+    arguments: tuple[Any, ...],
+    items: Iterable[Any],
+    processes: int,
+) -> Iterator[Any]:
+    """`make(*arguments)(item)` of each item, in order; each process, of one thread, calls `make` once."""
+    workers: list[_Worker] = []
+    under_way: deque[_Worker] = deque()
+    try:
+        for number, item in enumerate(items):
+            if number < processes:
+                workers.append(_start(Job("", make, arguments), 1, "each"))
+            worker = workers[number % processes]
+            with suppress(OSError):  # it has died, as its answer will tell
+                worker.connection.send(item)
+            under_way.append(worker)
+            if len(under_way) > 2 * processes:
+                yield under_way.popleft().answer()
+        while under_way:
+            yield under_way.popleft().answer()
+    finally:
+        for worker in workers:
+            worker.process.kill()
+        for worker in workers:
+            worker.process.wait()
+            worker.connection.close()
+
+
+def _start(job: Job, threads: int, how: Literal["one", "each"] = "one") -> _Worker:
     ours, theirs = socket.socketpair()
     with ours, theirs, durable.explain_disk_errors(job.log or Path.cwd()):
         if job.log is not None:
@@ -143,8 +211,8 @@ def _start(job: Job, threads: int) -> _Worker:
         file = None if job.log is None else open(job.log, "wb")  # noqa: SIM115
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "electra.jobs", str(theirs.fileno())],
-                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                command("electra.jobs", how, str(theirs.fileno())),
+                env=environment(OMP_NUM_THREADS=threads),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=None if file is None else subprocess.STDOUT,
@@ -172,10 +240,8 @@ def _perform(
         return "failed", None, error
 
 
-def main(descriptor: int) -> None:
-    """What a process does: receive its job, perform it, tell how it went."""
-    os.set_inheritable(descriptor, False)
-    connection = Connection(descriptor)
+def _one(connection: Connection) -> None:
+    """Receive a job, perform it, tell how it went."""
 
     def send(kind: str, told: Any) -> None:
         with suppress(OSError):  # nobody is left to be told, but there may be something to save
@@ -188,7 +254,7 @@ def main(descriptor: int) -> None:
             send("ended", _perform(work, arguments, lambda line: send("say", line), stop))
         except Exception as error:
             traceback.print_exc()
-            send("ended", ("failed", None, RunFailed(f"{type(error).__name__}: {error}")))
+            send("ended", ("failed", None, _as_ours(error)))
 
 
 def _stop_with_parent(connection: Connection, stop: StopRequest) -> None:
@@ -197,5 +263,35 @@ def _stop_with_parent(connection: Connection, stop: StopRequest) -> None:
     stop.ask(signal.SIGTERM)
 
 
+def _each(connection: Connection) -> None:
+    """Receive what makes the function of an item, then items; answer each. Ends at once with its parent."""
+    items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def receive() -> None:
+        try:
+            while True:
+                items.put(connection.recv())
+        except (EOFError, OSError):
+            os._exit(0)
+
+    threading.Thread(target=receive, daemon=True).start()
+    work: Callable[[Any], Any] | None = None
+    make, arguments = items.get()
+    while True:
+        try:
+            work = work or make(*arguments)
+            answer: tuple[ElectraError | None, Any] = None, work(items.get())
+        except Exception as error:
+            answer = _as_ours(error), None
+        with suppress(OSError):  # the parent is gone, as `receive` notices
+            connection.send(answer)
+
+
+def _as_ours(error: Exception) -> ElectraError:
+    return error if isinstance(error, ElectraError) else RunFailed(f"{type(error).__name__}: {error}")
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    descriptor = int(sys.argv[2])
+    os.set_inheritable(descriptor, False)
+    {"one": _one, "each": _each}[sys.argv[1]](Connection(descriptor))

@@ -20,13 +20,13 @@ import pytest
 
 from electra.training import launch as launcher
 
-# In place of the interpreter: `-m electra WORD...` becomes a small program that does what WORD says for its
+# In place of the interpreter: `electra WORD...` becomes a small program that does what WORD says for its
 # rank.
 PROGRAM = """
     #!{python} -SE
     import json, os, signal, sys, time
-    assert sys.argv[1:3] == ["-m", "electra"], sys.argv
-    folder, script = sys.argv[3], json.loads(sys.argv[4])
+    assert sys.argv[1] == "-P" and sys.argv[4] == "electra", sys.argv
+    folder, script = sys.argv[5], json.loads(sys.argv[6])
     rank = os.environ["RANK"]
     def note(name, text=""):
         with open(os.path.join(folder, name + "-" + rank), "a") as file:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from electra import jobs
 from electra.data.tokenizer import Tokenizer
 from electra.errors import RunFailed
 
@@ -50,46 +46,15 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
     if workers < 2 or len(first) < 3:
         yield from (encode(tokenizer, chunk) for chunk in chain(first, coming))
         return
-    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
-    with ProcessPoolExecutor(
-        workers, context, _start_worker, (tokenizer.definition, tokenizer.names)
-    ) as pool:
-        under_way: deque[Future[Encoded]] = deque()
-        try:
-            for chunk in chain(first, coming):
-                under_way.append(pool.submit(_encode_here, chunk))
-                if len(under_way) > 2 * workers:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
-        except BrokenProcessPool:
-            raise RunFailed(
-                "an encoding process was killed",
-                fix="If memory ran out, use fewer `workers`",
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+    try:
+        yield from jobs.in_order(
+            _encoder, (tokenizer.definition, tokenizer.names), chain(first, coming), workers
+        )
+    except RunFailed as error:
+        fix = "If memory ran out, use fewer `workers`"
+        raise RunFailed(f"encoding failed: {error.what}", fix=fix) from None
 
 
-_tokenizer: Tokenizer  # of a worker process
-
-
-def _start_worker(definition: str, names: dict[str, str]) -> None:
-    global _tokenizer  # noqa: PLW0603
-    # Ctrl-C reaches the whole group; the main process ends the workers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _encoder(definition: str, names: dict[str, str]) -> Callable[[Sequence[str]], Encoded]:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _tokenizer = Tokenizer(definition, names)
-
-
-def _end_with_parent() -> None:
-    """A main process that is killed takes its workers with it: their queues would never tell them."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _encode_here(texts: list[str]) -> Encoded:
-    return encode(_tokenizer, texts)
+    return partial(encode, Tokenizer(definition, names))

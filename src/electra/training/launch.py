@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from electra import durable, machine
+from electra import durable, jobs, machine
 from electra.signals import EXIT_CODES
 
 RENDEZVOUS, LAUNCHER = "ELECTRA_RENDEZVOUS", "ELECTRA_LAUNCHER"
@@ -105,13 +105,10 @@ def _start(
         LAUNCHER: os.getpid(),
         RENDEZVOUS: f"file://{folder / 'rendezvous'}",
     }
-    environment = {
-        "OMP_NUM_THREADS": str(max(1, cores // processes)),
-        **os.environ,
-        **{k: str(v) for k, v in variables.items()},
-    }
+    threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))}
+    environment = threads | jobs.environment(**variables)
     # In a process group of its own, so that Ctrl-C reaches it once: from here.
-    command = [sys.executable, "-m", *argv]
+    command = jobs.command(*argv)
     if rank == 0:
         out = subprocess.PIPE if piped else None
         return subprocess.Popen(command, env=environment, process_group=0, stdout=out)

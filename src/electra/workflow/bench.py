@@ -6,11 +6,11 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from electra import jobs
 from electra.config import find_recipe
 from electra.errors import ConfigError, Interrupted, RunFailed
 from electra.signals import EXIT_CODES
@@ -123,7 +123,11 @@ def _in_a_process(terms: Terms, setting: Setting) -> Row:
     """A setting's turn has a process of its own: peak memory and thread pools are not shared."""
     command = terms.words(setting)
     ended = subprocess.run(
-        [sys.executable, "-m", "electra", *command], capture_output=True, text=True, check=False
+        jobs.command("electra", *command),
+        env=jobs.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if ended.returncode:
         said = ended.stderr.strip().removeprefix("error: ") or "a measurement failed"
