@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from electra.data.rows import guess_encoding
 from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, read_dataset
 from electra.finetuning.settings import Settings
-from electra.labelled.files import guess_encoding
 from electra.testing import toy_task
 
 TRAIN = "text;topic\n" + "".join(f"Fall {i}, schön;{('Küche', 'Straße')[i % 2]}\n" for i in range(20))

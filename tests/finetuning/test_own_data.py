@@ -16,6 +16,7 @@ import torch
 from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.cli.main import main
+from electra.data.rows import open_table
 from electra.errors import ConfigError, DataError, Interrupted
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import choose_task, read_dataset
@@ -25,7 +26,6 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.text_class import TextClassification
 from electra.labelled.examples import Example
 from electra.labelled.splits import hash_of
-from electra.labelled.tables import open_table
 from electra.testing import toy_task
 
 

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from electra.artifacts.model import POOLING
+from electra.data.rows import open_table
 from electra.errors import ConfigError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.tasks import load_task
 from electra.interop.embedding import embed
 from electra.interop.load import load
-from electra.labelled.tables import open_table
 from electra.testing import toy_task
 
 

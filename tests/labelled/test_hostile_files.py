@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from electra.data import rows
+from electra.data.delimited import format_csv
+from electra.data.rows import open_table
 from electra.errors import DataError
-from electra.labelled import files
-from electra.labelled.tables import format_csv, open_table
 
 
 def test_a_small_file_that_unfolds_to_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "SMALL", 1 << 20)
+    monkeypatch.setattr(rows, "SMALL", 1 << 20)
     path = tmp_path / "bomb.tsv.gz"
     path.write_bytes(gzip.compress(b"a\tb\n" * (1 << 22)))
     with pytest.raises(DataError, match=r"bomb\.tsv\.gz: unfolds to more than \d+ MiB"):
@@ -28,7 +29,7 @@ def test_a_small_file_that_unfolds_to_gigabytes(tmp_path: Path, monkeypatch: pyt
 def test_a_small_parquet_that_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(files, "SMALL", 1 << 20)
+    monkeypatch.setattr(rows, "SMALL", 1 << 20)
     path = tmp_path / "bomb.parquet"
     parquet.write_table(pyarrow.table({"text": ["x" * 10_000] * 3000}), path)
     assert path.stat().st_size < 100_000
@@ -51,8 +52,8 @@ def test_nul_characters(tmp_path: Path) -> None:
 def test_a_line_of_a_hundred_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "long.tsv"
     path.write_bytes(b"text\tlabel\n" + b"a" * (100 << 20) + b"\t1\n")
-    [(line, row)] = open_table(path).rows
-    assert line == 2 and len(row["text"]) == 100 << 20
+    [(where, row)] = open_table(path).rows
+    assert where == f"{path}:2" and len(row["text"]) == 100 << 20
 
 
 def test_cells_that_a_spreadsheet_would_calculate() -> None:

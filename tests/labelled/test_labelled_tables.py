@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from electra.data.delimited import format_csv, format_tsv
+from electra.data.rows import open_table
 from electra.errors import DataError
-from electra.labelled.tables import format_csv, format_tsv, open_table
 
 
 def write(path: Path, text: str) -> Path:
@@ -114,7 +115,7 @@ def test_a_nul_is_told_by_line(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"a\.jsonl:2: a NUL character: not text"):
             rows(path)
         pyarrow_parquet.write_table(pyarrow.Table.from_pylist(lines[1:]), tmp_path / "a.parquet")
-        with pytest.raises(DataError, match=r"a\.parquet:1: a NUL character: not text"):
+        with pytest.raises(DataError, match=r"a\.parquet: row 1: a NUL character: not text"):
             rows(tmp_path / "a.parquet")
     write(path, '{"text": "a backslash: \\\\u0000", "label": "y"}\n')
     assert rows(path) == [{"text": "a backslash: \\u0000", "label": "y"}]

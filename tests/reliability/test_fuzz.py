@@ -20,6 +20,7 @@ from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
 from electra.config import read_toml
 from electra.data.readers import read
+from electra.data.rows import open_table
 from electra.data.sources import find_sources
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
@@ -29,7 +30,6 @@ from electra.interop.verify import verify
 from electra.interop.weights import read_safetensors
 from electra.labelled.hypotheses import read_utterances
 from electra.labelled.questions import read_questions
-from electra.labelled.tables import open_table
 from electra.labelled.tagged_sentences import TagColumns, read_columns, read_sentences
 from electra.training.recipe import make_recipe
 

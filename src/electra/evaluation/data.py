@@ -14,11 +14,11 @@ from pathlib import Path
 
 from electra import durable
 from electra.data.folders import folders_below
+from electra.data.rows import read_bytes
 from electra.errors import DataError
 from electra.evaluation.suite import TaskEntry
 from electra.extensions import folded
 from electra.finetuning.task import Task
-from electra.labelled.files import read_bytes
 from electra.labelled.splits import find_named, find_split
 
 DEEPEST = 4  # levels below --data

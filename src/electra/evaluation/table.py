@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from electra import durable
 from electra.artifacts.evaluation import EvaluationFolder
+from electra.data.delimited import format_tsv
 from electra.errors import RunFolderError
 from electra.evaluation.published import Column, columns_for
 from electra.evaluation.suite import Average, ProbeEntry, Suite, TaskEntry
 from electra.finetuning.metrics import summary
 from electra.finetuning.tasks import load_task
-from electra.labelled.tables import format_tsv
 
 FORMAT = 1
 METRIC_NAMES = {

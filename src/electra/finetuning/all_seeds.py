@@ -18,6 +18,7 @@ from safetensors.torch import save
 from electra import durable, seeds
 from electra.artifacts import digests
 from electra.artifacts.tuning import TuningFolder
+from electra.data.delimited import read_tsv
 from electra.errors import ConfigError
 from electra.extensions import TASKS
 from electra.finetuning import floors
@@ -47,7 +48,6 @@ from electra.interop.huggingface import weights_of
 from electra.interop.load import Loaded, load
 from electra.interop.pooling import Pooling
 from electra.interop.weights import digest
-from electra.labelled.tables import read_tsv
 from electra.machine import versions
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
@@ -96,7 +96,9 @@ def finetune(
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(tuning, folder.model, chosen, results)
         dev = judged(
-            as_records(read_tsv(chosen.folder.table("dev"))), tuning.splits["dev"].examples, tuning.task
+            as_records(read_tsv(chosen.folder.table("dev").read_bytes())),
+            tuning.splits["dev"].examples,
+            tuning.task,
         )
         durable.commit_file(folder.dev, write(dev, "jsonl"))
         durable.commit_json(folder.results, results)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
+from electra.data.rows import split_name
 from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError, nearest
 from electra.finetuning.counted import counted
@@ -18,7 +19,6 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.task import Task, refuse_head
 from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Examples
-from electra.labelled.files import split_name
 from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
 from electra.visible import one_line
 

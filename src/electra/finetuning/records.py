@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from electra.data.delimited import format_csv, format_tsv
 from electra.errors import ConfigError, DataError
 from electra.finetuning.squad_metrics import plain_form
 from electra.finetuning.task import Task, digits
 from electra.labelled.examples import Example
-from electra.labelled.tables import format_csv, format_tsv
 from electra.machine import library
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]

@@ -15,12 +15,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from electra.data.delimited import format_tsv
+from electra.data.rows import ID_COLUMNS, cell_text, open_table, row_id
 from electra.errors import ConfigError, DataError
 from electra.finetuning.counted import counted
 from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.task import HeadKind, Task, digits
 from electra.labelled.examples import Example, Split
-from electra.labelled.tables import ID_COLUMNS, cell_text, format_tsv, open_table, row_id
 
 MISSING = ("nan", "<na>")  # how tables write an empty cell
 Prediction = npt.NDArray[np.float64]  # what the head gives for a text, in the unit of the answers
@@ -79,8 +80,8 @@ class TextTask(Task):
         identifier = table.column([name for name in ID_COLUMNS if name not in (*texts, label)])
         examples = []
         bare: list[str] = []  # where an answer is missing
-        for number, (line, row) in enumerate(table.rows):
-            where, value = f"{path}:{line}", row.get(label) if label else None
+        for number, (where, row) in enumerate(table.rows):
+            value = row.get(label) if label else None
             if isinstance(value, float) and math.isnan(value):  # how pandas writes an empty cell
                 value = None
             gold = self.gold(value, where)

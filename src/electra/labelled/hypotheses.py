@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from electra.data.rows import read_rows
 from electra.errors import DataError
-from electra.labelled.files import read_objects
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
     """The utterances of a file, each with its first `hypotheses` (0: all)."""
     found: list[Utterance] = []
     names: list[str] = []
-    for line, row in read_objects(path):
-        where, listed = f"{path}:{line}", row.get("hyps")
+    for where, row in read_rows(path):
+        listed = row.get("hyps")
         if not isinstance(row.get("ref"), str):
             raise DataError(
                 "an utterance without its reference", where=where, fix="Each line needs ref and hyps"

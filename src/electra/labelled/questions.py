@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from electra.data.rows import cell_text, known_ending, read_bytes, read_rows, refuse_nul, row_id
 from electra.errors import DataError
 from electra.labelled.examples import Example
-from electra.labelled.files import known_ending, read_bytes, read_objects, refuse_nul
-from electra.labelled.tables import cell_text, row_id
 
 FORMATS = (".json", ".jsonl", ".ndjson")
 Columns = tuple[
@@ -93,8 +92,7 @@ def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[st
 
 def _lines(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
     question, context, answers = columns
-    for index, (line, row) in enumerate(read_objects(path)):
-        where = f"{path}:{line}"
+    for index, (where, row) in enumerate(read_rows(path)):
         texts = (cell_text(row, question, where), cell_text(row, context, where))
         yield Example(row_id(row, "id", index), where, texts, _gold(row, answers, texts[1], where, labelled))
 

@@ -8,9 +8,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from electra.data.rows import cell_text, open_table, read_rows
 from electra.errors import DataError
-from electra.labelled.files import read_objects
-from electra.labelled.tables import cell_text, open_table
 
 ScoredPair = tuple[str, str, float]
 """Two sentences and their score."""
@@ -25,8 +24,7 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
         what = f"the header does not name the columns {', '.join(SCORED)}"
         raise DataError(what, where=path, fix="Pass GLUE's STS-B dev.tsv")
     found = []
-    for line, row in table.rows:
-        where = f"{path}:{line}"
+    for where, row in table.rows:
         first, second = (cell_text(row, column, where) for column in SCORED[:2])
         try:
             score = float(row[SCORED[2]])
@@ -43,10 +41,10 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
 def read_cola(path: Path) -> list[tuple[str, int]]:
     """(sentence, 1 for acceptable) of CoLA's file, which has no header."""
     found = []
-    for line, row in open_table(path, header=COLA, wanted=(COLA,)).rows:
+    for where, row in open_table(path, header=COLA, wanted=(COLA,)).rows:
         if row["label"] not in ("0", "1"):
             what = f"the label is {row['label']!r}, not 0 or 1"
-            raise DataError(what, where=f"{path}:{line}", fix="Pass CoLA's own file, with labels")
+            raise DataError(what, where=where, fix="Pass CoLA's own file, with labels")
         found.append((str(row["sentence"]), int(row["label"])))
     if len({label for _, label in found}) < 2:
         raise DataError("all sentences have the same label; both are needed", where=path)
@@ -68,11 +66,11 @@ class MinimalPairs:
 def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
     """The pairs of a file, or its first `limit` that are not of equal sentences."""
     good, bad, equal, phenomenon = [], [], 0, ""
-    for line, row in read_objects(path):
+    for where, row in read_rows(path):
         pair = [row.get(f"sentence_{which}") for which in ("good", "bad")]
         if not all(isinstance(sentence, str) and sentence.strip() for sentence in pair):
             fix = "Write an object with the texts sentence_good and sentence_bad"
-            raise DataError("not a minimal pair", where=f"{path}:{line}", fix=fix)
+            raise DataError("not a minimal pair", where=where, fix=fix)
         phenomenon = phenomenon or str(row.get("linguistics_term", ""))
         if pair[0] == pair[1]:
             equal += 1

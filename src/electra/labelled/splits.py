@@ -9,10 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from electra.data.rows import TABLES, split_name
 from electra.errors import DataError
 from electra.labelled.examples import Example, Examples
-from electra.labelled.files import split_name
-from electra.labelled.tables import TABLES
 
 SPLIT_NAMES = {
     "train": ("train", "training"),

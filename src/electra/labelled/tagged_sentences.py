@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from electra.data.rows import known_ending, open_table, read_lines, row_id
 from electra.errors import DataError
 from electra.labelled.examples import Example, Split
-from electra.labelled.files import known_ending, read_lines
-from electra.labelled.tables import open_table, row_id
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 LISTS = (".jsonl", ".ndjson", ".parquet", ".csv")
@@ -202,8 +201,7 @@ def _lists(path: Path, names: TagColumns) -> Iterator[Example]:
     word, tag = table.column(names.word), table.column(names.tag)
     if word is None:
         raise table.no_column(names.word, "`text_column`")
-    for number, (line, row) in enumerate(table.rows):
-        where = f"{path}:{line}"
+    for number, (where, row) in enumerate(table.rows):
         words, tags = _list(row.get(word), word, where), row.get(tag) if tag else None
         if words:
             found = _list(tags, tag or "", where) if tags is not None else None

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from electra import durable
+from electra.data.rows import TABLES, cell_text, open_table, read_lines, split_name
 from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
-from electra.labelled.files import read_lines, split_name
-from electra.labelled.tables import TABLES, cell_text, open_table
 from electra.machine import library
 from electra.workflow.lines import lines_of
 
@@ -41,7 +40,7 @@ def texts_of(given: str, column: str = "text") -> tuple[list[str], Rows]:
         texts = [given]
     elif split_name(path)[1] in TABLES:
         rows = list(open_table(path).rows)
-        return [cell_text(row, column, f"{path}:{number}") for number, row in rows], [row for _, row in rows]
+        return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
     else:
         texts = [line for _, line in read_lines(path)]
         if texts[-1:] == [""]:  # after the last line's end

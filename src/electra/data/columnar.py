@@ -1,0 +1,242 @@
+"""Rows of columnar files: parquet, Arrow's streams and files (feather), in memory bounded by what they say.
+
+A value that many rows repeat is kept once, so a few kilobytes can stand for gigabytes. Batches therefore keep
+repeated values as dictionaries, rows are made one at a time, and each value is charged to a `Room` before the
+next is made. Class names in the metadata of `datasets` take the place of their numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from electra.errors import DataError
+from electra.machine import library
+
+AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000  # bytes of a column chunk; how far it may unfold beyond that
+BATCH = 256  # rows
+Row = dict[str, Any]
+
+
+class Room:
+    """How many characters and bytes a file may still unfold to."""
+
+    def __init__(self, most: int, name: str) -> None:
+        self.most = self.left = most
+        self.name = name
+
+    def spend(self, amount: int) -> None:
+        self.left -= amount
+        if self.left < 0:
+            what = f"unfolds to more than {self.most >> 20} MiB"
+            raise DataError(
+                what, where=self.name, fix="No text compresses that well: check the file's source"
+            )
+
+
+def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
+    return tuple(_parquet(path, name).schema_arrow.names)
+
+
+def parquet_rows(path: Path, name: str, room: Room) -> Iterator[Row]:
+    """The rows of a parquet file."""
+    pyarrow = _library(name)
+    try:
+        file = _parquet(path, name)
+        _refuse_unfolding(file.metadata, name)
+        leaves = [file.schema.column(number).path for number in range(len(file.schema))]
+        # repeated values stay one value with many numbers until a row is made
+        file = pyarrow.parquet.ParquetFile(path, read_dictionary=leaves)
+        yield from _rows(pyarrow, file.iter_batches(BATCH), file.schema_arrow, name, room)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _unreadable("parquet", name, error) from None
+
+
+def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
+    pyarrow = _library(name)
+    try:
+        with pyarrow.memory_map(str(path)) as source:
+            return tuple(_reader(pyarrow, source, name).schema.names)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _unreadable("Arrow", name, error) from None
+
+
+def arrow_rows(path: Path, name: str, room: Room) -> Iterator[Row]:
+    """The rows of an Arrow stream or file, as `datasets` and feather write them."""
+    pyarrow = _library(name)
+    try:
+        with pyarrow.memory_map(str(path)) as source:
+            reader = _reader(pyarrow, source, name)
+            file = hasattr(reader, "num_record_batches")
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if file else reader
+            yield from _rows(pyarrow, batches, reader.schema, name, room)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _unreadable("Arrow", name, error) from None
+
+
+def _reader(pyarrow: Any, source: Any, name: str) -> Any:
+    head = source.read(6)
+    source.seek(0)
+    if head.startswith(b"FEA1"):
+        raise DataError("the first version of feather", where=name, fix="Save it again with a newer pandas")
+    _refuse_packed(pyarrow, source, name, skip=8 if head == b"ARROW1" else 0)
+    source.seek(0)
+    return (pyarrow.ipc.open_file if head == b"ARROW1" else pyarrow.ipc.open_stream)(source)
+
+
+def _refuse_packed(pyarrow: Any, source: Any, name: str, skip: int) -> None:
+    """Refuse compressed batches that say they unfold far beyond their size: they are unfolded as a whole."""
+    source.seek(skip)
+    while True:
+        try:
+            message = pyarrow.ipc.read_message(source)
+        except (EOFError, pyarrow.ArrowInvalid):  # the end; what is damaged shows when it is read
+            return
+        body = message.body
+        if message.type not in ("record batch", "dictionary") or body is None:
+            continue
+        unpacked = _unpacked_size(message.metadata.to_pybytes(), body)
+        if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * body.size:
+            what = f"{body.size} bytes of a batch unfold to {unpacked >> 20} MiB"
+            raise DataError(what, where=name, fix="No text compresses that well: check the file's source")
+
+
+def _unpacked_size(metadata: bytes, body: Any) -> int:
+    """The bytes that the buffers of a message say they unfold to. Message and RecordBatch are flatbuffers:
+    Message.header is field 2, DictionaryBatch.data field 1, RecordBatch.buffers field 2 (pairs of 64-bit
+    numbers: place and length) and RecordBatch.compression field 3.
+    """
+
+    def number(place: int, size: int, signed: bool = True) -> int:
+        return int.from_bytes(metadata[place : place + size], "little", signed=signed)
+
+    def field(table: int, index: int) -> int:
+        """Where a field of a table lies; 0 where the table has none."""
+        listing = table - number(table, 4)
+        here = 4 + 2 * index
+        offset = number(listing + here, 2, False) if here < number(listing, 2, False) else 0
+        return table + offset if offset else 0
+
+    def follow(place: int) -> int:
+        return place + number(place, 4, False)
+
+    message = follow(0)
+    batch = follow(field(message, 2))
+    if number(field(message, 1), 1, False) == 2:  # a dictionary batch holds a record batch
+        batch = follow(field(batch, 1))
+    if not field(batch, 3):
+        return 0
+    buffers, total = follow(field(batch, 2)), 0
+    for index in range(number(buffers, 4, False)):
+        place, length = (number(buffers + 4 + 16 * index + part, 8) for part in (0, 8))
+        if length >= 8:
+            total += max(0, int.from_bytes(body[place : place + 8], "little", signed=True))
+    return total
+
+
+def _rows(pyarrow: Any, batches: Any, schema: Any, name: str, room: Room) -> Iterator[Row]:
+    names, known = schema.names, _classes(schema.metadata)
+    if len(set(names)) < len(names):
+        twice = next(column for column in names if names.count(column) > 1)
+        raise DataError(f"two columns have the name {twice!r}", where=name, fix="Rename one")
+    for batch in batches:
+        columns = []
+        for column, values in zip(names, batch.columns, strict=True):
+            made = map(_maker(pyarrow, values.type, room), values)
+            columns.append(map(partial(_named, known[column]), made) if column in known else made)
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
+
+
+def _maker(pyarrow: Any, kind: Any, room: Room) -> Callable[[Any], Any]:
+    """What makes Python's values of a type's scalars, charged to `room`. UTF-8 bytes become texts."""
+    types = pyarrow.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = _maker(pyarrow, kind.value_type, room)
+        return lambda scalar: [inner(value) for value in scalar.values] if scalar.is_valid else None
+    if types.is_struct(kind):
+        fields = [(field.name, _maker(pyarrow, field.type, room)) for field in kind]
+        return lambda scalar: {n: make(scalar[n]) for n, make in fields} if scalar.is_valid else None
+
+    def make(scalar: Any) -> Any:
+        value = scalar.as_py()
+        room.spend(len(value) if isinstance(value, str | bytes | list | dict) else 1)
+        try:
+            return value.decode() if isinstance(value, bytes) else value
+        except UnicodeDecodeError:
+            return value
+
+    return make
+
+
+def _named(names: list[str], value: Any) -> Any:
+    if isinstance(value, list):
+        return [_named(names, inner) for inner in value]
+    if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
+        return names[value] if value >= 0 else None  # -1: no answer
+    return value
+
+
+def _classes(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
+    """The names of the classes of each column that has them, as `datasets` notes them."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        return class_names(features)
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+
+
+def class_names(features: Any) -> dict[str, list[str]]:
+    """The names of the classes of each column, of the features of `datasets` as JSON has them."""
+
+    def names(feature: Any) -> list[str] | None:
+        if isinstance(feature, list):
+            return names(feature[0]) if feature else None
+        if not isinstance(feature, dict):
+            return None
+        known = feature.get("names")
+        if feature.get("_type") == "ClassLabel" and isinstance(known, list):
+            return [str(each) for each in known]
+        return names(feature.get("feature"))
+
+    found = {column: names(feature) for column, feature in features.items()}
+    return {column: known for column, known in found.items() if known}
+
+
+def _refuse_unfolding(metadata: Any, name: str) -> None:
+    for group in range(metadata.num_row_groups):
+        for column in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(column)
+            packed, unpacked = max(1, chunk.total_compressed_size), chunk.total_uncompressed_size
+            if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * packed:
+                what = f"{packed} bytes of column {chunk.path_in_schema!r} unfold to {unpacked >> 20} MiB"
+                fix = "No text compresses that well: check the file's source"
+                raise DataError(what, where=name, fix=fix)
+
+
+def _parquet(path: Path, name: str) -> Any:
+    pyarrow = _library(name)
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _unreadable("parquet", name, error) from None
+
+
+def _library(name: str) -> Any:
+    library("pyarrow.ipc", "data", "parquet and Arrow files", DataError, where=name)
+    return library("pyarrow.parquet", "data", "parquet and Arrow files", DataError, where=name)
+
+
+def _unreadable(kind: str, name: str, error: Exception) -> DataError:
+    said = (str(error).splitlines() or [type(error).__name__])[0]
+    return DataError(f"not a readable {kind} file ({said})", where=name)
+
+
+Opened = tuple[Callable[[Path, str], tuple[str, ...]], Callable[[Path, str, Room], Iterator[Row]]]
+READERS: dict[str, Opened] = {
+    "parquet": (parquet_columns, parquet_rows),
+    "arrow": (arrow_columns, arrow_rows),
+}

@@ -1,0 +1,132 @@
+"""Lines with cells: how the cells of a csv or tsv are told apart, and how ours are written.
+
+A csv is quoted as in RFC 4180, a tsv is not (GLUE's files contain lone double quotes: reading them as csv
+swallows rows). Where the beginning of a file does not fit that, other dialects are tried, and the one under
+which all its rows have as many cells is used, with a note.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from electra.errors import DataError
+
+LONGEST_CELL = 1 << 27  # characters: beyond it a quote was never closed
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    delimiter: str
+    quoted: bool = True
+    backslashes: bool = False  # before quotes inside of cells, where RFC 4180 doubles them
+
+    def note(self, kind: str) -> str:
+        """What is unusual about it in a file of this ending."""
+        usual = "\t" if kind == "tsv" else ",;"
+        told = [] if self.delimiter in usual else [f"its columns are separated by {_NAMES[self.delimiter]}"]
+        if kind == "tsv" and self.delimiter == "\t" and self.quoted:
+            told.append("its cells are quoted as in a csv, so the quotes are removed")
+        if self.backslashes:
+            told.append("quotes inside of its cells have a backslash before them, which is removed")
+        return ", and ".join(told)
+
+
+def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row that is not empty, with the number of its first line. `lines` have their ends."""
+    if not dialect.quoted:
+        for number, line in enumerate(lines, 1):
+            if bare := line.rstrip("\r\n"):
+                yield number, bare.split(dialect.delimiter)
+        return
+    csv.field_size_limit(LONGEST_CELL)
+    reader = csv.reader(
+        lines,
+        delimiter=dialect.delimiter,
+        strict=True,
+        doublequote=not dialect.backslashes,
+        escapechar="\\" if dialect.backslashes else None,
+    )
+    first_line = 1  # of the row being read: a quoted cell may span several lines
+    try:
+        for row in reader:
+            if row:
+                yield first_line, row
+            first_line = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"not valid csv ({error})", where=f"{where}:{first_line}") from None
+
+
+def dialect_of(head: Sequence[str], kind: str, whole: bool) -> Dialect:
+    """The dialect of a file of this kind ("csv" or "tsv") by its first lines.
+
+    whole: there are no others; else the last row may go on below.
+    """
+    first = re.sub(r'"[^"]*"?', "", head[0]) if head else ""
+    if kind == "tsv":
+        usual = Dialect("\t", quoted=False)
+        tried = [Dialect("\t")] if _quoted_throughout(head) else [usual, Dialect("\t")]
+        others = ",;|"
+    else:  # where a decimal point is a comma, spreadsheets write semicolons
+        usual = Dialect(";" if first.count(";") > first.count(",") else ",")
+        tried, others = [usual], ",;\t|"
+    tried += [Dialect(character) for character in others if Dialect(character) not in tried]
+    tried += [Dialect(each.delimiter, backslashes=True) for each in tried if each.quoted]
+    return next((dialect for dialect in tried if _fits(head, dialect, whole)), usual)
+
+
+def _fits(head: Sequence[str], dialect: Dialect, whole: bool) -> bool:
+    """Whether all rows have the same number of cells, and more than one."""
+    widths: list[int] = []
+    try:
+        widths.extend(len(row) for _, row in cells(head, dialect, ""))
+    except DataError as error:
+        if whole or "unexpected end" not in error.what:  # a cell that goes on below is no fault
+            return False
+    return len(set(widths)) == 1 and widths[0] > 1
+
+
+def _quoted_throughout(head: Sequence[str]) -> bool:
+    """Whether the quotes of a tsv are a csv's: whole columns are quoted, or just what must be."""
+    rows = [line.rstrip("\r\n").split("\t") for line in head if line.rstrip("\r\n")]
+    quotes = [cell for row in rows for cell in row if '"' in cell]
+    if len(rows) < 3 or len({*map(len, rows)}) > 1 or not quotes or not all(map(_QUOTED.fullmatch, quotes)):
+        return False
+    columns = list(zip(*rows[1:], strict=True))
+    return all('""' in cell[1:-1] for cell in quotes) or any(
+        all(cell.startswith('"') for cell in column) for column in columns
+    )
+
+
+def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
+    """Rows of cells as an unquoted tsv; tabs and line ends inside a cell become spaces."""
+    return "".join(
+        "\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows
+    ).encode()
+
+
+def read_tsv(content: bytes) -> list[list[str]]:
+    """The rows of cells that `format_tsv` wrote."""
+    return [line.split("\t") for line in content.decode().split("\n") if line]
+
+
+def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
+    """Rows of cells as in RFC 4180. What a spreadsheet would take for a formula is made a text by a quote."""
+    return "".join(_csv_line([_no_formula(cell) for cell in row]) for row in rows).encode()
+
+
+def _no_formula(cell: str) -> str:
+    risky = cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if risky else cell
+
+
+def _csv_line(row: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line).writerow(row)  # with "\n" as its end of lines it would leave a "\r" unquoted
+    return line.getvalue().removesuffix("\r\n") + "\n"

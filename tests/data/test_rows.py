@@ -1,0 +1,249 @@
+"""The reader of tables: every format says the same rows; what pandas, pyarrow and datasets write is read as
+they read it; small files that unfold to gigabytes are refused before memory is taken.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.data import columnar, rows
+from electra.data.rows import open_table, parts_of, split_name, stream_table, together
+from electra.errors import DataError
+
+pandas = pytest.importorskip("pandas")
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+RECORDS = [
+    {"text": "one, two", "n": 1},
+    {"text": 'said "three"\nfour', "n": 2},
+    {"text": "tab\there é", "n": 3},
+]
+
+
+def read(path: Path, **options: Any) -> list[dict[str, Any]]:
+    return [row for _, row in open_table(path, **options).rows]
+
+
+def frame() -> Any:
+    return pandas.DataFrame(RECORDS)
+
+
+JSON_WAYS = ["records", "split", "columns", "index", "table"]
+
+
+@pytest.mark.parametrize("orient", JSON_WAYS)
+def test_json_in_every_way_that_pandas_writes_it(orient: Any, tmp_path: Path) -> None:
+    frame().to_json(tmp_path / "a.json", orient=orient)
+    found = [{name: row[name] for name in ("text", "n")} for row in read(tmp_path / "a.json")]
+    assert found == RECORDS
+
+
+def test_json_of_other_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    shapes = [
+        {"version": "1", "data": RECORDS},
+        {"examples": RECORDS},
+        {name: [row[name] for row in RECORDS] for name in ("text", "n")},
+    ]
+    for shape in shapes:
+        path.write_text(json.dumps(shape, indent=2))
+        assert read(path) == RECORDS
+    path.write_text("\n".join(json.dumps(row, indent=1) for row in RECORDS))  # one after the other
+    assert read(path) == RECORDS
+    path.write_text('[\n{"a": 1},\n{"a": 2,}\n]')
+    with pytest.raises(DataError, match=r"a\.json:3: not valid JSON"):
+        read(path)
+    path.write_text('[{"a": 1},\n{"a": 2}')
+    with pytest.raises(DataError, match="does not end"):
+        read(path)
+    path.write_text(json.dumps({"a": [1, 2], "b": "x"}))
+    with pytest.raises(DataError, match="neither rows nor columns"):
+        read(path)
+
+
+def test_a_long_list_is_streamed(tmp_path: Path) -> None:
+    given = [{"text": "word " * 50 + str(number), "more": {"n": [number]}} for number in range(3000)]
+    (tmp_path / "a.json").write_text(json.dumps(given))
+    assert read(tmp_path / "a.json") == given
+    [*_, (where, _)] = stream_table(tmp_path / "a.json").rows
+    assert where == f"{tmp_path / 'a.json'}: row 3000"
+
+
+@pytest.mark.parametrize(
+    "kind", ["string", "large_string", "binary", "large_binary", "string_view", "dictionary"]
+)
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "parquet.gz"])
+def test_columnar_files(kind: str, ending: str, tmp_path: Path) -> None:
+    texts = ["one", None, "été"]
+    made = pyarrow.array(texts)
+    made = made.dictionary_encode() if kind == "dictionary" else made.cast(getattr(pyarrow, kind)())
+    table = pyarrow.table(
+        {"text": made, "n": [1, 2, 3], "words": [["a", "b"], [], None], "of": [{"x": 1.5}] * 3}
+    )
+    path = tmp_path / f"a.{ending}"
+    if ending == "arrow":
+        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    elif ending == "feather":
+        with (
+            pyarrow.OSFile(str(path), "wb") as sink,
+            pyarrow.ipc.new_file(
+                sink, table.schema, options=pyarrow.ipc.IpcWriteOptions(compression="lz4")
+            ) as writer,
+        ):
+            writer.write_table(table)
+    else:
+        parquet.write_table(table, tmp_path / "plain")
+        content = (tmp_path / "plain").read_bytes()
+        path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    assert read(path) == [
+        {"text": text, "n": n, "words": words, "of": {"x": 1.5}}
+        for text, n, words in zip(texts, [1, 2, 3], [["a", "b"], [], None], strict=True)
+    ]
+
+
+def test_what_datasets_saves(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    names = ["bad", "good"]
+    features = datasets.Features(
+        text=datasets.Value("string"),
+        label=datasets.ClassLabel(names=names),
+        tags=datasets.Sequence(datasets.ClassLabel(names=names)),
+    )
+    given = {"text": ["a", "b", "c"], "label": [0, 1, -1], "tags": [[0], [1, 0], []]}
+    saved = datasets.Dataset.from_dict(given, features=features)
+    saved.save_to_disk(tmp_path / "saved", num_shards=2)
+    saved.to_parquet(tmp_path / "a.parquet")
+    expected = [
+        {"text": "a", "label": "bad", "tags": ["bad"]},
+        {"text": "b", "label": "good", "tags": ["good", "bad"]},
+        {"text": "c", "label": None, "tags": []},
+    ]
+    assert read(tmp_path / "saved") == read(tmp_path / "a.parquet") == expected
+    datasets.DatasetDict(train=saved, test=saved).save_to_disk(tmp_path / "both")
+    assert read(tmp_path / "both" / "train") == expected
+    with pytest.raises(DataError, match=r"several splits.*train"):
+        read(tmp_path / "both")
+
+
+def test_parts_belong_together(tmp_path: Path) -> None:
+    for number in range(2):
+        frame().to_parquet(tmp_path / f"train-{number:05}-of-00002.parquet")
+    whole = together(tmp_path / "train-00000-of-00002.parquet")
+    assert read(whole) == RECORDS * 2 and len(parts_of(whole)) == 2
+    assert split_name(whole) == split_name(tmp_path / "train.parquet") == ("train", ".parquet")
+
+
+def test_a_zip_with_one_table(tmp_path: Path) -> None:
+    path = tmp_path / "train.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/train.csv", frame().to_csv(index=False))
+        archive.writestr("__MACOSX/folder/._train.csv", "x")
+        archive.writestr("README.txt", "x")
+    table = open_table(path)
+    assert [{**row, "n": int(row["n"])} for _, row in table.rows] == RECORDS
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("dev.csv", "text,n\nx\n")
+    with pytest.raises(DataError, match="2 tables in it"):
+        read(path)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+@pytest.mark.parametrize("quoting", [0, 1, 2])  # minimal, all, all but numbers
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+def test_what_pandas_writes(separator: str, ending: str, quoting: Any, ends: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{ending}"
+    frame().to_csv(
+        path, sep=separator, quoting=quoting, index=False, lineterminator=ends, encoding="utf-8-sig"
+    )
+    assert [{**row, "n": int(row["n"])} for row in read(path)] == RECORDS
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_quotes_after_backslashes(ending: str, tmp_path: Path) -> None:
+    """As MySQL and Spark write them."""
+    path = tmp_path / f"a.{ending}"
+    options = {"escapechar": "\\", "doublequote": False, "quoting": 1, "lineterminator": "\n"}
+    frame().to_csv(path, index=False, sep="," if ending == "csv" else "\t", **options)
+    table = open_table(path)
+    assert [{**row, "n": int(row["n"])} for _, row in table.rows] == RECORDS
+    assert any("backslash" in note for note in table.notes)
+
+
+def test_quotes_of_texts_stay_in_a_tsv(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    texts = ['"Come in," she said', "plain", '"All of it is quoted"', 'an inch is 1"', '"open']
+    path.write_text("text\tlabel\n" + "".join(f"{row}\tx\n" for row in texts))
+    assert [row["text"] for row in read(path)] == texts
+
+
+def test_columns_without_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("v1,v2,,\nham,a text,,\n")
+    [row] = read(path)
+    assert row["v1"] == "ham" and row["v2"] == "a text" and len(row) == 4
+    [row] = read(path, header=("v1", "v2", "x", "y"), wanted=(("v2",),))
+    assert row == {"v1": "ham", "v2": "a text", "x": "", "y": ""}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_encodings(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(frame().to_csv(index=False).encode(encoding))
+    assert [{**row, "n": int(row["n"])} for row in read(path)] == RECORDS
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "large_string", "binary", "string_view", "list", "struct"])
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_repeated_values_take_no_memory(
+    kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value of 1 MiB in each of 500 rows: refused when the rows that were read are over the bound."""
+    monkeypatch.setattr(rows, "SMALL", 4 << 20)
+    value, path, pool = "b" * (1 << 20), tmp_path / f"a.{ending}", pyarrow.default_memory_pool()
+    once = pyarrow.DictionaryArray.from_arrays([0] * 500, pyarrow.array([value]))
+    if kind in ("large_string", "binary", "string_view"):
+        if ending == "arrow":
+            pytest.skip("this format repeats only what is a dictionary")
+        once = pyarrow.array([value] * 40).cast(getattr(pyarrow, kind)())
+    elif kind == "list":
+        once = pyarrow.ListArray.from_arrays(pyarrow.array([0, 500]), once)  # in one row
+    elif kind == "struct":
+        once = pyarrow.StructArray.from_arrays([once], ["inner"])
+    table = pyarrow.table({"text": once})
+    if ending == "parquet":
+        parquet.write_table(table, path, compression="zstd")
+    else:
+        with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    del once, table
+    monkeypatch.setattr(rows, "RATIO", 2)
+    taken, before = 0, pool.bytes_allocated()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"unfolds to more than \d+ MiB"):
+            for _ in stream_table(path, ratio=2).rows:
+                taken = max(taken, pool.bytes_allocated() - before)
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20 and taken < 12 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_compressed_batch_that_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "AT_ONCE", 1 << 20)
+    path, packed = tmp_path / "a.arrow", pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    table = pyarrow.table({"n": [1], "text": ["b" * (16 << 20)]})
+    for make in (pyarrow.ipc.new_file, pyarrow.ipc.new_stream):
+        with pyarrow.OSFile(str(path), "wb") as sink, make(sink, table.schema, options=packed) as writer:
+            writer.write_table(table)
+        with pytest.raises(DataError, match="unfold to 16 MiB"):
+            read(path)
