@@ -1,7 +1,7 @@
 """A task of one's own: how many stars does a review give?
 
     electra finetune runs/mine --task examples/star_ratings.py --data reviews/ --out runs/stars
-    electra predict runs/stars new.csv --out stars.tsv
+    electra predict runs/stars new.csv --task examples/star_ratings.py --out stars.tsv
 
 reviews/ holds train and dev files (csv, tsv, jsonl or parquet) with a column `text` or `review` and one named
 `stars` or `rating`. Labels have an order, which plain classification ignores and regression takes for equal

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from electra import extensions
 from electra.testing import offline
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first imported
@@ -24,6 +25,12 @@ def no_network() -> Iterator[None]:
     offline.attempts.clear()
     yield
     assert not offline.attempts
+
+
+@pytest.fixture(autouse=True)
+def no_trusted_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that one test names as code are not trusted in the next."""
+    monkeypatch.setenv(extensions.TRUSTED, os.environ.get(extensions.TRUSTED, ""))
 
 
 @pytest.fixture

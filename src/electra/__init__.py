@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from electra.errors import ElectraError as ElectraError
     from electra.errors import Interrupted as Interrupted
+    from electra.extensions import trust as trust
     from electra.workflow.ablate import Study as Study
     from electra.workflow.ablate import ablate as ablate
     from electra.workflow.analyze import Analysis as Analysis
@@ -80,6 +81,7 @@ _HOMES = {  # where each name lives
     "pretrain": "workflow.pretrain",
     "prompt": "workflow.prompt",
     "push": "workflow.push",
+    "trust": "extensions",
     "verify": "workflow.open",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604

@@ -7,6 +7,9 @@
     path/to/mine.py     a file; it goes by the name `mine`
 
 Whichever it is, loading gives a module. Case, hyphens and underscores in names do not matter.
+
+A file runs only if the user named it in this process: on the command line, in a call, or with `trust`. What a
+folder or a TOML file says is data: it may hold the name of a file's code, and finds the file that was named.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 import traceback
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,6 +43,11 @@ class Kind:
     package: str
     defines: tuple[str, ...]
     option: str
+
+    @property
+    def flag(self) -> str:
+        """The option that names a file on the command line, whatever the command."""
+        return f"--{self.option}"
 
     @property
     def group(self) -> str:
@@ -57,17 +68,23 @@ class Kind:
         """The module of a name or a path; ConfigError where there is none, or two, or it cannot be used."""
         short = self.name_of(name)
         found = [(known, package) for known, package in self._known() if folded(known) == folded(short)]
-        if is_path(name):
-            path = Path(name).expanduser()
+        file = _trusted_file(name)
+        if is_path(name) and file is None:
+            raise ConfigError(
+                f"code named by a folder or a TOML file is not run: {name}",
+                key=self.option,
+                fix=f"If you trust the file, pass {self.flag} FILE, in Python electra.trust(FILE)",
+            )
+        if file is not None and (is_path(name) or not found):
             if found:
                 raise ConfigError(
                     f"{short!r} is the name of {_whose(found[0][1])} {self.name} already",
-                    where=path,
+                    where=file,
                     fix="Rename the file",
                 )
-            return self._checked(_module_of_file(path, self.name), path)
+            return self._checked(_module_of_file(file, self.name), file)
         if not found:
-            fix = f"{nearest(short.lower(), self.names())} Or give the path of a .py file"
+            fix = f"{nearest(short.lower(), self.names())} A file of your own is named by {self.flag} FILE"
             raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
         if len(found) > 1:
             whose = " and ".join(_whose(package) for _, package in found)
@@ -115,8 +132,58 @@ TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
 PROBES = Kind("probe", "electra.analysis.probes", ("Config", "Probe"), "probe")
 
 
+KINDS = (OBJECTIVES, TASKS, PROBES)
+TRUSTED = "ELECTRA_CODE"  # in the environment, so that processes started from this one know the files, too
+
+
 def is_path(name: str) -> bool:
+    """Whether a name is that of a file."""
     return name.endswith(".py") or "/" in name
+
+
+def trust(*names: object) -> None:
+    """Let the code in these files of your own run, as an objective, a task or a probe.
+
+    Needed for folders that were made with such a file, before they are opened: a folder holds the code's name
+    and never what runs. Names that are not paths are ignored.
+    """
+    known = _trusted()
+    given = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
+    os.environ[TRUSTED] = os.pathsep.join(map(str, dict.fromkeys([*given, *known])))
+
+
+def trust_named(argv: Sequence[str]) -> bool:
+    """Trust the files that options of a command line name, such as --task mine.py; whether there are any."""
+    flags = {kind.flag for kind in KINDS}
+    pairs = [(word.partition("=")[0], word.partition("=")[2]) for word in argv if "=" in word]
+    named = [value for flag, value in [*pairs, *pairwise(argv)] if flag in flags and is_path(value)]
+    trust(*named)
+    return bool(named)
+
+
+def without_named(argv: Sequence[str], own: Container[str]) -> list[str]:
+    """A command line without the options that name code for the folders it opens; `own` are the command's."""
+    flags = {kind.flag for kind in KINDS if kind.flag not in own}
+    words, rest = [], iter(argv)
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        if flag not in flags:
+            words.append(word)
+        elif not is_path(value if equals else next(rest, "")):
+            raise ConfigError(f"{flag} needs the path of a .py file here")
+    return words
+
+
+def _trusted() -> list[Path]:
+    return [Path(name) for name in os.environ.get(TRUSTED, "").split(os.pathsep) if name]
+
+
+def _trusted_file(name: str) -> Path | None:
+    """The trusted file that a name or a path means: this very file, else one of the same stem."""
+    known = _trusted()
+    if is_path(name) and (path := Path(name).expanduser().resolve()) in known:
+        return path
+    return next((file for file in known if folded(file.stem) == folded(Path(name).stem)), None)
 
 
 def beside(name: str, file: Path) -> str:

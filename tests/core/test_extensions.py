@@ -38,7 +38,11 @@ def install(folder: Path, package: str, group: str, monkeypatch: pytest.MonkeyPa
 def test_a_file(kind: extensions.Kind, tmp_path: Path) -> None:
     path = tmp_path / "my-own.py"
     path.write_text(OURS[kind])
+    with pytest.raises(ConfigError):
+        kind.load(str(path))
+    extensions.trust(path)
     module = kind.load(str(path))
+    assert kind.load("my-own") is kind.load("elsewhere/my_own.py") is module  # as a folder may call it
     assert kind.load(str(path)) is module and kind.name_of(str(path)) == "my-own"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert kind.identity(str(path)) == {f"{kind.name}_file": "my-own.py", f"{kind.name}_sha256": digest}
@@ -73,6 +77,7 @@ def test_a_name_that_exists_twice(
     with pytest.raises(ConfigError, match=f"named {ours!r}: electra's and one's and other's"):
         kind.load(ours)
     (tmp_path / "theirs.py").write_text(OURS[kind])
+    extensions.trust(tmp_path / "theirs.py")
     with pytest.raises(ConfigError, match=f"'theirs' is the name of one's {kind.name} already. Rename the"):
         kind.load(str(tmp_path / "theirs.py"))
 
@@ -92,17 +97,19 @@ WRONG = {
 def test_what_cannot_be_used_is_one_line(content: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text("class Config: ...\n" * (content == "") + content)
+    extensions.trust(path)
     with pytest.raises(ConfigError, match=WRONG[content]) as raised:
         objectives.module_of(str(path))
     assert "\n" not in str(raised.value) and str(path) in str(raised.value)
 
 
 def test_no_such_file_and_no_such_name(tmp_path: Path) -> None:
+    extensions.trust(*(tmp_path / name for name in ("away.py", "three.py", "odd.py")), f"{tmp_path}/")
     with pytest.raises(ConfigError, match=r"away\.py: no such file"):
         objectives.module_of(str(tmp_path / "away.py"))
     with pytest.raises(ConfigError, match=r"cannot be read \(Is a directory\)"):
         objectives.module_of(f"{tmp_path}/")
-    with pytest.raises(ConfigError, match=r"Did you mean 'rtd'\? Or give the path of a \.py file"):
+    with pytest.raises(ConfigError, match=r"Did you mean 'rtd'\?.*--objective\.name FILE"):
         objectives.module_of("rdt")
     (tmp_path / "three.py").write_text("TASK = 3\n")
     with pytest.raises(ConfigError, match="`TASK` is not an electra Task"):

@@ -16,7 +16,7 @@ from electra import objectives
 from electra.ablation.study import arm_recipe, read_study
 from electra.cli.main import main
 from electra.config import read_toml
-from electra.extensions import OBJECTIVES, TASKS
+from electra.extensions import OBJECTIVES, TASKS, trust
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import driven, toy, toy_task
 
@@ -43,6 +43,7 @@ class TestTheTask(electra.testing.TaskContract):
 
 
 def test_quadratic_kappa_is_the_library_s() -> None:
+    trust(EXAMPLES / "star_ratings.py")
     draw = np.random.default_rng(1)
     predicted, gold = draw.integers(5, size=(2, 200))
     found = TASKS.load(str(EXAMPLES / "star_ratings.py")).quadratic_kappa(predicted, gold).value
@@ -51,6 +52,7 @@ def test_quadratic_kappa_is_the_library_s() -> None:
 
 def test_the_study_plans_its_arms_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    trust(EXAMPLES / "shuffled_tokens.py")
     study = read_study(EXAMPLES / "word_order.toml")
     recipes = {name: arm_recipe(study, arm, "tiny") for name, arm in study.arms.items()}
     shuffled = recipes["nearby"].objective
@@ -127,7 +129,8 @@ def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureF
     suite = tmp_path / "mine.toml"
     suite.write_text('title = "Mine"\n[[probe]]\nname = "my_typos.py"\noptions = { resamples = 5 }\n')
     words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data")]
-    assert main([*words, "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0, capsys.readouterr().err
+    words += ["--out", str(tmp_path / "out"), "--jobs", "2", "--probe", str(tmp_path / "my_typos.py")]
+    assert main(words) == 0, capsys.readouterr().err
     assert len(list((tmp_path / "out").rglob("my_typos.probe.json"))) == 1
 
 
@@ -142,6 +145,7 @@ def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFi
     suite.write_text('title = "Mine"\n[[task]]\nname = "stars"\ntask = "my_stars.py"\n')
     words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data"), "--no-floors"]
     words += ["--option", "epochs=1", "--option", "max_length=8", "--out", str(out)]
+    words += ["--task", str(tmp_path / "my_stars.py")]
     assert main([*words, "--device", "cpu"]) == 0, capsys.readouterr().err
     [row] = electra.Evaluation(out).table
     assert (row["task"], row["status"]) == ("stars", "done")

@@ -18,6 +18,7 @@ from electra.cli.main import main
 from electra.config import merge
 from electra.data.store import TokenStore
 from electra.errors import CheckpointError, ConfigError, StoreError
+from electra.extensions import trust
 from electra.signals import StopRequest
 from electra.testing import toy
 from electra.testing.driven import command, complete, ranks
@@ -28,6 +29,11 @@ from electra.training.shapes import WarmStart
 from electra.training.start import start
 
 SPIKY = str(Path(__file__).with_name("spiky.py"))
+
+
+@pytest.fixture(autouse=True)
+def spiky(no_trusted_code: None) -> None:
+    trust(SPIKY)
 
 
 def train(folder: Path, warm: WarmStart | None = None, **sections: Any) -> RunFolder:

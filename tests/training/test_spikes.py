@@ -12,6 +12,7 @@ import pytest
 from electra.artifacts.run import RunFolder
 from electra.config import merge
 from electra.errors import RunFailed
+from electra.extensions import trust
 from electra.signals import StopRequest
 from electra.testing import toy
 from electra.testing.driven import command, fingerprint, ranks, rows, steps_done
@@ -23,6 +24,13 @@ from electra.training.start import start
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPIKY = str(Path(__file__).with_name("spiky.py"))
+
+
+@pytest.fixture(autouse=True)
+def spiky(no_trusted_code: None) -> None:
+    trust(SPIKY)
+
+
 AT = 12 + 1  # the step that is finished with the update of batch 12
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from electra import cli, durable
 from electra.errors import ConfigError, Damaged, ElectraError, Interrupted, nearest
+from electra.extensions import trust_named, without_named
 from electra.machine import launched, versions
 from electra.visible import one_line
 
@@ -63,6 +64,10 @@ def overview() -> str:
     for verb, module in verbs().items():
         lines.append(f"  {verb:<10}{_first_line(module)}")
     lines += ["", "electra COMMAND --help lists its options. --version and --debug (tracebacks) go anywhere."]
+    lines += [
+        "Code of your own is named by --objective.name FILE, --task FILE or --probe FILE, with any command"
+    ]
+    lines += ["that opens a folder made with it."]
     lines += ["electra --print-completion bash (zsh, fish) prints what makes the shell complete all of this."]
     return "\n".join(lines)
 
@@ -146,6 +151,12 @@ def run_verb(verb: str, arguments: list[str]) -> int:
         raise ElectraError(f"unknown command {verb!r}", fix=nearest(verb, list(known)))
     module: ModuleType = importlib.import_module(known[verb])
     parse = getattr(module, "parse", None)  # a verb whose options depend on others parses for itself
+    if trust_named(arguments):
+        from electra.cli.arguments import choices
+
+        arguments = without_named(
+            arguments, {*choices(module.Arguments), *(["--objective.name"] if parse else [])}
+        )
     if parse is None:
         from electra.cli.arguments import parse as parse_dataclass
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from electra import durable
 from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.errors import ModelError
-from electra.extensions import is_path
 from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
 from electra.finetuning.joint_head import JointHead
@@ -92,7 +91,7 @@ def write_tuned(  # noqa: PLR0917
         CONFIG: durable.to_json({**config, "dtype": "float32"}),
         CARD: README.format(name=out.resolve().name, task=task.name, inputs=inputs).encode(),
     }
-    if record and not is_path(record["task"]):
+    if record:
         files[TASK] = task_file(record["task"], record["settings"])
     return commit_graph(loaded, graph, out, files, _probabilities(task, config), int8=int8)
 

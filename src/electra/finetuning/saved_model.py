@@ -14,7 +14,6 @@ from safetensors.torch import load_file, save
 
 from electra import durable
 from electra.artifacts.model import ModelFolder
-from electra.extensions import is_path
 from electra.finetuning.counted import counted
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.one_seed import build_model
@@ -35,8 +34,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     finish_head(model, tuning)
     beside = {} if whole else on_host(model.head.state_dict())
     further: dict[str, durable.Content] = {folder.head.name: save(beside)} if beside else {}
-    if not is_path(settings.task):  # a file of this machine is not there where the folder goes
-        further[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
+    further[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if whole else "encoder",

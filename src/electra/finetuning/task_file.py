@@ -11,7 +11,7 @@ from electra import durable
 from electra.artifacts.model import ModelFolder
 from electra.config import build
 from electra.errors import ConfigError, ModelError
-from electra.extensions import TASKS, is_path
+from electra.extensions import TASKS
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.task import Task
 
@@ -20,10 +20,8 @@ NEEDED = {"head", "pooling", "max_length"}
 
 
 def task_source(name: str, task: Task) -> str:
-    """What loads the task again: a file's whole path, or a name."""
-    if is_path(name):
-        return str(Path(name).expanduser().resolve())
-    return name if TASKS.identity(name) else task.name  # of an installed package: as it is registered
+    """The name that loads the task again; of the user's own file its stem, because it must be named again."""
+    return TASKS.name_of(name) if TASKS.identity(name) else task.name
 
 
 def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
@@ -38,8 +36,6 @@ def read_task(folder: Path) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = durable.read_json(path, ModelError, fix=AGAIN)
     check_task(found, path)
-    if is_path(found["task"]):  # which would run: folders are data
-        raise ModelError(f"its task is a file, {found['task']}, which is not read", where=path, fix=AGAIN)
     return found
 
 

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 import pytest
 
+from electra.extensions import trust
+
 
 class Contract:
     subject: ClassVar[str]
@@ -17,4 +19,5 @@ class Contract:
         if "name" in metafunc.fixturenames:
             given: str | Path | Sequence[str | Path] = getattr(self, self.subject)
             names = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+            trust(*names)
             metafunc.parametrize("name", names, ids=[Path(name).stem for name in names])

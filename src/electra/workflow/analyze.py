@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError, ElectraError
+from electra.extensions import trust
 from electra.machine import Device
 from electra.workflow.artifact import Artifact, Source, given_path, several
 from electra.workflow.display import Display, Told, display_for
@@ -73,6 +74,7 @@ def analyze(
     folder, given = given_path(out, "out"), sources(models)
     roots = [Path(root) for root in sources(data)]
     probes = several(probes, "probes")
+    trust(*probes)
     every = not probes or "all" in probes
     chosen = _chosen(probes, several(options, "options"), every)
     missing = next((root for root in roots if not root.exists()), None)

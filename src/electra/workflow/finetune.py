@@ -16,6 +16,7 @@ from electra.artifacts.session import refuse_strangers, with_article
 from electra.artifacts.tuning import TuningFolder
 from electra.config import build
 from electra.errors import DataError, RunFolderError
+from electra.extensions import trust
 from electra.workflow.artifact import Source, given_name, given_path
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.rows import records
@@ -56,6 +57,7 @@ def finetune(
     """
     from electra.finetuning.settings import Settings
 
+    trust(task)
     start, folder, written = given_name(model, "model"), given_path(out, "out"), {}
     if isinstance(data, str | os.PathLike):
         files = {"data": given_path(data, "data")}

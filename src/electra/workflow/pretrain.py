@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.store import ENDING, StoreFolder
 from electra.config import convert, find_recipe, merge
 from electra.errors import ConfigError, Interrupted, LostProcess, RunFailed, from_json
+from electra.extensions import trust
 from electra.machine import launched
 from electra.signals import EXIT_CODES, how_it_ended
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
@@ -88,6 +89,7 @@ def compose(recipe: str, overrides: Mapping[str, Any], budget: str | None = None
     for name, value in convert(dict[str, Any], overrides, "overrides").items():
         section, _, key = str(name).partition(".")
         changed.setdefault(section, {})[key.replace("-", "_")] = value
+    trust(changed.get("objective", {}).get("name", ""))
     sections = read_recipe(path, changed.get("objective", {}).get("name"))
     make_recipe(sections, where=str(path))
     return make_recipe(with_budget(merge(sections, changed), budget, "steps" in changed.get("training", {})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.tuning import PromptingFolder
+from electra.extensions import trust
 from electra.workflow.artifact import Artifact, Source, given_name, given_path
 from electra.workflow.display import Display, Told, display_for
 
@@ -35,6 +36,7 @@ def prompt(
     from electra.config import build
     from electra.finetuning.prompt_settings import PromptSettings
 
+    trust(task)
     given = {**settings, "task": task, "data": given_path(data, "data"), "out": given_path(out, "out")}
     if "limit" in given:  # as it was once called
         given["limit_eval"] = given.pop("limit")

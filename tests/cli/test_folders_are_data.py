@@ -1,0 +1,203 @@
+"""Nothing that a folder or a TOML file of others says is run: users name code themselves, each time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from electra import extensions
+from electra.cli.main import main
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RUN, TUNED = "old-run-rtd", "old-finetuning"
+EVIL = """
+from pathlib import Path
+Path(__file__).with_name("RAN").touch()
+from electra.objectives.rtd import Config, Objective
+from electra.finetuning.tasks.classification import TASK
+"""
+RESUME = ["--recipe", "tiny", "--training.steps", "6", "--model.layers", "1", "--training.threads", "1"]
+COMMANDS = {
+    RUN: [
+        ["verify", RUN], ["verify", RUN, "--replay", "2"], ["extend", RUN, "--budget", "9steps"],
+        ["extend", RUN, "deeper", "--layers", "2"],
+        ["pretrain", "--out", RUN, "--store", f"{RUN}/store", *RESUME],
+        ["pretrain", "--recipe", f"{RUN}/run.toml", "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
+        ["pretrain", "--init", RUN, "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
+        ["report", RUN], ["show", RUN], ["detect", RUN, "a film"], ["embed", RUN, "a film"],
+        ["export", RUN, "exported"], ["export", RUN, "graph", "--format", "onnx"],
+        ["push", RUN, "a/b", "--dry-run"],
+        ["finetune", RUN, "--task", "classification", "--data", "old-reviews", "--out", "t"],
+        ["analyze", RUN, "--probe", "calibration", "--out", "analysis"],
+        ["log", RUN, "--to", "tensorboard", "--target", "board"], ["import", RUN, "--out", "imported"],
+    ],
+    TUNED: [
+        ["predict", TUNED, "old-reviews/dev.csv"], ["predict", f"{TUNED}/model", "old-reviews/dev.csv"],
+        ["export", TUNED, "graph", "--format", "onnx"], ["report", TUNED], ["verify", TUNED],
+        ["embed", f"{TUNED}/model", "a film"], ["push", TUNED, "a/b", "--dry-run"],
+        ["finetune", RUN, "--task", "classification", "--data", "old-reviews", "--out", TUNED, "--seeds", "2",
+         "--ensemble", "--batch-size", "16", "--epochs", "2", "--max-length", "24"],
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (RUN, TUNED, "old-reviews"):
+        shutil.copytree(FIXTURES / name, tmp_path / name)
+    shutil.copy(FIXTURES / "old-corpus.txt", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def records(folder: Path) -> Iterator[Path]:
+    """Every JSON and TOML file of a folder but tokenizers and manifests."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".json", ".toml") and path.name not in ("manifest.json", "tokenizer.json"):
+            yield path
+
+
+def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change a record as an attacker would, with the manifests around it made to fit."""
+    read, write = (tomllib.loads, tomli_w.dumps) if path.suffix == ".toml" else (json.loads, json.dumps)
+    path.write_text(write(change(read(path.read_text()))))
+    for folder in path.parents:
+        manifest = folder / "manifest.json"
+        if manifest.exists():
+            listing = json.loads(manifest.read_text())
+            for name, entry in listing["files"].items():
+                content = (folder / name).read_bytes()
+                entry |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            manifest.write_text(json.dumps(listing))
+
+
+def with_strings(value: Any, evil: str) -> Any:
+    """The value with each string in it replaced."""
+    if isinstance(value, dict):
+        return {key: with_strings(inner, evil) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [with_strings(inner, evil) for inner in value]
+    return evil if isinstance(value, str) else value
+
+
+def places_of(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, str):
+        yield at
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places_of(inner, (*at, key))
+
+
+def put(value: Any, at: tuple[Any, ...], evil: str) -> Any:
+    inner = value
+    for key in at[:-1]:
+        inner = inner[key]
+    inner[at[-1]] = evil
+    return value
+
+
+def run_all(folder: str, evil: Path) -> None:
+    for words in COMMANDS[folder]:
+        with suppress(Exception):  # records of nonsense may fail in any way: what counts is what ran
+            main(words)
+        assert not evil.with_name("RAN").exists(), words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", COMMANDS)
+def test_a_folder_whose_records_name_a_file_runs_nothing(place: Path, folder: str) -> None:
+    evil = place / folder / "evil.py"
+    evil.write_text(EVIL)
+    for path in records(place / folder):
+        rewrite(path, lambda record: with_strings(record, str(evil)))
+    run_all(folder, evil)
+
+
+NAMES = {RUN: ("run.toml", ("objective", "name")), TUNED: ("finetune.json", ("task",))}
+
+
+@pytest.mark.parametrize("folder", COMMANDS)
+def test_a_folder_that_is_whole_but_for_its_name_of_code(place: Path, folder: str) -> None:
+    """All else is in order, so nothing stops a command before the name is used."""
+    evil = place / folder / "evil.py"
+    evil.write_text(EVIL)
+    name, at = NAMES[folder]
+    rewrite(place / folder / name, lambda record: put(record, at, str(evil)))
+    for state in (place / folder).glob("checkpoints/*/state.json"):
+        rewrite(
+            state, lambda record: put(record, ("recipe", *at), str(evil)) if "recipe" in record else record
+        )
+    run_all(folder, evil)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", COMMANDS)
+def test_each_string_of_each_record_alone(place: Path, folder: str) -> None:
+    evil = place / folder / "evil.py"
+    evil.write_text(EVIL)
+    for path in records(place / folder):
+        whole = path.read_text()
+        content = tomllib.loads(whole) if path.suffix == ".toml" else json.loads(whole)
+        for at in [*places_of(content)][:40]:
+            rewrite(path, lambda record, at=at: put(record, at, str(evil)))
+            run_all(folder, evil)
+            path.write_text(whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "commands"),
+    [
+        (
+            "x.toml",
+            '[objective]\nname = "evil.py"\n',
+            [
+                ["pretrain", "--recipe", "x.toml", "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
+                ["plan", "old-corpus.txt", "--budget", "1m", "--recipe", "x.toml"],
+                ["bench", "--recipe", "x.toml"],
+            ],
+        ),
+        (
+            "study.toml",
+            'title = "x"\nquestion = "x"\nbaseline = "a"\n[arms.a]\nobjective.name = "evil.py"\n'
+            '[arms.b]\nobjective.name = "rtd"\n',
+            [["ablate", "study.toml", "--store", f"{RUN}/store", "--out", "study", "--dry-run"]],
+        ),
+        (
+            "suite.toml",
+            'title = "x"\n[[task]]\nname = "a"\ntask = "evil.py"\n[[probe]]\nname = "./evil.py"\n',
+            [["evaluate", RUN, "--suite", "suite.toml", "--data", "old-reviews", "--out", "evaluation"]],
+        ),
+    ],
+)
+def test_a_toml_file_that_names_a_file(
+    place: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, commands: list[list[str]]
+) -> None:
+    (place / "evil.py").write_text(EVIL)
+    (place / name).write_text(content)
+    for words in commands:
+        assert main(words) == 2, words
+        assert not (place / "RAN").exists() and "is not run" in capsys.readouterr().err, words
+
+
+def test_code_that_the_user_names_runs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same commands, with the file named by an option or in Python."""
+    (place / "mine.py").write_text(EVIL)
+    rewrite(place / TUNED / "finetune.json", lambda record: record | {"task": "/away/mine.py"})
+    predict = ["predict", TUNED, "old-reviews/dev.csv", "--out", "p.tsv"]
+    assert main(predict) == 2 and "--task FILE" in capsys.readouterr().err
+    assert main([*predict, "--task", "mine.py"]) == 0 and (place / "RAN").exists()
+    assert main([*predict, "--task=rtd"]) == 2  # not a file
+
+
+def test_trusting_reaches_processes_of_ours_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    extensions.trust(tmp_path / "mine.py", "rtd")
+    assert extensions.os.environ[extensions.TRUSTED] == str(tmp_path / "mine.py")
