@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import tomli_w
 
-from electra import extensions
 from electra.cli.main import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -196,8 +195,3 @@ def test_code_that_the_user_names_runs(place: Path, capsys: pytest.CaptureFixtur
     assert main(predict) == 2 and "--task FILE" in capsys.readouterr().err
     assert main([*predict, "--task", "mine.py"]) == 0 and (place / "RAN").exists()
     assert main([*predict, "--task=rtd"]) == 2  # not a file
-
-
-def test_trusting_reaches_processes_of_ours_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    extensions.trust(tmp_path / "mine.py", "rtd")
-    assert extensions.os.environ[extensions.TRUSTED] == str(tmp_path / "mine.py")
