@@ -206,7 +206,7 @@ TEXT = [
     Case(
         "truncated gzip",
         CorpusError,
-        r"a\.txt\.gz: damaged or cut off.*again",
+        r"a\.txt\.gz: damaged or truncated.*again",
         lambda p: p.prepare(p.file("a.txt.gz", CUT)),
     ),
     Case(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from electra.data.rows import guess_encoding
+from electra.data.lines import guess_encoding
 from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, read_dataset
@@ -49,7 +49,7 @@ def test_western_quotes_and_dashes_are_guessed_and_other_scripts_are_not() -> No
         "euc_kr": "나는 집에 간다",
     }
     for encoding, text in {**others, "shift_jis": "わたしは家にいます"}.items():
-        assert guess_encoding(text.encode(encoding)) == "utf-8", encoding
+        assert guess_encoding(text.encode(encoding)) == "utf-8-sig", encoding
 
 
 def test_other_alphabets_are_not_guessed(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
 
 from electra.data import readers
+from electra.data.lines import encoding_of
 from electra.data.mixture import Mixture, named
 from electra.data.near import bands
 from electra.data.readers import Text, Unit
@@ -25,6 +27,8 @@ class CorpusConfig:
     """The field (.jsonl) or column (.parquet, hub data sets) that holds the text."""
     format: Literal["auto", "txt", "jsonl", "parquet"] = "auto"
     """The format of every source, for files whose suffix does not tell; stdin is txt unless told."""
+    encoding: str | None = None
+    """The encoding of text and JSON, such as cp1252 (None: UTF-8, or UTF-16 where the file begins so)."""
     heldout: float = 0.005
     """The share of documents held out for evaluation, chosen by a hash of their text; at least one."""
     near_duplicates: float | None = None
@@ -35,6 +39,8 @@ class CorpusConfig:
     """Of the draw of the documents that a mixture repeats or leaves out."""
 
     def __post_init__(self) -> None:
+        if self.encoding is not None:
+            encoding_of(b"", self.encoding, "data.encoding")
         if self.near_duplicates is not None:
             bands(self.near_duplicates)
         if not 0 < self.heldout < 1:
@@ -47,6 +53,8 @@ class CorpusConfig:
     def record(self, arguments: Sequence[str | Path]) -> dict[str, Any]:
         """The settings as a store records them."""
         settings = asdict(self)
+        if self.encoding is None:  # as in stores that were made when there was no other
+            del settings["encoding"]
         if self.mix_temperature is None:
             del settings["mix_temperature"], settings["mix_seed"]
         else:
@@ -97,12 +105,9 @@ class Documents:
         self.sources = found[len(found) * index // count : len(found) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[Text]:
-        if not self.corpora:
-            for source in self.sources:
-                yield from readers.read(source, self.config.unit, self.config.text_field)
-        for source, corpus in zip(self.sources, self.corpora, strict=bool(self.corpora)):
-            for text in readers.read(source, self.config.unit, self.config.text_field):
-                yield text._replace(corpus=corpus)
+        for source, corpus in zip(self.sources, self.corpora or repeat(0)):  # noqa: B905
+            read = readers.read(source, self.config.unit, self.config.text_field, self.config.encoding)
+            yield from (text._replace(corpus=corpus) for text in read) if corpus else read
 
     def describe(self) -> list[dict[str, Any]]:
         return [source.describe() for source in self.sources]

@@ -1,48 +1,32 @@
 """Files to texts: decompression, decoding, and the three formats.
 
-The policy for imperfect text: UTF-8 is expected. A byte order mark is dropped. Bytes that are not UTF-8
-become U+FFFD and are counted, as are lone surrogates in JSON; NUL characters are dropped and counted; CRLF
-and CR become LF. A file that is mostly not text is refused. Files are streamed: a text longer than `LONGEST`
-characters continues as the next document, cut at a space where there is one, so that memory stays bounded
-whatever the size of a file or line.
+The policy for imperfect text: UTF-8 is expected, or what a byte order mark or `data.encoding` says. Bytes
+that are not of the encoding become U+FFFD and are counted, as are lone surrogates in JSON; NUL characters are
+dropped and counted; CRLF and CR become LF. A file that is mostly not text is refused. Files are streamed: a
+text longer than `LONGEST` characters continues as the next document, cut at a space where there is one, so
+that memory stays bounded whatever the size of a file or line.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import json
-import lzma
 import re
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any, Literal, NamedTuple
 
 from electra.data import python_docs
-from electra.data.sources import HUB, Source
+from electra.data.lines import HEAD, SURROGATES, decoded, encoding_of, line_end, lines, open_bytes, open_text
+from electra.data.sources import HUB, Source, explain
 from electra.errors import CorpusError
 from electra.machine import library
 
-# what reading a damaged or cut-off compressed file raises
-DAMAGE = (
-    EOFError,
-    zlib.error,
-    lzma.LZMAError,
-    gzip.BadGzipFile,
-)
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
-LONGEST_RECORD = 1 << 26  # bytes of one JSON line
-# Against bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB at a time make at most 64 MiB.
-ZSTD_AT_ONCE = 1 << 11
-ZSTD_WINDOW = 1 << 27  # what the zstd program itself accepts
+LONGEST_RECORD = 1 << 26  # characters of one JSON line
 PARQUET_AT_ONCE, PARQUET_RATIO = 1 << 28, 1000  # bytes of a column chunk; how far it may unfold beyond that
-_SURROGATES = re.compile("[\ud800-\udfff]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
@@ -56,36 +40,33 @@ class Text(NamedTuple):
     corpus: int = 0  # which of the named corpora of a mixture it is of
 
 
-def read(source: Source, unit: Unit, field: str) -> Iterator[Text]:
-    """The documents of one source."""
+def read(source: Source, unit: Unit, field: str, encoding: str | None = None) -> Iterator[Text]:
+    """The documents of one source. encoding: of text and JSON (None: UTF-8, or by the byte order mark)."""
     if source.kind == "python-docs":
         yield from map(Text, python_docs.documents())
         return
     if source.kind == "hub":
         yield from _hub(source.name, field)
         return
-    try:
+    with (
+        explain(source.name, OSError),
+        open_bytes(source.path, source.compression, source.name, error=CorpusError) as stream,
+    ):
         if source.format == "parquet":
-            yield from _parquet(source, field)
+            yield from _parquet(source, stream, field)
+            return
+        head = stream.peek(HEAD)[:HEAD]
+        used = encoding_of(head, encoding)
+        begins = decoded(head, used)
+        _refuse_binary(begins, used, source.name)
+        if not head and source.named:
+            raise CorpusError("empty file", where=source.name)
+        if source.format == "jsonl":
+            with open_text(stream, used, newline=line_end(begins)) as text:
+                yield from _json_lines(text, source.name, field)
         else:
-            with io.BufferedReader(
-                decompress(source.path, source.compression, source.name), 1 << 20
-            ) as stream:  # type: ignore[type-var]
-                head = stream.peek(1 << 16)[: 1 << 16]
-                _refuse_binary(head, source.name)
-                if not head and source.named:
-                    raise CorpusError("empty file", where=source.name)
-                yield from (
-                    _json_lines(stream, source.name, field)
-                    if source.format == "jsonl"
-                    else _plain(stream, unit)
-                )
-    except DAMAGE as error:
-        raise CorpusError(
-            f"damaged or cut off ({error})", where=source.name, fix="Download or compress it again"
-        ) from None
-    except OSError as error:
-        raise CorpusError(f"cannot be read ({error.strerror or error})", where=source.name) from None
+            with open_text(stream, used, newline=None) as text:  # CRLF and CR become LF
+                yield from _plain(text, unit)
 
 
 def mend(text: str) -> Text:
@@ -98,43 +79,38 @@ def mend(text: str) -> Text:
         try:
             text.encode()
         except UnicodeEncodeError:
-            replaced = sum(map(len, _SURROGATES.findall(text)))
-            text = _SURROGATES.sub("\ufffd", text)
+            replaced = sum(map(len, SURROGATES.findall(text)))
+            text = SURROGATES.sub("\ufffd", text)
     return Text(text, replaced, nuls)
 
 
-def _refuse_binary(head: bytes, name: str) -> None:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise CorpusError("this is UTF-16", where=name, fix="Convert it to UTF-8")
-    text = head.decode("utf-8", "surrogateescape")
-    odd = len(_CONTROL.findall(text))
-    if odd > 8 and odd * 10 > len(text):
+def _refuse_binary(head: str, encoding: str, name: str) -> None:
+    odd = len(_CONTROL.findall(head))
+    if odd > 8 and odd * 10 > len(head):
         raise CorpusError(
-            f"not UTF-8 text ({odd} of its first {len(text)} characters are not)",
+            f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({odd} of its first {len(head)}"
+            " characters are not)",
             where=name,
-            fix="Convert it to UTF-8",
+            fix="Name its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8",
         )
 
 
-def _plain(stream: IO[bytes], unit: Unit) -> Iterator[Text]:
+def _plain(text: IO[str], unit: Unit) -> Iterator[Text]:
     """Documents of a text file. The pieces are lines, or blocks when the whole file is one document."""
     collected: list[str] = []
     size = 0
-    with io.TextIOWrapper(
-        stream, "utf-8-sig", "surrogateescape"
-    ) as text:  # newline=None: CRLF and CR become LF
-        while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
-            starts_line = not collected or collected[-1].endswith("\n")
-            collected.append(piece)
-            size += len(piece)
-            whole = unit == "line" and piece.endswith("\n")
-            whole |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
-            if whole or size >= LONGEST:
-                joined = "".join(collected)
-                cut = len(joined) if whole else _cut(joined)
-                if unit != "blank-line" or not joined.isspace():
-                    yield mend(joined[:cut])
-                collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
+    while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
+        starts_line = not collected or collected[-1].endswith("\n")
+        collected.append(piece)
+        size += len(piece)
+        whole = unit == "line" and piece.endswith("\n")
+        whole |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
+        if whole or size >= LONGEST:
+            joined = "".join(collected)
+            cut = len(joined) if whole else _cut(joined)
+            if unit != "blank-line" or not joined.isspace():
+                yield mend(joined[:cut])
+            collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
     rest = "".join(collected)
     if rest and not (unit == "blank-line" and rest.isspace()):
         yield mend(rest)
@@ -154,28 +130,20 @@ def _split(text: str) -> Iterator[str]:
     yield text
 
 
-def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
-    number = 0
-    while line := stream.readline(LONGEST_RECORD):
-        number += 1
+def _json_lines(text: IO[str], name: str, field: str) -> Iterator[Text]:
+    for number, line in enumerate(lines(text, LONGEST_RECORD, name, CorpusError), 1):
         where = f"{name}:{number}"
-        if len(line) == LONGEST_RECORD and not line.endswith(b"\n"):
-            raise CorpusError(
-                f"a line of more than {LONGEST_RECORD >> 20} MiB",
-                where=where,
-                fix="Put a text of this size into a .txt file",
-            )
         if line.isspace():
             continue
         try:
-            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape"))
+            record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CorpusError(f"not valid JSON ({error})", where=where) from None
-        text = record.get(field) if isinstance(record, dict) else None
-        if not isinstance(text, str):
+        value = record.get(field) if isinstance(record, dict) else None
+        if not isinstance(value, str):
             if isinstance(record, dict) and field in record:
                 fix = "Leave out the lines without a text, or name another field with `data.text_field`"
-                raise CorpusError(f"field {field!r} is {shortened(text)}, not a text", where=where, fix=fix)
+                raise CorpusError(f"field {field!r} is {shortened(value)}, not a text", where=where, fix=fix)
             known = (
                 ", ".join(sorted(record))
                 if isinstance(record, dict)
@@ -186,15 +154,15 @@ def _json_lines(stream: IO[bytes], name: str, field: str) -> Iterator[Text]:
                 where=where,
                 fix="Name the field with `data.text_field`",
             )
-        yield from map(mend, _split(text))
+        yield from map(mend, _split(value))
 
 
-def _parquet(source: Source, field: str) -> Iterator[Text]:
+def _parquet(source: Source, unpacked: IO[bytes], field: str) -> Iterator[Text]:
     pyarrow = library("pyarrow.parquet", "data", "parquet files", CorpusError, where=source.name)
     with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
         stream: Any = raw
         if source.compression:
-            shutil.copyfileobj(decompress(source.path, source.compression, source.name), plain, 1 << 20)
+            shutil.copyfileobj(unpacked, plain, 1 << 20)
             stream = plain
         try:
             file = pyarrow.parquet.ParquetFile(stream)
@@ -260,51 +228,3 @@ def _hub(name: str, field: str) -> Iterator[Text]:
                 fix="Name the column with `data.text_field`",
             )
         yield from map(mend, _split(text or ""))
-
-
-def decompress(path: Path, compression: str, name: str) -> Any:
-    """A file as a stream of plain bytes. `compression`: "" or one of sources.COMPRESSIONS. What is damaged or
-    cut off shows as one of DAMAGE while it is read.
-    """
-    if compression == ".zst":
-        return _ZstdStream(path, name)
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers[compression](path, "rb") if compression else open(path, "rb", buffering=0)
-
-
-class _ZstdStream(io.RawIOBase):
-    """A zstd file as a stream. Unlike the library's own reader it notices a file that was cut off."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        zstandard = library("zstandard", "data", "zstd files", CorpusError, where=name)
-        self._error: type[Exception] = zstandard.ZstdError
-        self._new = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj
-        self._frame: Any = None  # the frame being read; None between frames
-        self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
-        self._ready = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            rest = self._frame.unused_data if self._frame is not None and self._frame.eof else b""
-            block = rest or self._file.read(ZSTD_AT_ONCE)
-            if rest or self._frame is None or self._frame.eof:
-                self._frame = self._new() if block else None
-            if not block:
-                if self._frame is not None and not self._frame.eof:
-                    raise EOFError("the file ends inside a frame")
-                return 0
-            try:
-                self._ready = memoryview(self._frame.decompress(block))
-            except self._error as error:
-                raise EOFError(str(error)) from None
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()

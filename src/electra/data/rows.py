@@ -14,26 +14,33 @@ takes on disk is refused before memory is taken.
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from electra.data import columnar, delimited
+from electra.data import columnar, delimited, lines
 from electra.data.columnar import Room, Row
-from electra.data.readers import DAMAGE, decompress
-from electra.data.sources import COMPRESSIONS
-from electra.errors import ConfigError, DataError
+from electra.data.lines import (
+    COMPRESSIONS,
+    DAMAGE,
+    HEAD,
+    SURROGATES,
+    decoded,
+    encoding_of,
+    guess_encoding,
+    line_end,
+    open_text,
+)
+from electra.errors import DataError
 
 FORMATS = {
     ".tsv": "tsv",
@@ -53,7 +60,6 @@ SAVED, SAVED_SPLITS = "state.json", "dataset_dict.json"  # what marks the folder
 SMALL, RATIO = 64 << 20, 50  # bytes that any file may unfold to, and how often its own size beyond
 LONGEST_RECORD = 1 << 27  # characters of a line
 LONGEST_DOCUMENT = 1 << 28  # of a JSON value that is no list
-HEAD = 1 << 16  # bytes by which line ends and dialects are told
 NUL = "a NUL character: not text"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a pair, or a lone one
 _BETWEEN = re.compile(r"[\s,]*")  # values
@@ -252,42 +258,8 @@ def read_bytes(path: Path) -> bytes:
 
 def open_bytes(path: Path, ratio: int = RATIO) -> io.BufferedReader:
     """A file, decompressed, as a stream that ends in a DataError where it is damaged or unfolds too far."""
-    return io.BufferedReader(_Plain(path, ratio), 1 << 18)
-
-
-class _Plain(io.RawIOBase):
-    """The plain bytes of a file."""
-
-    def __init__(self, path: Path, ratio: int) -> None:
-        self._name, compression = str(path), path.suffix.lower()
-        compression = compression if compression in COMPRESSIONS else ""
-        self._stream = self._explained(lambda: decompress(path, compression, self._name))
-        self._room = Room(most_bytes(path, ratio), self._name) if compression else None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count: int = self._explained(lambda: self._stream.readinto(buffer))
-        if self._room is not None:
-            self._room.spend(count)
-        return count
-
-    def close(self) -> None:
-        if not self.closed and getattr(self, "_stream", None) is not None:
-            self._stream.close()
-        super().close()
-
-    def _explained(self, act: Callable[[], Any]) -> Any:
-        try:
-            return act()
-        except FileNotFoundError:
-            raise DataError("no such file", where=self._name) from None
-        except (*DAMAGE, ValueError) as error:
-            what, fix = f"damaged or truncated ({error})", "Download or compress it again"
-            raise DataError(what, where=self._name, fix=fix) from None
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror or error})", where=self._name) from None
+    packed = path.suffix.lower() in COMPRESSIONS and path.is_file()
+    return lines.open_bytes(path, most=most_bytes(path, ratio) if packed else None)
 
 
 def _open(path: Path, format: str, options: _Options) -> Table:
@@ -413,56 +385,21 @@ def _zipped(path: Path, options: _Options) -> Table:
 # Text
 
 
-def _lines(path: Path, encoding: str | None, options: _Options) -> tuple[Iterator[str], str]:
-    """The lines of a file with their ends, and the encoding they are read in. A line feed ends a line; in a
-    file without, a carriage return. Texts contain other characters that Python would split at, and a cell of
-    a csv may contain either.
-    """
-    used = encoding or ("utf-8" if options.lenient else guess_encoding(read_bytes(path)))
-    try:
-        codecs.lookup(used)
-    except LookupError:
-        fix = "Use a name such as utf-8, cp1252, latin-1 or utf-16"
-        raise ConfigError(f"unknown encoding {encoding!r}", key="encoding", fix=fix) from None
-    return _decoded(path, used, options), used
-
-
-def _decoded(path: Path, encoding: str, options: _Options) -> Iterator[str]:
-    errors = "surrogateescape" if options.lenient else "strict"
+def _decoded(path: Path, encoding: str | None, options: _Options) -> Iterator[str]:
+    """The lines of a file with their ends."""
     with open_bytes(path, options.ratio) as stream:
-        wide = "16" in encoding or "32" in encoding
-        head = stream.peek(HEAD)
-        outside = re.sub(rb'"[^"]*"?', b"", head)
-        end = b"\r" if b"\r" in outside and b"\n" not in outside else b"\n"
-        if wide:
-            text = io.TextIOWrapper(stream, encoding, errors, newline="\r" if end == b"\r" else "\n")
-            lines: Iterator[Any] = iter(partial(text.readline, LONGEST_RECORD), "")
-        elif end == b"\r":
-            lines = _split_at(stream, end)
-        else:
-            lines = iter(partial(stream.readline, LONGEST_RECORD), b"")
-        number = 0
-        while True:
-            number += 1
-            where = f"{path}:{number}"
-            try:
-                line = next(lines, None)
-                if line is None:
-                    return
-                if isinstance(line, bytes):
-                    line = line.decode(
-                        "utf-8-sig" if number == 1 and encoding == "utf-8" else encoding, errors
-                    )
-            except UnicodeDecodeError as error:
-                fix = "Save the file as UTF-8, or name its `encoding`" if encoding == "utf-8" else ""
-                name = "UTF-8" if encoding == "utf-8" else encoding
-                raise DataError(f"not {name} ({error.reason})", where=where, fix=fix) from None
-            if len(line) >= LONGEST_RECORD:
-                raise DataError(f"a line of more than {LONGEST_RECORD >> 20} MiB", where=where)
-            yield line.removeprefix("\ufeff") if number == 1 else line
+        head = stream.peek(HEAD)[:HEAD]
+        used = encoding_of(head, encoding)
+        with open_text(stream, used, newline=line_end(decoded(head, used))) as text:
+            for number, line in enumerate(lines.lines(text, LONGEST_RECORD, str(path)), 1):
+                if not options.lenient and not line.isascii() and SURROGATES.search(line):
+                    what = f"not {'UTF-8' if used == 'utf-8-sig' else used}"
+                    fix = "Save the file as UTF-8, or name its `encoding`"
+                    raise DataError(what, where=f"{path}:{number}", fix=fix)
+                yield line
 
 
-def read_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, without their ends."""
     for number, line in enumerate(_decoded(path, encoding, _Options()), 1):
         refuse_nul(line, f"{path}:{number}")
@@ -483,46 +420,19 @@ def known_ending(path: Path, formats: Sequence[str]) -> str:
     return ending
 
 
-def _split_at(stream: IO[bytes], end: bytes) -> Iterator[bytes]:
-    rest = b""
-    while piece := stream.read(1 << 16):
-        *lines, rest = (rest + piece).split(end)
-        yield from (line + end for line in lines)
-    if rest:
-        yield rest
-
-
-def guess_encoding(content: bytes) -> str:
-    """utf-8; utf-16 by its mark or its zeros; or cp1252, what Windows writes in Western Europe, where the
-    text is no UTF-8 and hardly two letters beyond ASCII stand side by side, as they do in scripts of other
-    alphabets.
-    """
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    head = content[:HEAD]
-    even, odd = head[::2].count(0), head[1::2].count(0)
-    if max(even, odd) > len(head) // 8 and min(even, odd) * 20 < max(even, odd):
-        return "utf-16-be" if even > odd else "utf-16-le"
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        runs = re.findall(rb"[\x80-\xff]+", content)
-        # One letter, or up to three characters of which one is a letter: the rest is quotes and dashes.
-        western = sum(len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 for run in runs)
-        return "cp1252" if western > 0.9 * len(runs) else "utf-8"
-    return "utf-8"
-
-
 def _delimited(path: Path, kind: str, options: _Options) -> Table:
-    lines, used = _lines(path, options.encoding, options)
+    used = options.encoding
+    if used is None and not options.lenient:
+        used = guess_encoding(read_bytes(path))
+    decoded_lines = _decoded(path, used, options)
     head, size = [], 0
-    for line in lines:
+    for line in decoded_lines:
         head.append(line)
         size += len(line)
         if size >= HEAD:
             break
     dialect = delimited.dialect_of(head, kind, whole=size < HEAD)
-    rows = delimited.cells(chain(head, lines), dialect, str(path))
+    rows = delimited.cells(chain(head, decoded_lines), dialect, str(path))
     first = next(rows, None)
     if first is None:
         raise DataError("the file is empty", where=path)
@@ -538,7 +448,7 @@ def _delimited(path: Path, kind: str, options: _Options) -> Table:
         what = f"two columns have one name ({', '.join(names)})"
         raise DataError(what, where=f"{path}:{first[0]}", fix="Rename one; without a header, pass `columns`")
     notes = [dialect.note(kind)]
-    if options.encoding is None and used != "utf-8":
+    if options.encoding is None and used not in (None, "utf-8-sig"):
         notes.append(f"not UTF-8: read as {used} (`encoding` sets another)")
     table = Table(path, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
     table.rows = _of_width(table, rows, options.drop_malformed)
@@ -566,7 +476,7 @@ def _short(name: str) -> str:
 
 
 def _json_lines(path: Path, options: _Options) -> Rows:
-    for number, line in enumerate(_decoded(path, options.encoding or "utf-8", options), 1):
+    for number, line in enumerate(_decoded(path, options.encoding, options), 1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
@@ -633,7 +543,7 @@ def _documents(path: Path, options: _Options) -> Iterator[Any]:
 
 def _pieces(path: Path, options: _Options) -> Iterator[str]:
     size, held = 0, []
-    for line in _decoded(path, options.encoding or "utf-8", options):
+    for line in _decoded(path, options.encoding, options):
         held.append(line)
         size += len(line)
         if size >= 1 << 16:

@@ -25,10 +25,10 @@ from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind
 from electra.artifacts.session import with_article
 from electra.data import python_docs
 from electra.data.folders import folders_below
+from electra.data.lines import COMPRESSIONS
 from electra.errors import CorpusError, ElectraError
 
 FORMATS = {".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 STDIN, HUB = "-", "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}"
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")

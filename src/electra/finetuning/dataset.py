@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from electra import durable
+from electra.data.lines import COMPRESSIONS
 from electra.data.rows import split_name
-from electra.data.sources import COMPRESSIONS
 from electra.errors import DataError, nearest
 from electra.finetuning.counted import counted
 from electra.finetuning.settings import Settings

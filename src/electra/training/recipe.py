@@ -166,6 +166,8 @@ class DataSection:
     """Field of .jsonl, or column of .parquet and of hub data sets, that holds the text."""
     format: Literal["auto", "txt", "jsonl", "parquet"] = "auto"
     """Format of the sources (auto: what their file extension says; stdin is txt)."""
+    encoding: str | None = None
+    """Encoding of text and JSON, such as cp1252 (default: UTF-8, or UTF-16 where a file begins so)."""
     heldout: float = 0.005
     """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
     near_duplicates: float | None = None

@@ -38,6 +38,7 @@ def prepare(
     unit: Literal["file", "blank-line", "line"] = "file",
     text_field: str = "text",
     format: Literal["auto", "txt", "jsonl", "parquet"] = "auto",
+    encoding: str | None = None,
     heldout: float = 0.005,
     near_duplicates: float | None = None,
     mix_temperature: float | None = None,
@@ -59,6 +60,7 @@ def prepare(
     unit: what one document is in a .txt file: the file, a part between blank lines, or a line.
     text_field: the field of .jsonl, or column of .parquet and of hub data sets, that holds the text.
     format: of the sources ("auto": what their file extension says).
+    encoding: of text and JSON, such as "cp1252" (None: UTF-8, or UTF-16 where a file begins so).
     heldout: share of the documents held out for evaluation, chosen by a hash of their text; at least one.
     near_duplicates: drop documents this similar to an earlier one, such as 0.8 (None: only equal ones).
     mix_temperature: the power of a named corpus' tokens that its share is proportional to, from 0 (all
@@ -83,6 +85,7 @@ def prepare(
         "unit": unit,
         "text_field": text_field,
         "format": format,
+        "encoding": encoding,
         "heldout": heldout,
         "near_duplicates": near_duplicates,
         "mix_temperature": mix_temperature,

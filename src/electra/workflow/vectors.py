@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from electra import durable
+from electra.data.lines import COMPRESSIONS
 from electra.data.rows import TABLES, cell_text, open_table, read_lines, split_name
-from electra.data.sources import COMPRESSIONS
 from electra.errors import ConfigError, DataError
 from electra.machine import library
 from electra.workflow.lines import lines_of

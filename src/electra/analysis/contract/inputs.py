@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from electra.data.folders import folders_below
-from electra.data.sources import COMPRESSIONS
+from electra.data.lines import COMPRESSIONS
 from electra.errors import DataError
 
 Data = Mapping[str, Sequence[Path]]

@@ -1,0 +1,248 @@
+"""A file of text as bytes, characters and lines: the layer below everything that reads text, tables or
+columns.
+
+Bytes are decompressed in bounded memory, and whatever is wrong with them is an error that names the file.
+Characters are UTF-8 unless the file begins with another byte order mark, or the user names an encoding; what
+cannot be decoded becomes one surrogate a byte (U+DC00 and the byte), for the caller to count or refuse. Lines
+end as the caller says: see `line_end`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from electra.errors import ConfigError, DataError, ElectraError
+from electra.machine import library
+
+COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
+HEAD = 1 << 16  # bytes by which a file's encoding and line ends are told
+# Against bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB at a time make at most 64 MiB.
+AT_ONCE = 1 << 11
+ZSTD_WINDOW = 1 << 27  # what the zstd program itself accepts
+XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+_UNDECODED = "undecoded-as-surrogates"
+SURROGATES = re.compile("[\ud800-\udfff]+")
+_QUOTED = re.compile('"[^"]*"?')
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def open_bytes(
+    path: Path,
+    compression: str | None = None,
+    name: str = "",
+    *,
+    most: int | None = None,
+    error: type[ElectraError] = DataError,
+) -> io.BufferedReader:
+    """A file's plain bytes. What is wrong with it is raised as `error`, also while it is read.
+
+    compression: one of COMPRESSIONS, or "" (None: the file's ending tells).
+    name: as messages name the file (by default its path).
+    most: how many bytes it may unfold to.
+    """
+    if compression is None:
+        compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
+    return io.BufferedReader(_Plain(path, compression, name or str(path), most, error), 1 << 20)
+
+
+class _Plain(io.RawIOBase):
+    """The decompressed bytes of a file, with errors explained."""
+
+    def __init__(
+        self, path: Path, compression: str, name: str, most: int | None, error: type[ElectraError]
+    ) -> None:
+        self._name, self._most, self._left, self._error = name, most, most, error
+        self._stream: Any = None
+        self._stream = self._explained(lambda: _decompress(path, compression, name, error))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._explained(lambda: self._stream.readinto(buffer))
+        if self._most is not None and self._left is not None:
+            self._left -= count
+            if self._left < 0:
+                what = f"unfolds to more than {self._most >> 20} MiB"
+                fix = "No text compresses that well: check the file's source"
+                raise self._error(what, where=self._name, fix=fix)
+        return count
+
+    def close(self) -> None:
+        if not self.closed and self._stream is not None:
+            self._stream.close()
+        super().close()
+
+    def _explained(self, act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        except FileNotFoundError:
+            raise self._error("no such file", where=self._name) from None
+        except DAMAGE as problem:
+            if "memory" in str(problem).lower():
+                what = f"needs too much memory to be decompressed ({problem})"
+                fix = f"Compress it again with a window of at most {ZSTD_WINDOW >> 20} MiB"
+            else:
+                what, fix = f"damaged or truncated ({problem})", "Download or compress it again"
+            raise self._error(what, where=self._name, fix=fix) from None
+        except OSError as problem:
+            raise self._error(
+                f"cannot be read ({problem.strerror or problem})", where=self._name
+            ) from problem
+
+
+def _decompress(path: Path, compression: str, name: str, error: type[ElectraError]) -> Any:
+    if not compression:
+        return open(path, "rb", buffering=0)
+    if compression == ".gz":
+        return gzip.open(path, "rb")
+    if compression == ".zst":
+        zstandard = library("zstandard", "data", "zstd files", error, where=name)
+        zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
+        return _Frames(path, zstd.decompressobj, zstandard.ZstdError)
+    new = bz2.BZ2Decompressor
+    if compression == ".xz":
+        new = partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY)  # type: ignore[assignment]
+    return _Frames(path, new, OSError, lzma.LZMAError)
+
+
+class _Frames(io.RawIOBase):
+    """A zstd, xz or bz2 file as a stream, whatever the number of its frames. Unlike the libraries' readers it
+    notices a file that was cut off or that goes on with something else, and bounds the memory.
+    """
+
+    def __init__(self, path: Path, new: Callable[[], Any], *errors: type[Exception]) -> None:
+        self._new, self._errors = new, errors
+        self._frame: Any = None  # the frame being read; None between frames
+        self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
+        self._ready, self._rest, self._begun = memoryview(b""), b"", False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            block, self._rest = self._rest or self._file.read(AT_ONCE), b""
+            if not block and self._frame is not None:
+                raise EOFError("the file ends inside a frame")
+            if not block:
+                return 0
+            if self._frame is None:
+                block = block.lstrip(b"\0") if self._begun else block  # zeros may follow a frame of xz
+                if not block:
+                    continue
+                self._frame, self._begun = self._new(), True
+            try:
+                self._ready = memoryview(self._frame.decompress(block))
+            except self._errors as problem:
+                raise EOFError(str(problem)) from None
+            if self._frame.eof:
+                self._rest, self._frame = self._frame.unused_data, None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _undecoded(problem: UnicodeError) -> tuple[str, int]:
+    if not isinstance(problem, UnicodeDecodeError):
+        raise problem
+    lost = problem.object[problem.start : problem.end]
+    return "".join(chr(0xDC00 + byte) for byte in lost), problem.end
+
+
+codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
+
+
+def encoding_of(head: bytes, given: str | None = None, key: str = "encoding") -> str:
+    """The codec to decode a file with that begins with `head`: the one the user names, or UTF-16 or 32 by its
+    mark or its zeros, or UTF-8. A byte order mark is dropped by each of them.
+    """
+    marked = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
+    if given is not None:
+        try:
+            codec = codecs.lookup(given).name
+            io.TextIOWrapper(io.BytesIO(), given)  # a codec that makes no text (hex) is refused here
+        except LookupError:
+            fix = "Use a name such as utf-8, cp1252, latin-1 or utf-16"
+            raise ConfigError(f"unknown encoding {given!r}", key=key, fix=fix) from None
+        if codec == "utf-8":
+            return "utf-8-sig"
+        return marked if marked and codec.startswith(marked) else codec
+    if marked:
+        return marked
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if max(even, odd) > len(head) // 8 and min(even, odd) * 20 < max(even, odd):
+        return "utf-16-be" if even > odd else "utf-16-le"
+    return "utf-8-sig"
+
+
+def guess_encoding(content: bytes) -> str:
+    """The codec of a whole file, as `encoding_of` tells it; or cp1252, what Windows writes in Western Europe,
+    where the text is no UTF-8 and hardly two letters beyond ASCII stand side by side, as they do in scripts
+    of other alphabets.
+    """
+    codec = encoding_of(content[:HEAD])
+    if codec == "utf-8-sig":
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            runs = re.findall(rb"[\x80-\xff]+", content)
+            # One letter, or up to three characters of which one is a letter: the rest is quotes and dashes.
+            western = sum(len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 for run in runs)
+            codec = "cp1252" if western > 0.9 * len(runs) else codec
+    return codec
+
+
+def decoded(content: bytes, encoding: str) -> str:
+    """The beginning of a file as characters; one that is cut off at its end is left out."""
+    return codecs.getincrementaldecoder(encoding)(_UNDECODED).decode(content)
+
+
+def open_text(stream: IO[bytes], encoding: str, newline: str | None) -> io.TextIOWrapper:
+    """The characters of `stream`, in the encoding that `encoding_of` told; `newline` as for `open`."""
+    return io.TextIOWrapper(stream, encoding, _UNDECODED, newline=newline)
+
+
+def line_end(head: str) -> str:
+    """What ends the lines of a file that begins so: a line feed; in a file without any, a carriage return.
+
+    Only that, for files where lines count: texts contain other characters that Python would split at, and a
+    cell of a csv may contain either.
+    """
+    outside = _QUOTED.sub("", head)
+    return "\r" if "\r" in outside and "\n" not in outside else "\n"
+
+
+def lines(text: IO[str], longest: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:
+    """The lines with their ends; one of more than `longest` characters is an error."""
+    number = 0
+    while line := text.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            what, fix = (
+                f"a line of more than {longest:,} characters",
+                "Put a text of this size into a .txt file",
+            )
+            raise error(what, where=f"{name}:{number}", fix=fix)
+        yield line
