@@ -41,7 +41,8 @@ def room_of(path: Path) -> str:
 
 def test_no_other_module_spells_a_file_name() -> None:
     elsewhere = [path for path in sorted(SOURCE.rglob("*.py")) if room_of(path) not in OTHERS]
-    assert not [found for path in elsewhere for found in spelled(path)]
+    others = re.compile(r"data/rows\.py:\d+: state\.json")  # a file of the library `datasets`
+    assert not [found for path in elsewhere for found in spelled(path) if not others.fullmatch(found)]
 
 
 def test_artifacts_do() -> None:

@@ -194,14 +194,14 @@ TEXT = [
     Case(
         "binary file",
         CorpusError,
-        r"a\.txt: not UTF-8 text.*Convert it",
+        r"a\.txt: not UTF-8 text.*--data\.encoding cp1251",
         lambda p: p.prepare(p.file("a.txt", BINARY)),
     ),
     Case(
-        "UTF-16",
+        "text in another encoding",
         CorpusError,
-        r"a\.txt: this is UTF-16\. Convert it",
-        lambda p: p.prepare(p.file("a.txt", "text".encode("utf-16"))),
+        r"a\.txt: not UTF-8 text.*--data\.encoding cp1251",
+        lambda p: p.prepare(p.file("a.txt", "это не UTF-8, а другое".encode("cp1251"))),
     ),
     Case(
         "truncated gzip",
