@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import IO, Any
 from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
 MANIFEST = "manifest.json"
+STDOUT = "standard output"  # as the name of a file in errors about it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a write fails with where there is no room
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 REHEARSAL = ".rehearsal-"  # a folder to measure in
@@ -92,6 +94,8 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
     """Turn the operating system's errors about writing into one line: which volume, and what is free."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise disk_error(error, path) from error
     except Exception as error:  # a library in Rust tells the operating system's error in words
@@ -101,25 +105,29 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
         raise disk_error(OSError(int(number[1]), ""), path) from error
 
 
-def disk_error(error: OSError, path: Path) -> DiskError:
+def disk_error(error: OSError, path: Path | None = None) -> DiskError:
+    """path: what was written (None: not known, and the fullest of the usual volumes is named)."""
+    if error.filename == STDOUT:
+        where: str | Path = STDOUT
+    else:
+        where = path or (Path(error.filename) if error.filename else _fullest())
     if error.errno in FULL:
-        what, fix = _why_full(error.errno or 0, path)
-        return FullDisk(what, where=path, fix=fix)
+        what, fix = _why_full(error.errno or 0, where)
+        return FullDisk(what, where=where, fix=fix)
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return DiskError("too many open files", where=path, fix="Raise the limit (ulimit -n 1024)")
-    return DiskError(
-        f"cannot write here: {os.strerror(error.errno or 0)}",
-        where=path,
-        fix="Choose another folder or fix its permissions",
-    )
+        return DiskError("too many open files", where=where, fix="Raise the limit (ulimit -n 1024)")
+    fix = "Check where it goes" if where == STDOUT else "Choose another folder or fix its permissions"
+    return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=where, fix=fix)
 
 
-def _why_full(number: int, path: Path) -> tuple[str, str]:
+def _why_full(number: int, path: str | Path) -> tuple[str, str]:
     if number == errno.EFBIG:
         return "larger than a file may be here", "Raise the limit (ulimit -f unlimited), then run again"
-    volume = os.statvfs(existing(path))
     if number == errno.EDQUOT:
         return "the disk quota is used up", "Free some space of yours, then run again"
+    if path == STDOUT or _is_special(Path(path)):
+        return "no space left to write there", "Free some space where it goes, then run again"
+    volume = os.statvfs(existing(Path(path)))
     if volume.f_files and not volume.f_favail:
         return (
             "no space left to write here: the volume has room, but no inodes for another file",
@@ -127,6 +135,12 @@ def _why_full(number: int, path: Path) -> tuple[str, str]:
         )
     free = mebibytes(volume.f_bavail * volume.f_frsize)
     return f"no space left to write here ({free} free on this volume)", "Free some space, then run again"
+
+
+def _fullest() -> Path:
+    """Of the volumes that work writes to without being told, the one with the least room."""
+    usual = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path.cwd()]
+    return min(filter(Path.is_dir, usual), key=lambda path: os.statvfs(path).f_bavail)
 
 
 def existing(path: Path) -> Path:

@@ -22,3 +22,10 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     return " ".join(visible(text).split())
+
+
+def from_argument(text: str) -> str:
+    """A text of the command line: bytes that the locale could not decode are read as UTF-8."""
+    if not any("\udc80" <= character <= "\udcff" for character in text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -37,3 +37,12 @@ def test_the_command_is_one() -> None:
     assert parsed.host == "0.0.0.0" and parsed.models == ("/models/${MODEL:-mine}",)
     [exposed] = re.findall(r"^EXPOSE (\d+)", DOCKERFILE, re.M)
     assert parsed.port == int(exposed)
+
+
+def test_the_server_has_stopped_before_it_would_be_killed() -> None:
+    from electra.serving.web import CUT_OFF, GRACE
+
+    [compose] = re.findall(r"stop_grace_period: (\d+)s", (ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    unit = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    [systemd] = re.findall(r"TimeoutStopSec=(\d+)", unit)
+    assert GRACE + CUT_OFF < 30 <= min(int(compose), int(systemd)) - 10

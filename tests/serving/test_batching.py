@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
+from electra.model import passes
 from electra.serving.batching import Batcher
 from electra.serving.limits import Limits, Refused
 
@@ -104,7 +107,7 @@ def test_who_has_gone_is_not_computed() -> None:
 
 
 def test_costly_requests_are_not_put_together() -> None:
-    """A batch cannot be cut short: who waits for one that takes minutes gets no answer."""
+    """One that fills more than a batch waits in a lane of its own."""
 
     async def test(batcher: Batcher, worker: Worker) -> Any:
         loads = [0.4, 0.5, 0.2, 3.0, 0.4]
@@ -112,7 +115,7 @@ def test_costly_requests_are_not_put_together() -> None:
 
     found, worker = run(test)
     assert found == [[0], [2], [4], [6], [8]]
-    assert worker.batches == [[0, 1], [2, 4], [3]], "what fits goes with the oldest, the rest comes later"
+    assert sorted(worker.batches) == [[0, 1], [2, 4], [3]], "what fits goes with the oldest"
 
 
 def test_who_gave_up_is_not_computed_again_after_a_failure() -> None:
@@ -125,6 +128,59 @@ def test_who_gave_up_is_not_computed_again_after_a_failure() -> None:
 
     found, worker = run(test)
     assert isinstance(found, ValueError) and [1] not in worker.batches
+
+
+class Reader:
+    """Work of many passes, as all reading with a network is; notes when each began."""
+
+    def __init__(self) -> None:
+        self.passes = list[float]()
+
+    def __call__(self, items: Sequence[int]) -> Sequence[int]:
+        def network(one: passes.Pass) -> list[int]:
+            self.passes.append(time.monotonic())
+            time.sleep(0.02)
+            return [0] * len(one.index)
+
+        longest = passes.positions_at_once("cpu")
+        list(passes.read([np.zeros(longest, np.int64)] * 400, network, "cpu"))
+        return items
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_work_ends_with_its_time_or_its_client_and_small_requests_go_before(leaves: bool) -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        worker.gate.set()
+        reader = Reader()
+        large = asyncio.ensure_future(batcher("large", reader, [1], load=8.0))
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        small = await batcher("small", worker, [2])
+        took = time.monotonic() - began
+        if leaves:
+            large.cancel()
+        [ended] = await asyncio.gather(large, return_exceptions=True)
+        at = time.monotonic()
+        await asyncio.sleep(0.3)
+        return small, took, ended, [one for one in reader.passes if one > at + 0.1]
+
+    (small, took, ended, later_passes), _ = run(test, timeout=1.0)
+    assert small == [4] and took < 0.5, "the eight seconds of the large one are not waited for"
+    assert isinstance(ended, asyncio.CancelledError) if leaves else ended.status == 504
+    assert not later_passes, "nobody waits for them"
+
+
+def test_what_is_left_when_the_server_stops_is_refused_and_its_work_ends() -> None:
+    async def test(batcher: Batcher, worker: Worker) -> Any:
+        asked = [asyncio.ensure_future(batcher(n, Reader(), [n], load=8.0)) for n in range(3)]
+        await asyncio.sleep(0.1)
+        batcher.refuse_all()
+        began = time.monotonic()
+        await batcher.stop()
+        return await asyncio.gather(*asked, return_exceptions=True), time.monotonic() - began
+
+    (ended, took), _ = run(test)
+    assert [one.status for one in ended] == [503] * 3 and took < 2
 
 
 @pytest.mark.parametrize("leaves", [False, True])

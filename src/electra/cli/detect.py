@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from electra.cli.arguments import Positional
+from electra.cli.output import json_text
 from electra.errors import ConfigError
 from electra.machine import Device
-from electra.visible import one_line
+from electra.visible import from_argument, one_line
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def run(arguments: Arguments) -> int:
         sys.stderr.write(
             f"note: {path} is a file, and its name is judged here: --file {path} judges its lines\n"
         )
-    texts = [arguments.text] if one_text else lines_of(arguments.file or "-")
+    texts = [from_argument(arguments.text)] if one_text else lines_of(arguments.file or "-")
     model = load(arguments.model, device=arguments.device, backend=arguments.backend)
     judge = model.judge(arguments.by)
     for note in judge.notes:
@@ -67,7 +68,7 @@ def run(arguments: Arguments) -> int:
     found = model.detections(texts, arguments.threshold, by=arguments.by)
     if arguments.json:
         for detection in found:
-            sys.stdout.write(json.dumps(detection.to_json(), ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text(json.dumps(detection.to_json(), ensure_ascii=False) + "\n"))
         return 0
     from rich.console import Console
 

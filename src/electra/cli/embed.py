@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from electra.cli.arguments import Positional
+from electra.cli.output import json_text
 from electra.machine import Device
 
 
@@ -45,7 +46,7 @@ def run(arguments: Arguments) -> int:
     pooling = None if arguments.pooling == "auto" else arguments.pooling
     if arguments.out is None:
         for line in json_lines(rows, model.embed(texts, pooling=pooling)):
-            sys.stdout.write(line)
+            sys.stdout.write(json_text(line))
         return 0
     with Terminal(lines=True) as display:
         vectors = model.embed(texts, pooling=pooling, progress=display)

@@ -9,7 +9,6 @@ import ast
 import errno
 import importlib
 import importlib.util
-import io
 import os
 import pkgutil
 import sys
@@ -22,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from electra import cli, durable
+from electra.cli import output
 from electra.errors import ConfigError, Damaged, ElectraError, Interrupted, nearest
 from electra.extensions import trust_named, without_named
 from electra.machine import launched, versions
@@ -44,7 +44,7 @@ ORDER = [
     "analyze",
     "ablate",
 ]
-HELPERS = {"main", "arguments", "recipe_flags", "completion"}
+HELPERS = {"main", "arguments", "recipe_flags", "completion", "output"}
 
 
 def verbs() -> dict[str, str]:
@@ -80,24 +80,35 @@ def _first_line(module: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    if argv is None and isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="surrogateescape")  # an argument's bytes, whatever they are
+    if argv is None:
+        output.prepare()
+    code = _main(list(sys.argv[1:] if argv is None else argv))
+    try:
+        sys.stdout.flush()
+    except OSError:  # which has been told
+        output.abandon()
+    return code
+
+
+def _main(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        sys.stdout.write(overview() + "\n")
-        return 0
-    if arguments[0] == "--version":
-        sys.stdout.write(f"electra {versions('electra')['electra']}\n")
-        return 0
+        arguments = ["--help"]
     try:
+        if arguments[0] in ("--help", "--version"):
+            version = f"electra {versions('electra')['electra']}"
+            sys.stdout.write((version if arguments[0] == "--version" else overview()) + "\n")
+            sys.stdout.flush()
+            return 0
         if arguments[0] == "--print-completion":
             from electra.cli.completion import script
 
             sys.stdout.write(script(" ".join(arguments[1:]), verbs()))
             return 0
-        return run_verb(arguments[0], arguments[1:])
+        code = run_verb(arguments[0], arguments[1:])
+        sys.stdout.flush()
+        return code
     except ElectraError as error:
         if debug:
             raise
@@ -111,16 +122,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("interrupted\n")
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter's flush quiet
+        output.abandon()  # keeps the interpreter's flush quiet
         return 0
     except OSError as error:
-        if error.errno not in (*durable.FULL, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG) or debug:
+        known = (*durable.FULL, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG)
+        if (error.errno not in known and error.filename != durable.STDOUT) or debug:
             raise
         found: ElectraError
         if error.errno == errno.ENAMETOOLONG:
             found = ConfigError("too long for a file's name", where=error.filename, fix="Give a shorter one")
         else:
-            found = durable.disk_error(error, Path(error.filename or Path.cwd()))
+            found = durable.disk_error(error)
         sys.stderr.write(f"error: {found.line(as_flag)}\n")
         code = found.exit_code
     except Exception as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from electra.cli.arguments import Positional, Repeated
+from electra.cli.output import json_text
 from electra.machine import Device
 
 
@@ -52,7 +53,8 @@ def run(arguments: Arguments) -> int:
         if arguments.format == "parquet":
             sys.stdout.buffer.write(content)
         else:
-            sys.stdout.write(content.decode())
+            text = content.decode()
+            sys.stdout.write(json_text(text) if arguments.format in ("json", "jsonl") else text)
     else:
         counts = ", ".join(f"{label} {count}" for label, count in predictions.counts().items())
         told = f"{len(predictions.rows()) - 1} predictions in {arguments.out}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.cli.arguments import Positional
+from electra.visible import from_argument
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,10 @@ def run(arguments: Arguments) -> int:
     from electra.workflow.model import load
 
     rows = load(arguments.model, device="cpu").table(
-        text or SENTENCE, seed=arguments.seed, masked=arguments.masked, generator=second or None
+        from_argument(text or SENTENCE),
+        seed=arguments.seed,
+        masked=arguments.masked,
+        generator=second or None,
     )
     console = Console(highlight=False)
     console.print(table_of(rows))

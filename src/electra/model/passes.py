@@ -11,7 +11,9 @@ Shapes: B rows of a pass, T positions of its longest row.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -27,6 +29,17 @@ from electra.model.precision import autocast
 Result = TypeVar("Result")
 
 POOL = 1024  # rows sorted by length together
+_thread = threading.local()  # its `between`: what to call before each pass
+
+
+@contextmanager
+def between_passes(call: Callable[[], None]) -> Iterator[None]:
+    """`call` runs before each pass that this thread reads; what it raises ends the reading."""
+    _thread.between = call
+    try:
+        yield
+    finally:
+        del _thread.between
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,7 @@ def read(
     for first, pool in _pools(rows):
         results: dict[int, Result] = {}
         for members in _groups([len(row) for row in pool], positions_at_once(device)):
+            getattr(_thread, "between", lambda: None)()
             one = _make(first, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
                 results.update(zip(members, network(one), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -65,7 +66,7 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
             if asked.items:
                 found = await while_there(http, batcher(asked.key(served), work, asked.items, load))
             metrics.texts.labels(operation.PATH).inc(len(asked.items))
-            return JSONResponse({"model": served.name, operation.ANSWERS: found})
+            return JSONResponse({"model": served.name, operation.ANSWERS: asked.own(found)})
 
         return answer
 
@@ -110,7 +111,9 @@ def make_app(models: Sequence[Served], limits: Limits = DEFAULT, hosts: Sequence
         404: _absent,
         405: _absent,
     }
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app.state.batcher = batcher
+    return app
 
 
 class _Watched:
@@ -203,7 +206,11 @@ async def _refused(http: HttpRequest, refused: Refused) -> Response:
 
 
 async def _wrong(http: HttpRequest, error: ElectraError) -> Response:
-    return _problem(400, error.what, error.fix)  # not where: that may be a path of this machine
+    """Without `where`, which may be a path of this machine, and without advice that only fits the command
+    line or Python: options, and names of settings in backquotes.
+    """
+    here = [part for part in re.split(r"(?<=[.;])\s+", error.fix) if "--" not in part and "`" not in part]
+    return _problem(400, error.what, " ".join(here) or "See /docs")
 
 
 async def _invalid(http: HttpRequest, error: ValidationError) -> Response:

@@ -22,7 +22,7 @@ class Limits:
     max_body: int = 1 << 20
     """Bytes of a request's body."""
     timeout: float = 30.0
-    """Seconds for the body to arrive, and again for the answer."""
+    """Seconds for the body to arrive, and again for the answer, whose computation ends with them."""
     queue: int = 1024
     """Requests that wait or are computed; the next one is told to come again later (503)."""
     batch_size: int = 256

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from electra.interop.naming import Judge, tokens_read
 from electra.interop.pooling import Pooling
+from electra.labelled.tables import ID_COLUMNS
 from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, Refused
 from electra.serving.models import Ability, Served
 
@@ -35,6 +36,10 @@ class Request(BaseModel, ABC):
     @abstractmethod
     def work(self, served: Served, items: Sequence[Any]) -> Sequence[Any]:
         """One result for each item. Called in the computing thread."""
+
+    def own(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The results for this request's items, as if they had been computed alone."""
+        return found
 
     def key(self, served: Served) -> Hashable:
         """Requests of one key may be computed together: all but their items is the same."""
@@ -117,6 +122,16 @@ class Predict(Request):
     @property
     def items(self) -> Sequence[Any]:
         return self.inputs
+
+    def own(self, found: Sequence[Any]) -> Sequence[Any]:
+        """With ids that count within this request, where an input gives itself none."""
+        for number, (given, record) in enumerate(zip(self.inputs, found, strict=True)):
+            if not (
+                isinstance(given, dict) and any(given.get(name) not in (None, "") for name in ID_COLUMNS)
+            ):
+                for row in record.get("words", [record]):
+                    row["id"] = str(number)
+        return found
 
     def key(self, served: Served) -> Hashable:
         kinds = {type(one).__name__ for one in self.inputs}

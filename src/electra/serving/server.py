@@ -24,4 +24,6 @@ def serve(
     app = make_app(models, limits, (*LOOPBACK, address_of(taken)) if is_local(taken) else ("*",))
     for served in models:
         say(f"{served.name}: {', '.join(served.abilities)}")
-    return serve_app(app, taken, say=say, stop=stop, limit_concurrency=2 * limits.queue)
+    return serve_app(
+        app, taken, say=say, stop=stop, connections=2 * limits.queue, at_last=app.state.batcher.refuse_all
+    )

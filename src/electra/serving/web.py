@@ -6,21 +6,31 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import os
 import re
+import resource
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from electra.errors import ConfigError
 from electra.signals import StopRequest
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # names that a page of elsewhere cannot take on
-GRACE = 30  # seconds in which requests that are being answered may end
+GRACE = 20  # seconds in which requests that are being answered may end
+CUT_OFF = 4  # seconds later, connections that are still open are closed
+IDLE = 15  # seconds in which a connection must send a whole request head, or read what it is sent
+BACKLOG = 64  # connections accepted at once, so before any of them can be refused
+SPARE = BACKLOG + 64  # file handles for those, for files and for the logs
+FEWEST = 8  # connections below which it is not worth serving
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -99,27 +109,109 @@ def address_of(taken: socket.socket) -> str:
     return f"[{address}]" if ":" in address else address
 
 
+def connections_for(wanted: int) -> int:
+    """How many connections the limit of open files allows, at most `wanted`; it is raised if it can be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else SPARE
+    needed = wanted + used + SPARE
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        soft = needed
+    found = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - used - SPARE)
+    if found < FEWEST:
+        raise ConfigError(f"a limit of {soft} open files is too low to serve", fix="Raise it: ulimit -n 1024")
+    return found
+
+
+def bounded(most: int) -> type[H11Protocol]:
+    """Connections, at most so many: a further one takes the place of the one that has been idle longest. One
+    that sends no whole request head in time, or does not read its answer, is closed.
+    """
+    idle: dict[Connection, None] = {}  # the longest idle first
+
+    class Connection(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._clocks: dict[str, asyncio.TimerHandle] = {}
+            self._waits()
+            if len(self.connections) > most:
+                next(iter(idle)).transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._goes_on()
+            self._stop("reading")
+            super().connection_lost(exc)
+
+        def handle_events(self) -> None:
+            super().handle_events()
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._goes_on()
+
+        def on_response_complete(self) -> None:
+            self._waits()
+            super().on_response_complete()  # which may begin the next request
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._start("reading")
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._stop("reading")
+
+        def _waits(self) -> None:
+            idle[self] = None
+            self._start("asking")
+
+        def _goes_on(self) -> None:
+            idle.pop(self, None)
+            self._stop("asking")
+
+        def _start(self, what: str) -> None:
+            self._stop(what)
+            self._clocks[what] = self.loop.call_later(IDLE, self.transport.abort)
+
+        def _stop(self, what: str) -> None:
+            if what in self._clocks:
+                self._clocks.pop(what).cancel()
+
+    return Connection
+
+
 def serve_app(
-    app: ASGIApp, taken: socket.socket, *, say: Callable[[str], None], stop: StopRequest, **options: Any
+    app: ASGIApp,
+    taken: socket.socket,
+    *,
+    say: Callable[[str], None],
+    stop: StopRequest,
+    connections: int = 256,
+    at_last: Callable[[], None] = lambda: None,
 ) -> int:
     """Serve `app` on a listening socket until asked to stop, then answer what has arrived; the exit code.
 
-    options: further settings of uvicorn.
+    connections: how many may be open.
+    at_last:     what to do when GRACE is over: to refuse what is not answered.
     """
+    allowed = connections_for(connections)
     config = uvicorn.Config(
         app,
+        http=bounded(allowed),
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=GRACE,
-        **options,
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE,
+        timeout_graceful_shutdown=GRACE + CUT_OFF,
     )
     say(f"http://{address_of(taken)}:{taken.getsockname()[1]}/ (Ctrl-C stops)")
+    if allowed < connections:
+        say(f"note: at most {allowed} connections at a time, by the limit of open files (ulimit -n)")
     if not is_local(taken):
         say("note: this address can be reached from other machines, and nobody has to log in")
     with stop:
-        asyncio.run(_until(stop, _Server(config), taken))
+        asyncio.run(_until(stop, _Server(config), taken, say, at_last))
     say("stopped")
     return stop.exit_code
 
@@ -132,9 +224,28 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _until(stop: StopRequest, server: _Server, taken: socket.socket) -> None:
+async def _until(
+    stop: StopRequest,
+    server: _Server,
+    taken: socket.socket,
+    say: Callable[[str], None],
+    at_last: Callable[[], None],
+) -> None:
+    loop, told = asyncio.get_running_loop(), -60.0
+
+    def problem(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal told
+        if getattr(context.get("exception"), "errno", None) not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+        elif time.monotonic() - told >= 60:
+            told = time.monotonic()
+            say("warning: no file handle is free for another connection. Raise the limit (ulimit -n)")
+
+    loop.set_exception_handler(problem)
     serving = asyncio.create_task(server.serve([taken]))
     while not serving.done():
         await asyncio.wait([serving], timeout=0.1)
-        server.should_exit = server.should_exit or stop()
+        if stop() and not server.should_exit:
+            server.should_exit = True
+            loop.call_later(GRACE, at_last)
     await serving

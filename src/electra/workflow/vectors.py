@@ -14,6 +14,7 @@ from electra.data.lines import COMPRESSIONS
 from electra.data.rows import TABLES, cell_text, open_table, read_lines, split_name
 from electra.errors import ConfigError, DataError
 from electra.machine import library
+from electra.visible import from_argument
 from electra.workflow.lines import lines_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def texts_of(given: str, column: str = "text") -> tuple[list[str], Rows]:
     elif not _is_file(path):
         if _looks_like_a_file(given):
             raise DataError("no such file", where=given, fix="Check the path")
-        texts = [given]
+        texts = [from_argument(given)]
     elif split_name(path)[1] in TABLES:
         rows = list(open_table(path).rows)
         return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
