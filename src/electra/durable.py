@@ -17,14 +17,16 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
 import tempfile
+import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
+from electra.errors import DiskError, ElectraError, FullDisk, Note, RunFolderError
 
 MANIFEST = "manifest.json"
 STDOUT = "standard output"  # as the name of a file in errors about it
@@ -152,6 +154,14 @@ def mebibytes(size: float) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
+def make_folder(path: Path, ops: Ops = OPS) -> None:
+    """Make a folder, and those above it that are missing, so that a power cut leaves them."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        ops.fsync(folder.parent)
+
+
 def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
     """Write one file so that it is either the old one or the new one, whole.
 
@@ -164,7 +174,7 @@ def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
     temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
     with explain_disk_errors(path):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent, ops)
             ops.write(temporary, content)
             ops.fsync(temporary)
             ops.rename(temporary, path)
@@ -195,7 +205,8 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
     with explain_disk_errors(path):
         try:
             shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
+            make_folder(path.parent, ops)
+            temporary.mkdir()
             listing = {}
             for name, content in files.items():
                 target = temporary / name
@@ -205,7 +216,9 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
                 listing[name] = {"size": target.stat().st_size, "sha256": sha256(target)}
             ops.write(temporary / MANIFEST, to_json({"files": listing}))
             ops.fsync(temporary / MANIFEST)
-            ops.fsync(temporary)
+            folders = {folder for name in files for folder in Path(name).parents}
+            for folder in sorted(folders, key=lambda folder: -len(folder.parts)):  # the deepest first
+                ops.fsync(temporary / folder)
             if path.exists() and ops.exchange(temporary, path):
                 ops.fsync(path.parent)
                 ops.remove_tree(temporary)  # the old one
@@ -351,25 +364,60 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 
 @contextmanager
 def lock(folder: Path) -> Iterator[IO[str]]:
-    """Hold a folder for this process. The kernel lets go however the process ends: no stale locks."""
-    with explain_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / ".lock", "a+", encoding="utf-8")  # noqa: SIM115
-    try:
+    """Hold a folder for this process. The kernel lets go however the process ends: no stale locks.
+
+    Where the file system has no locks, a file names the process instead; one that is gone is taken over.
+    """
+    with explain_disk_errors(folder), ExitStack() as stack:
+        make_folder(folder)
+        file = stack.enter_context(open(folder / ".lock", "a+", encoding="utf-8"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise RunFolderError(
-                f"in use by {holder}", where=folder, fix="Wait for it, stop it, or choose another `out`"
-            ) from None
+        except OSError as problem:
+            if problem.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
+                file.seek(0)
+                raise _in_use(folder, file.read().strip()) from None
+            stack.enter_context(_named(folder, problem))
         file.truncate(0)
         file.write(f"process {os.getpid()}")
         file.flush()
+        entered = stack.pop_all()
+    with entered:
         yield file
+
+
+def _in_use(folder: Path, holder: str, fix: str = "") -> RunFolderError:
+    fix = fix or "Wait for it, stop it, or choose another `out`"
+    return RunFolderError(f"in use by {holder or 'another process'}", where=folder, fix=fix)
+
+
+@contextmanager
+def _named(folder: Path, problem: OSError) -> Iterator[None]:
+    """One writer by a file that names its process and machine."""
+    mark, here = folder / ".writer", socket.gethostname()
+    own = f"process {os.getpid()} on {here}"
+    taken = mark.with_name(f".writer-{os.getpid()}")
+    taken.write_text(own, encoding="utf-8")
+    try:
+        try:
+            os.link(taken, mark)
+        except FileExistsError:
+            holder = mark.read_text(encoding="utf-8")
+            number = holder.removeprefix("process ").removesuffix(f" on {here}")
+            if not number.isdecimal() or (int(number) != os.getpid() and is_running(int(number))):
+                fix = f"Wait for it or stop it. If it is gone, remove {mark}"
+                raise _in_use(folder, holder, fix) from None
+            os.replace(taken, mark)
     finally:
-        file.close()
+        taken.unlink(missing_ok=True)
+    if mark.read_text(encoding="utf-8") != own:  # somebody else took it over at the same moment
+        raise _in_use(folder, mark.read_text(encoding="utf-8"))
+    what = f"{folder}: this file system has no locks ({os.strerror(problem.errno or 0)})"
+    warnings.warn(f"{what}: {mark.name} keeps other processes of this machine out", Note, stacklevel=2)
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def held(folder: Path) -> bool:

@@ -120,8 +120,12 @@ class LostProcess(RunFailed):
     """Another process of the run is gone or silent: a consequence, whose cause is what happened there."""
 
 
-class Damaged(UserWarning):
-    """Part of a model is not what was saved, and it is used all the same. The command line prints a note."""
+class Note(UserWarning):
+    """Something that the user should know, though the work goes on. The command line prints it as a note."""
+
+
+class Damaged(Note):
+    """Part of a model is not what was saved, and it is used all the same."""
 
 
 class Interrupted(KeyboardInterrupt):

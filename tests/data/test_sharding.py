@@ -55,6 +55,22 @@ def test_merged_shards_are_the_store_of_one_command(
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
+def test_what_a_kill_left_half_is_finished_by_the_same_command(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    """Killed between the rename and the removal of what was made on the way."""
+    text = corpus(tmp_path)
+    build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
+    shard, merged = tmp_path / "s0", tmp_path / "merged"
+    sharding.build_shard([text], tokenizer, shard, (0, 1), config=CONFIG, workers=1)
+    made = contents(sharding.merge([shard], merged).path)
+    for name in ("whole", "s0", "merged"):
+        (tmp_path / f".{name}.building" / "made").mkdir(parents=True)
+        (tmp_path / f".{name}.building" / ".lock").touch()
+    build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
+    assert not sharding.build_shard([text], tokenizer, shard, (0, 1), config=CONFIG, workers=1)
+    assert contents(sharding.merge([shard], merged).path) == made
+    assert not list(tmp_path.glob(".*")), "swept"
+
+
 def test_a_shard_may_hold_nothing_out_and_the_store_still_does(tmp_path: Path, tokenizer: Tokenizer) -> None:
     text, config = corpus(tmp_path), CorpusConfig(heldout=1e-9)
     folders = [tmp_path / str(index) for index in range(3)]

@@ -1,4 +1,4 @@
-"""One client cannot stop the others: connections that say nothing, handles that run out, a stop under load."""
+"""One client cannot stop the others: silent connections, handles that run out, a stop under load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import queue
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -132,14 +131,14 @@ def test_ids_count_within_a_request() -> None:
 def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path: Path) -> None:
     """As a process, because the limit of open files is one of a process."""
     folder = small.write_pair(tmp_path / "toy", "modern")
-    program = "import sys; from electra.cli.main import main; from electra.serving import web\n"
+    program = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
+    program += "from electra.cli.main import main; from electra.serving import web\n"
     program += "web.GRACE = 2; sys.exit(main())"
     started = subprocess.Popen(
         [sys.executable, "-c", program, "serve", str(folder), "--port", "0", "--threads", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     assert started.stdout is not None

@@ -112,6 +112,10 @@ class EvaluationFolder(Folder):
     def check(self) -> Iterator[Finding]:
         yield from super().check()
         yield from self.check_digests()
+        for path in sorted((self.path / "tasks").glob("*/*")):
+            tuning = TuningFolder(path)
+            if not tuning.exists() and (tuning.model.path.is_dir() or tuning.seeds()):
+                yield Finding(path / tuning.RECORD, f"record of a {tuning.KIND}", "is missing")
 
     def task(self, model: str, task: str) -> TuningFolder:
         return TuningFolder(self.path / "tasks" / model / task)

@@ -31,6 +31,8 @@ class Finding:
     path: Path
     what: str
     problem: str = ""
+    compared: bool = True
+    """False: there was nothing to compare it with, so it may be damaged."""
 
 
 Check = Callable[[Any], Iterator[Finding]]
@@ -136,9 +138,8 @@ class Folder:
     def check_digests(self) -> Iterator[Finding]:
         compared = digests.compare(self.path)
         if compared is None:
-            yield Finding(
-                self.path, "not finished, or of an older version: no digests of its files to compare"
-            )
+            what = f"no {digests.DIGESTS}: not finished, of an older version, or deleted. Nothing compared"
+            yield Finding(self.path, what, compared=False)
         for name, problem in (compared or {}).items():
             yield Finding(self.path / name, "as it was written", problem)
 

@@ -11,12 +11,13 @@ from electra import config, durable
 from electra.artifacts import checkpoints, digests, harmless
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import File, Finding, Folder, Inside, problem_of
-from electra.artifacts.ledger import Ledger
+from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 
 NETWORKS = ("discriminator", "generator")
+LOST = "lost_rows"  # the event of a ledger that was found incomplete
 LANGUAGE_MODEL = "language_model"
 BESIDE_MAIN = ("generator", LANGUAGE_MODEL)  # what `electra push` puts in folders of its repository
 SHAPES = (*NETWORKS, "sampler")  # tables of run.toml that describe a network
@@ -137,6 +138,16 @@ class RunFolder(PairFolder):
     def ledger(self) -> Ledger:
         return Ledger.read(self.metrics)
 
+    def lost_rows(self, checkpoint: Checkpoint) -> str:
+        """What the ledger lacks of the rows that a checkpoint was saved with (empty: nothing)."""
+        rows, notes = read_rows(self.metrics)
+        expected = checkpoint.record.get("ledger_rows", 1)  # of older versions, not known: at least one
+        found = sum(row["step"] <= checkpoint.step for row in rows)
+        if found >= expected:
+            return ""
+        told = f"{expected - found} of the first {expected} rows" if found else "all rows"
+        return " ".join([f"{self.metrics.name} has lost {told} up to step {checkpoint.step}.", *notes])
+
     def saved(self) -> list[Checkpoint]:
         """Its checkpoints, newest first."""
         return checkpoints.listing(self.checkpoints)
@@ -172,8 +183,12 @@ class RunFolder(PairFolder):
     def check(self) -> Iterator[Finding]:
         yield from Folder.check(self)
         yield from self.check_digests()
-        if self.metrics.is_file():
-            yield Finding(self.metrics, "ledger", " ".join(self.ledger().notes))
+        newest, ledger = next(iter(self.saved()), None), self.ledger()
+        lost = [event.message for event in ledger.events if event.name == LOST]
+        if newest is not None and not problem_of(lambda: newest.record):
+            lost += filter(None, [self.lost_rows(newest)])
+        if newest is not None or self.finished() or self.metrics.is_file():
+            yield Finding(self.metrics, "ledger", " ".join(dict.fromkeys([*lost, *ledger.notes])))
         for path in (self.audit, self.examples):
             if path.is_file():
                 yield Finding(path, "record", problem_of(partial(durable.read_json, path, self.ERROR)))

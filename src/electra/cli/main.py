@@ -22,7 +22,7 @@ from typing import Any
 
 from electra import cli, durable
 from electra.cli import output
-from electra.errors import ConfigError, Damaged, ElectraError, Interrupted, nearest
+from electra.errors import ConfigError, ElectraError, Interrupted, Note, nearest
 from electra.extensions import trust_named, without_named
 from electra.machine import launched, versions
 from electra.visible import one_line
@@ -183,14 +183,14 @@ def run_verb(verb: str, arguments: list[str]) -> int:
         parsed = parse(arguments)
     with warnings.catch_warnings():
         warnings.showwarning = partial(_show, warnings.showwarning)
-        warnings.simplefilter("always", Damaged)
+        warnings.simplefilter("always", Note)
         code: int = module.run(parsed)
     return code
 
 
 def _show(others: Callable[..., None], message: Warning | str, *where: Any) -> None:
     """Print a warning of ours as a note, those of others as Python does."""
-    if isinstance(message, Damaged):
+    if isinstance(message, Note):
         sys.stderr.write(f"note: {one_line(str(message))}\n")
     else:
         others(message, *where)

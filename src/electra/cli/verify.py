@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Arguments:
     folder: Positional[Path]
-    """The folder to check, or tiny-en. Exit code 1 when something in it is damaged."""
+    """The folder to check, or tiny-en. Exit code 1 when something in it is damaged; ? marks what has nothing
+    to be compared with.
+    """
     replay: int | None = None
     """Also train so many updates of a run again, from a checkpoint it has kept, and compare batches, losses
     and weights with what was recorded. Exit code 2 when something differs.
@@ -42,7 +44,6 @@ def tell(findings: Iterable[Finding], wrong: str) -> int:
     problems = 0
     for finding in findings:
         problems += bool(finding.problem)
-        sys.stdout.write(
-            f"{wrong if finding.problem else 'ok':8}{finding.path}  {finding.problem or finding.what}\n"
-        )
+        state = wrong if finding.problem else "ok" if finding.compared else "?"
+        sys.stdout.write(f"{state:8}{finding.path}  {finding.problem or finding.what}\n")
     return problems

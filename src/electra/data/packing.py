@@ -14,7 +14,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby
@@ -39,7 +39,7 @@ from electra.data.parallel import encode_in_order
 from electra.data.runs import MEMORY
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import CorpusError, StoreError
+from electra.errors import CorpusError, RunFolderError, StoreError
 
 Counted = Callable[
     [str, int], None
@@ -66,6 +66,7 @@ def build_store(
     out, config = Path(out), config or CorpusConfig()
     finished = _finished(arguments, tokenizer, out, config)
     if finished is not None:
+        sweep(out)
         return finished
     with workplace(out) as work:
         finished = _finished(arguments, tokenizer, out, config)  # by whoever held the lock until now
@@ -202,6 +203,13 @@ def workplace(out: Path) -> Iterator[Path]:
             yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+
+def sweep(out: Path) -> None:
+    """Remove what a killed build left beside a finished store; not what another one is working in."""
+    if out.with_name(f".{out.name}.building").is_dir():
+        with suppress(RunFolderError, StoreError), workplace(out):
+            pass
 
 
 def _finished(

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import durable, machine
-from electra.artifacts.store import SPLITS, ShardFolder
+from electra.artifacts.store import SPLITS, ShardFolder, StoreFolder
 from electra.config import differences
 from electra.data import packing, store
 from electra.data.audit import Audit
@@ -80,6 +80,7 @@ def build_shard(
             raise StoreError(
                 f"holds another shard: {'; '.join(changed)}", where=out, fix="Choose another `out`"
             )
+        packing.sweep(out)
         return False
     with packing.workplace(out) as work:
         documents = Documents(arguments, config, work / "copies", shard)
@@ -113,7 +114,12 @@ def merge(
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}
     tokenizer = Tokenizer.load(ShardFolder(shards[0][0]).tokenizer)
     if out.exists() and any(out.iterdir()):
-        raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
+        packing.sweep(out)
+        found = TokenStore.open(out).description if StoreFolder.is_at(out) else {}
+        read = [source for _, description in shards for source in description["audit"]["sources"]]
+        if found.get("settings") != settings or found.get("sources") != read:
+            raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
+        return TokenStore.open(out)
     with packing.workplace(out) as work:
         audit = Audit(vocab_size=tokenizer.vocab_size)
         for _, description in shards:

@@ -184,6 +184,7 @@ def save(run: Run) -> None:
             "identity": run.identity,
             "world_size": run.world.size,
             "recent_losses": list(run.recent),
+            "ledger_rows": run.telemetry.sync(),
         }
         checkpoint.write(
             RunFolder(run.folder).checkpoints,

@@ -13,7 +13,7 @@ import torch
 
 from electra import durable
 from electra.artifacts import checkpoints, digests
-from electra.artifacts.run import RunFolder
+from electra.artifacts.run import LOST, RunFolder
 from electra.data.store import TokenStore
 from electra.durable import mebibytes
 from electra.errors import ConfigError
@@ -78,10 +78,15 @@ def start(
         warnings += run.notes
         if recorded is None and world.leads:
             RunFolder(folder).write_record(record(run, name, command))
+    whole = RunFolder(folder)
+    newest = checkpoints.at_step(whole.checkpoints, run.step)
+    lost = whole.lost_rows(newest) if run.step and world.leads else ""
     rows = run.telemetry.open(run.step, say, progress)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)
     try:
+        if lost:
+            run.telemetry.event(run.step, LOST, f"warning: {lost}")
         for line in warnings:
             run.telemetry.event(run.step, "warning", line)
         if told:

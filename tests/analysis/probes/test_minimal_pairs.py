@@ -284,6 +284,15 @@ def test_real_files(shared_data: Callable[[str], Path]) -> None:
     assert len(supplement.good) == 64 and "\n" in supplement.good[0]
 
 
+def test_a_file_named_itself_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name may fit several inputs of the probe."""
+    write(tmp_path, "agreement", [(GOOD.format(i), BAD.format(i)) for i in range(9)])
+    [file] = [path for path in tmp_path.rglob("*.jsonl*") if path.is_file()]
+    report = ask(file, monkeypatch, len, "discriminator")
+    [table] = [table for table in report.tables if table.title == "By paradigm"]
+    assert [row[0] for row in table.rows] == ["agreement"]
+
+
 def test_files_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for language in ("en", "de"):
         write(

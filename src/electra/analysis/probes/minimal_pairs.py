@@ -89,7 +89,7 @@ class Probe(contract.Probe):
             raise contract.ProbeDataError(
                 f"no minimal pairs here ({wanted})", key="data", fix="Give the folder that holds blimp/"
             )
-        files = [path for paths in data.values() for path in paths]
+        files = list(dict.fromkeys(path for paths in data.values() for path in paths))
         paradigms = [read_minimal_pairs(path, self.config.limit) for path in files]
         told_apart = distinct_names(
             [(*path.parent.parts, one.name) for path, one in zip(files, paradigms, strict=True)]
