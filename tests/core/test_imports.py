@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {  # room -> the rooms it may import, besides leave
     "ablation": {"analysis", "labelled", "training", "finetuning", "objectives", "model", "data"},
     "evaluation": {"labelled", "finetuning", "analysis", "interop", "model", "data"},
 }
-ROOMS["serving"] = {"labelled", "finetuning", "interop", "model"}
+ROOMS["serving"] = {"data", "finetuning", "interop", "model"}
 ROOMS["trackers"] = set()
 ROOMS["watching"] = {"report", "serving"}
 ROOMS["workflow"] = set(ROOMS)
