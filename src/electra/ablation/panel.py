@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra import durable
+from electra.data.rows import data_digest
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ConfigError, DataError, Interrupted, nearest
 from electra.finetuning.all_seeds import finetune
@@ -149,7 +149,7 @@ def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
         "identity": {
             name: {
                 "version": VERSION,
-                **{split: durable.sha256(path) for split, path in task.files(data or Path()).items()},
+                **{split: data_digest(path) for split, path in task.files(data or Path()).items()},
             }
             for name, task in chosen.items()
         },

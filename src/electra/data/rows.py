@@ -14,6 +14,7 @@ takes on disk is refused before memory is taken.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -27,6 +28,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
+from electra import durable
 from electra.data import columnar, delimited, lines
 from electra.data.columnar import Room, Row
 from electra.data.lines import (
@@ -151,9 +153,12 @@ def stream_table(  # noqa: PLR0917
         raise DataError("no such file", where=path)
     options = _Options(header, wanted, drop_malformed, encoding, optional, lenient, ratio)
     tables = [_open(part, format, options) for part in parts]
-    if len(tables) == 1:
-        return tables[0]
     first = tables[0]
+    if len(tables) == 1:
+        whole = together(path)
+        if whole != path and len(list(path.parent.glob(whole.name))) > 1:
+            first.notes += (f"one part of several: {whole.name} names them all",)
+        return first
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
     notes = tuple(dict.fromkeys(note for table in tables for note in table.notes))
     return replace(first, path=path, columns=columns, notes=notes, rows=chain(*(t.rows for t in tables)))
@@ -216,15 +221,32 @@ def saved_splits(folder: Path) -> dict[str, Path]:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """The files or saved folders that a path stands for: itself, or those that its pattern matches."""
+    """The files or saved folders that a path stands for: itself, or those that its pattern matches. Raises
+    DataError where it matches some of the parts that there should be.
+    """
     if path.exists() or not any(character in path.name for character in "*?["):
         return [path]
-    return sorted(path.parent.glob(path.name))
+    found = sorted(path.parent.glob(path.name))
+    expected = re.search(r"-\*-of-(\d{5})", path.name)
+    if expected and len(found) != int(expected[1]):
+        fix = "Get the others, or pass one of them by its name"
+        raise DataError(f"{len(found)} of {int(expected[1])} parts are here", where=path, fix=fix)
+    return found
+
+
+def data_digest(path: Path) -> str:
+    """SHA-256 of a file, or of the digests of several that are read as one."""
+    files = files_of(path)
+    if files == [path]:
+        return durable.sha256(path)
+    return hashlib.sha256("".join(map(durable.sha256, files)).encode()).hexdigest()
 
 
 def together(path: Path) -> Path:
     """The pattern of all parts of which this file is one (train-00000-of-00002.parquet), else the file."""
     part = _PART.fullmatch(path.name)
+    if part and part[3] == "00001":
+        return path
     return path.with_name(f"{part[1]}-*-of-{part[3]}{part[4] or ''}") if part else path
 
 
@@ -232,6 +254,8 @@ def split_name(path: Path) -> tuple[str, str]:
     """A file's name without its endings, and the ending: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl"). Of
     parts and of folders that `datasets` saved the name is that of the whole: "train".
     """
+    if is_saved(path):
+        return path.name.lower(), ".arrow"
     name = path.name.lower()
     for ending in COMPRESSIONS:
         name = name.removesuffix(ending)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from electra import durable
 from electra.data.folders import folders_below
-from electra.data.rows import read_bytes
+from electra.data.rows import data_digest, read_bytes
 from electra.errors import DataError
 from electra.evaluation.suite import TaskEntry
 from electra.extensions import folded
@@ -40,7 +40,7 @@ class Found:
             f"train {number}": path for number, path in enumerate(self.train, 1)
         }
         named |= {path.name: path for path in self.also}
-        return {split: durable.sha256(path) for split, path in named.items() if path is not None}
+        return {split: data_digest(path) for split, path in named.items() if path is not None}
 
 
 def find_data(entry: TaskEntry, task: Task, roots: Sequence[Path]) -> Found | None:

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from electra import durable
 from electra.data.lines import COMPRESSIONS
-from electra.data.rows import split_name
+from electra.data.rows import data_digest, is_saved, parts_of, split_name
 from electra.errors import DataError, nearest
 from electra.finetuning.counted import counted
 from electra.finetuning.settings import Settings
@@ -83,7 +82,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
             notes += [*unlearned(split, splits[split], task), *leaked(split, examples, splits["train"])]
     if len(splits["dev"]) < FEW:
         notes.append(f"dev: {counted(len(splits['dev']), 'example')}: a score on so few says little")
-    files = {split: durable.sha256(path) for split, path in paths.items()}
+    files = {split: data_digest(path) for split, path in paths.items()}
     return Dataset(task, splits, files, tuple(notes))
 
 
@@ -158,19 +157,20 @@ def same_answer(first: Any) -> Callable[[Any], bool]:
 def locate(settings: Settings, task: Task) -> dict[str, Path]:
     """The file of each split there is: as given, else found in the folder by name."""
     data = settings.data
-    if not data.exists():
+    if not parts_of(data) or not parts_of(data)[0].exists():
         fix = "Pass `data` a folder with train and dev files, or a training file"
         raise DataError("no such file or folder", where=data, fix=fix)
-    given = {"train": None if data.is_dir() else data, "dev": settings.dev, "test": settings.test}
+    folder = data.is_dir() and not is_saved(data)
+    given = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
     preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}
     for split in SPLIT_NAMES:
         path = given[split]
-        if path is None and data.is_dir():
+        if path is None and folder:
             path = find_split(data, split, preferred[split], task.formats)
         if path is not None:
             paths[split] = path
-    for path in (*settings.also, *(find_named(data, task.also, task.formats) if data.is_dir() else ())):
+    for path in (*settings.also, *(find_named(data, task.also, task.formats) if folder else ())):
         name = split_name(path)[0]
         taken = name in (*SPLIT_NAMES, "eval") and name not in paths  # its scores would pass for that split's
         if taken or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:

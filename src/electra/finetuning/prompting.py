@@ -17,6 +17,7 @@ import numpy as np
 from electra import durable, seeds
 from electra.artifacts import digests
 from electra.artifacts.tuning import PromptingFolder
+from electra.data.rows import data_digest
 from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import run_seed
 from electra.finetuning.features import Tokens
@@ -129,7 +130,7 @@ def read_data(settings: PromptSettings) -> PromptData:
         notes.append(f"evaluated on {settings.limit_eval} of {len(dev)} examples, chosen by hash")
         dev = limit_by_hash(dev, settings.limit_eval)
     paths = {"dev": dev_path, **({"train": train_path} if train_path is not None else {})}
-    files = {split: durable.sha256(path) for split, path in paths.items()}
+    files = {split: data_digest(path) for split, path in paths.items()}
     return PromptData(task, train, dev, files, tuple(notes))
 
 

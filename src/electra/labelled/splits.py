@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from electra.data.rows import TABLES, split_name
+from electra.data.rows import TABLES, is_saved, split_name, together
 from electra.errors import DataError
 from electra.labelled.examples import Example, Examples
 
@@ -30,10 +30,10 @@ def find_split(
     """
     names = [*preferred, *SPLIT_NAMES[split]]
     ranked: dict[int, list[Path]] = {}
-    for path in sorted(folder.iterdir()):
+    for path in _entries(folder):
         stem, ending = split_name(path)
         words = stem.replace("-", ".").replace("_", ".").split(".")
-        if ending in formats and path.is_file() and (stem in names or set(words) & set(names)):
+        if ending in formats and (stem in names or set(words) & set(names)):
             rank = names.index(stem) if stem in names else len(names) + (words[0] not in names)
             ranked.setdefault(rank, []).append(path)
     best = ranked[min(ranked)] if ranked else []
@@ -47,8 +47,21 @@ def find_split(
 
 def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABLES) -> list[Path]:
     """The files with exactly these names, whatever their endings."""
-    found = {split_name(path): path for path in sorted(folder.iterdir()) if path.is_file()}
+    found = {split_name(path): path for path in _entries(folder)}
     return [path for (stem, ending), path in found.items() if stem in names and ending in formats]
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What in a folder may be the file of a split: parts count as one, and so does a folder that `datasets`
+    saved. Where the folder has none but a folder `data` (as on the hub), what is in that.
+    """
+    found = sorted(folder.iterdir())
+    kept = {together(path): None for path in found if path.is_file()} | {
+        path: None for path in found if is_saved(path)
+    }
+    inner = folder / "data"
+    tables = [path for path in kept if split_name(path)[1] in TABLES]
+    return [*kept, *([] if tables or not inner.is_dir() else _entries(inner))]
 
 
 def hash_of(texts: Sequence[str]) -> float:
