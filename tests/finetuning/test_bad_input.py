@@ -188,7 +188,8 @@ def test_bad_data(
     (tmp_path / "data").mkdir()
     for name, content in files.items():
         (tmp_path / "data" / name).write_text(content)
-    refused(["--data", str(tmp_path / "data"), "--task", "classification", *options], message)
+    task = [] if "--task" in options else ["--task", "classification"]
+    refused(["--data", str(tmp_path / "data"), *task, *options], message)
 
 
 def test_missing_folders(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:

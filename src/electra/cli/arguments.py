@@ -47,6 +47,8 @@ def parse(
     """
     with_help = any(word in ("-h", "--help") for word in argv)
     _show_plainly(arguments, with_help)
+    argv = expand(argv, arguments, aliases)
+    _refuse_repeated(argv, arguments)
     caught, shown = io.StringIO(), arguments
     options: Any = {} if default is None else {"default": default}
     if with_help and first and default is not None:
@@ -55,7 +57,7 @@ def parse(
         with contextlib.redirect_stderr(caught):
             parsed: T = tyro.cli(
                 shown,
-                args=_switches_spelled(expand(argv, arguments, aliases), arguments),
+                args=_switches_spelled(argv, arguments),
                 prog=f"electra {verb}",
                 description=description,
                 config=(tyro.conf.AvoidSubcommands, tyro.conf.CascadeSubcommandArgs),
@@ -96,6 +98,26 @@ def expand(argv: Sequence[str], arguments: type, aliases: Mapping[str, str] = {}
         section, dot, last = found[0].rpartition(".")
         words.append(f"{section}{dot}{'no-' if plain != name else ''}{last}{equals}{value}")
     return words
+
+
+def _refuse_repeated(argv: Sequence[str], arguments: type) -> None:
+    """Refuse an option that takes one value and is given twice: the first would be lost."""
+    seen: set[str] = set()
+    hints = dict(_options(arguments))
+    for word in argv:
+        name = word.partition("=")[0].replace("_", "-")
+        section, dot, last = name.removeprefix("--").rpartition(".")
+        plain = name if name in hints else f"--{section}{dot}{last.removeprefix('no-')}"
+        if not word.startswith("--") or plain not in hints or _repeats(hints[plain]):
+            continue
+        if plain in seen:
+            raise ConfigError(f"{plain} is given twice", fix="Give it once")
+        seen.add(plain)
+
+
+def _repeats(hint: Any) -> bool:
+    marks = getattr(Repeated[int], "__metadata__", ())
+    return any(mark in getattr(hint, "__metadata__", ()) for mark in marks)
 
 
 def _options(kind: type, prefix: str = "--") -> Iterator[tuple[str, Any]]:

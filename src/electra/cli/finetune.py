@@ -15,6 +15,10 @@ class Arguments(Settings):
     """A run folder, an exported folder, a fine-tuned one (its encoder), or a name on the hub."""
     text_column: Repeated[tuple[str, ...]] = ()
     """The column of the text; for a pair pass the option twice (default: the usual names)."""
+    label_column: Repeated[tuple[str, ...]] = ()
+    """The column of the answer (default: the usual names). With --multi-label the option may be repeated: a
+    column of 0 and 1 for each label.
+    """
     also: Repeated[tuple[Path, ...]] = ()
     """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files
     are found in the folder).

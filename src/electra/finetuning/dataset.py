@@ -40,7 +40,12 @@ def choose_task(settings: Settings) -> Task:
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate(settings, task)
-    read = {split: task.read(path, labelled=split in ("train", "dev")) for split, path in paths.items()}
+    read = {"train": task.read(paths["train"])}
+    unfitted, task = task, task.fit(read["train"].examples)
+    reader = unfitted.for_others(task)
+    read |= {
+        split: reader.read(path, labelled=split == "dev") for split, path in paths.items() if split != "train"
+    }
     splits = {split: found.examples for split, found in read.items()}
     notes = [
         f"{split}: {counted(found.dropped, 'malformed row')} left out"
@@ -54,7 +59,6 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for examples in splits.values():
         if examples:
             refuse_head(settings.head, len(examples[0].texts))
-    unfitted, task = task, task.fit(splits["train"])
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.side, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}

@@ -45,8 +45,10 @@ class Settings:
     """
     text_column: tuple[str, ...] = ()
     """The column of the text, or the two columns of a pair (default: the usual names)."""
-    label_column: str | None = None
-    """The column of the answer (default: the usual names)."""
+    label_column: str | tuple[str, ...] | None = None
+    """The column of the answer (default: the usual names); or several, with `multi_label`, a column of 0 and
+    1 for each label.
+    """
     columns: tuple[str, ...] = ()
     """The columns' names, for files without a header line."""
     encoding: str | None = None
@@ -167,6 +169,8 @@ class Settings:
         if self.apart and self.head not in ("compare", "bag"):
             fix = "Use it with `head` compare or bag"
             raise ConfigError(f"the head {self.head} counts nothing", key="apart", fix=fix)
+        if isinstance(self.label_column, tuple) and len(self.label_column) < 2:
+            object.__setattr__(self, "label_column", self.label_column[0] if self.label_column else None)
         if len(self.text_column) > 2:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", key="text_column")
 

@@ -99,6 +99,10 @@ class Task(ABC):
             if options.get(name):
                 self.refuse_unless_table(name)
         columns, label = options.get("text_column"), options.get("label_column")
+        labels = (label,) if isinstance(label, str) else tuple(label or ())
+        if len(labels) > 1 and not options.get("multi_label"):
+            fix = "Name one, or pass `multi_label` for a column of 0 and 1 for each label"
+            raise ConfigError(f"{self.name} has one answer, in one column", key="label_column", fix=fix)
         return replace(
             self,
             balanced=balanced,
@@ -106,7 +110,7 @@ class Task(ABC):
             usual_texts=self.texts if columns else (),
             encoding=options.get("encoding"),
             skip_unlabelled=bool(options.get("skip_unlabelled")),
-            label=(label,) if label else self.label,
+            label=labels or self.label,
             header=tuple(options.get("columns") or self.header),
             stride=options.get("stride") or self.stride,
         )
@@ -128,6 +132,10 @@ class Task(ABC):
     @abstractmethod
     def read(self, path: Path, labelled: bool = True) -> Split:
         """The examples of a file. labelled=False: answers may be absent."""
+
+    def for_others(self, fitted: Task) -> Task:
+        """The task that reads the other files once the training file was read and fitted to."""
+        return self
 
     @abstractmethod
     def fit(self, examples: Sequence[Example]) -> Task: ...

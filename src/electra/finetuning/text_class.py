@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from electra.errors import DataError, nearest
+from electra.finetuning.answers import label_key, spellings
 from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
@@ -36,17 +38,31 @@ class TextClassification(LabelledText):
 
     def configured(self, options: Mapping[str, Any]) -> TextTask:
         if options.get("multi_label") and not self.labels:
-            task = self.with_options({**options, "multi_label": False})
-            return MultiLabelClassification.like(task, metrics=MULTI_LABEL_METRICS)
+            named = options.get("label_column")
+            columns = () if isinstance(named, str | None) else tuple(named)
+            single = {**options, "multi_label": False, "label_column": None if columns else named}
+            task = MultiLabelClassification.like(self.with_options(single), metrics=MULTI_LABEL_METRICS)
+            return replace(task, label=columns, each_label=True) if columns else task
         return self.with_options(options)
 
     def gold(self, value: Any, where: str) -> str | None:
         answer = single(value, where)
         absent = is_placeholder(answer) and self.labels and answer not in self.labels
-        return None if absent or not answer else answer
+        return None if absent else answer
+
+    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+        kept, notes = spellings(golds)
+        if self._by_number() and all(isinstance(label_key(gold), Decimal) for gold in golds):
+            read = ", ".join(f"{number} as {name}" for number, name in enumerate(self.labels))
+            notes += (f"its answers are numbers, read as the task's labels: {read}",)
+        return [kept[gold] for gold in golds], notes
+
+    def _by_number(self) -> bool:
+        """Whether a file may give a class's number."""
+        return self.numbered and bool(self.labels) and not any(map(str.isdecimal, self.labels))
 
     def fit(self, examples: Sequence[Example]) -> TextClassification:
-        found = sorted({str(example.gold) for example in examples}, key=natural)
+        found = sorted(set(spellings([str(e.gold) for e in examples])[0].values()), key=natural)
         labels = self.labels or tuple(found)
         fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
@@ -69,15 +85,15 @@ class TextClassification(LabelledText):
 
     def gold_class(self, example: Example) -> int:
         gold = str(example.gold)
-        if gold in self.labels:
-            return self.labels.index(gold)
-        numbered = self.numbered and not any(name.isdecimal() for name in self.labels)
-        if numbered and gold.isdecimal() and int(gold) < len(self.labels):
-            return int(gold)
+        if (place := self.place(gold)) is not None:
+            return place
+        number = label_key(gold)
+        if self._by_number() and isinstance(number, Decimal) and number in range(len(self.labels)):
+            return int(number)
         raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
     def unlearned(self, example: Example) -> tuple[str, ...]:
-        return () if self.numbered or example.gold in self.labels else (str(example.gold),)
+        return () if self.numbered or self.place(str(example.gold)) is not None else (str(example.gold),)
 
     def gold_told(self, example: Example) -> str:
         return str(example.gold) if self.unlearned(example) else self.labels[self.gold_class(example)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,26 +12,53 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from electra.data.rows import Table, get
 from electra.errors import DataError
+from electra.finetuning.answers import as_answer, as_vectors, is_missing, labels_in, spellings
 from electra.finetuning.features import Windows
 from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, counted_labels, file_of
-from electra.finetuning.text_task import MISSING, LabelledText, Prediction, natural
+from electra.finetuning.text_task import LabelledText, Prediction, natural
 from electra.labelled.examples import Example
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
-_BETWEEN = re.compile(r"[,;|]")  # labels in one cell
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelClassification(LabelledText):
+    each_label: bool = False  # `label` names a column of 0 and 1 for each label, instead of one with all
+
+    def absent(self, answer: Any, marks: frozenset[str]) -> bool:
+        """Of an empty cell "none is right" is the answer."""
+        return answer != "" and super().absent(answer, marks)
+
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
-        if isinstance(value, str) and value.strip().lower() in MISSING:
-            value = None
-        several = _listed(value) if isinstance(value, str) else value
-        if several is not None and not isinstance(several, list):
-            raise DataError(f"{value!r} is not a list of labels", where=where)
-        return None if several is None else tuple(sorted({str(name).strip() for name in several} - {""}))
+        """The labels of a cell, those that are there twice as well: `settled` tells vectors from names."""
+        return tuple(name for name in labels_in(value, where) if name)
+
+    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+        if vectors := as_vectors(golds):
+            if len(self.labels) == len(golds[0]):
+                vectors = [tuple(self.labels[int(place)] for place in row) for row in vectors]
+            width = len(golds[0])
+            return list(vectors), (f"its answers are vectors of {width} numbers: labels are called by place",)
+        kept, notes = spellings([name for gold in golds for name in gold])
+        return [tuple(sorted({kept[name] for name in gold})) for gold in golds], notes
+
+    def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
+        if not self.each_label or not self.label:
+            return super().answers(table, labelled)
+        columns = {name: table.named(name) for name in self.label}
+        if absent := [name for name, column in columns.items() if column is None]:
+            if labelled:
+                raise table.no_column(absent[:1], "`label_column`")
+            return "", lambda row: None
+
+        def flags(row: Mapping[str, Any]) -> Any:
+            cells = {name: as_answer(get(row, str(column))) for name, column in columns.items()}
+            return None if all(map(is_missing, cells.values())) else cells
+
+        return " and ".join(columns), flags
 
     def fit(self, examples: Sequence[Example]) -> MultiLabelClassification:
         found = sorted({name for example in examples for name in example.gold}, key=natural)
@@ -58,17 +83,24 @@ class MultiLabelClassification(LabelledText):
         return bool(example.gold) and not self.unlearned(example)
 
     def unlearned(self, example: Example) -> tuple[str, ...]:
-        return tuple(name for name in example.gold if name not in self.labels)
+        return tuple(name for name in example.gold if self.place(name) is None)
 
     def gold_told(self, example: Example) -> str:
-        return "|".join(sorted(example.gold, key=lambda name: (*self.labels, name).index(name)))
+        known = sorted(place for name in example.gold if (place := self.place(name)) is not None)
+        return "|".join([*(self.labels[place] for place in known), *self.unlearned(example)])
 
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return counted_labels(self.labels, (name for example in examples for name in example.gold))
+        return counted_labels(self.labels, self._names(examples))
+
+    def _names(self, examples: Sequence[Example]) -> Iterator[str]:
+        for name in (name for example in examples for name in example.gold):
+            place = self.place(name)
+            yield name if place is None else self.labels[place]
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:
         """1 for each label that is right."""
-        return np.array([label in example.gold for label in self.labels], np.float32)
+        right = {self.place(name) for name in example.gold}
+        return np.array([place in right for place in range(len(self.labels))], np.float32)
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
@@ -91,15 +123,3 @@ class MultiLabelClassification(LabelledText):
     def answer(self, prediction: Prediction) -> str:
         """The labels with "|" between."""
         return "|".join(label for label, p in zip(self.labels, prediction, strict=True) if p > 0.5)
-
-
-def _listed(cell: str) -> list[Any]:
-    """Labels with commas between, or a list as Python and JSON write it."""
-    if cell.strip().startswith("["):
-        try:
-            listed = ast.literal_eval(cell.strip())
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            listed = None
-        if isinstance(listed, list):
-            return listed
-    return list(_BETWEEN.split(cell))

@@ -6,6 +6,7 @@ last layer of the saved model, so that it answers in the data's unit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -21,6 +22,9 @@ from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, digits, file_of
 from electra.finetuning.text_task import Prediction, TextTask, is_placeholder, single
 from electra.labelled.examples import Example
+
+_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3},[0-9]{3}")  # or a decimal comma, who knows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,15 @@ class TextRegression(TextTask):
     def gold(self, value: Any, where: str) -> str | None:
         answer = single(value, where)
         absent = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
-        return None if absent or not answer else answer
+        return None if absent else answer
+
+    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+        """Numbers with decimal commas as Python has them, where no other reading is possible."""
+        commas = [gold for gold in golds if "," in gold]
+        decimal = all(_COMMA.fullmatch(gold) for gold in commas) and not any("." in gold for gold in golds)
+        if not commas or not decimal or all(_THOUSANDS.fullmatch(gold) for gold in commas):
+            return golds, ()
+        return [gold.replace(",", ".") for gold in golds], ("its numbers have decimal commas",)
 
     def fit(self, examples: Sequence[Example]) -> TextRegression:
         numbers = [self.gold_number(example) for example in examples]
@@ -64,6 +76,8 @@ class TextRegression(TextTask):
             number = np.nan
         if not np.isfinite(number):
             fix = "Check `label_column`"
+            if "," in str(example.gold):
+                fix = "Write 1234.5, with a point and without marks of thousands"
             raise DataError(f"{example.gold!r} is not a number", where=example.where, fix=fix)
         return number
 

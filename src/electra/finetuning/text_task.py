@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,14 +17,23 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.data.delimited import format_tsv
-from electra.data.rows import ID_COLUMNS, cell_text, open_table, row_id
+from electra.data.rows import ID_COLUMNS, Table, cell_text, get, open_table, row_id
 from electra.errors import ConfigError, DataError
+from electra.finetuning.answers import (
+    OFTEN_MISSING,
+    as_answer,
+    is_missing,
+    label_key,
+    missing_marks,
+    places,
+)
 from electra.finetuning.counted import counted
 from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.task import HeadKind, Task, digits
 from electra.labelled.examples import Example, Split
 
-MISSING = ("nan", "<na>")  # how tables write an empty cell
+# What the second text of pairs is called where the first is called text or sentence.
+SECOND = ("hypothesis", "text_b", "text_pair", "text2", "sentence2", "sentence_b", "question2", "passage")
 Prediction = npt.NDArray[np.float64]  # what the head gives for a text, in the unit of the answers
 
 
@@ -54,7 +64,11 @@ class TextTask(Task):
 
     @abstractmethod
     def gold(self, value: Any, where: str) -> Any:
-        """An answer as it stands in a cell; None where there is none."""
+        """An answer as it stands in a cell that is not empty; None where there is none."""
+
+    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+        """The answers of a file once all are known, and notes on what was done to them."""
+        return golds, ()
 
     @abstractmethod
     def target(self, example: Example) -> npt.NDArray[Any]:
@@ -67,43 +81,85 @@ class TextTask(Task):
         """The answer as GLUE's server wants it."""
         return self.answer(prediction)
 
+    def marks(self, answers: Sequence[Any]) -> frozenset[str]:
+        """The words that say that there is no answer."""
+        return frozenset(OFTEN_MISSING)
+
+    def absent(self, answer: Any, marks: frozenset[str]) -> bool:
+        return is_missing(answer, marks)
+
+    def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
+        """The name of the answers' column ("" where there is none), and how to get an answer from a row."""
+        label = table.column(self.label)
+        if label is None and labelled:
+            raise table.no_column(self.label, "`label_column`")
+        return label or "", (lambda row: get(row, label)) if label else (lambda row: None)
+
     def read(self, path: Path, labelled: bool = True) -> Split:
         wanted = self.texts if labelled else (*self.texts, *self.usual_texts)
         optional = () if labelled else self.label
         table = open_table(path, self.header, wanted, self.drop_malformed, self.encoding, optional)
-        texts = next((names for names in wanted if set(names) <= set(table.columns)), None)
-        if texts is None:
+        choices = ((names, [table.named(name) for name in names]) for names in wanted)
+        chosen, texts = next(
+            ((names, [str(name) for name in found]) for names, found in choices if None not in found),
+            ((), []),
+        )
+        if not texts:
             raise table.no_column([" + ".join(names) for names in self.texts], "`text_column`")
-        label = table.column(self.label)
-        if label is None and labelled:
-            raise table.no_column(self.label, "`label_column`")
+        label, answer = self.answers(table, labelled)
         identifier = table.column([name for name in ID_COLUMNS if name not in (*texts, label)])
-        examples = []
-        bare: list[str] = []  # where an answer is missing
-        for number, (where, row) in enumerate(table.rows):
-            value = row.get(label) if label else None
-            if isinstance(value, float) and math.isnan(value):  # how pandas writes an empty cell
-                value = None
-            gold = self.gold(value, where)
+        rows = list(table.rows)
+        notes = (*table.notes, *self.unread(table, rows, texts, label))
+        given = [as_answer(answer(row)) for _, row in rows]
+        marks = self.marks(given)
+        read: list[tuple[Example, Any]] = []
+        bare: list[tuple[str, Any]] = []  # where an answer is missing
+        for number, ((where, row), value) in enumerate(zip(rows, given, strict=True)):
+            gold = None if self.absent(value, marks) else self.gold(value, where)
             if gold is None and labelled:
-                bare.append(where)
+                bare.append((where, value))
                 continue
             columns = tuple(cell_text(row, column, where) for column in texts)
-            examples.append(Example(row_id(row, identifier, number), where, columns, gold, row))
-        notes = table.notes
-        if texts in self.usual_texts and texts not in self.texts:
+            read.append((Example(row_id(row, identifier, number), where, columns, row=row), gold))
+        if chosen in self.usual_texts and chosen not in self.texts:
             notes += (f"no column {' or '.join(self.texts[0])}: {' and '.join(texts)} is read instead",)
+        said = Counter(str(value) for _, value in bare if value not in (None, "", "nan", "NaN"))
+        shown = f" ({', '.join(f'{mark!r} {count}' for mark, count in said.most_common(5))})" if said else ""
         if bare and not self.skip_unlabelled:
-            what = f"no answer in column {label!r}"
+            what = f"no answer in column {label!r}{shown}"
             if len(bare) > 1:
-                what = f"{len(bare):,} of {len(bare) + len(examples):,} rows have {what}; this is the first"
-            raise DataError(what, where=bare[0], fix="Fill it in, or pass `skip_unlabelled`")
+                what = f"{len(bare):,} of {len(rows):,} rows have {what}; this is the first"
+            raise DataError(what, where=bare[0][0], fix="Fill it in, or pass `skip_unlabelled`")
         if bare:
-            notes += (f"{counted(len(bare), 'row')} without an answer left out",)
-        if not examples:
+            notes += (f"{counted(len(bare), 'row')} without an answer left out{shown}",)
+        if not read:
             what = "no row has an answer" if bare else "no examples: the file has only a header"
             raise DataError(what, where=path)
-        return Split(tuple(examples), table.dropped, notes)
+        present = [gold for _, gold in read if gold is not None]
+        settled, more = self.settled(present) if present else ([], ())
+        golds = iter(settled)
+        examples = (replace(e, gold=None if gold is None else next(golds)) for e, gold in read)
+        return Split(tuple(examples), table.dropped, (*notes, *more))
+
+    def unread(
+        self, table: Table, rows: Sequence[tuple[str, Mapping[str, Any]]], texts: Sequence[str], label: str
+    ) -> tuple[str, ...]:
+        """A note on columns of texts that are not read; an error where one may be the other text of pairs."""
+        if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):  # both are read, or one was named
+            return ()
+        sample = [row for _, row in rows[:100]]
+        others = [
+            name
+            for name in table.columns
+            if name not in (*texts, label) and _holds_texts([row.get(name) for row in sample], texts[0], name)
+        ]
+        if not others:
+            return ()
+        if any(len(names) > 1 for names in self.texts):
+            what = f"texts in the columns {texts[0]} and {' and '.join(others)}: which are to be read?"
+            fix = f"Pass `text_column` {texts[0]}, or it and a second one for pairs"
+            raise DataError(what, where=table.path, fix=fix)
+        return (f"the texts of column {texts[0]} are read, not those of {' and '.join(others)}",)
 
     def knows(self, example: Example) -> bool:
         try:
@@ -140,10 +196,21 @@ class TextTask(Task):
 @dataclass(frozen=True, kw_only=True)
 class LabelledText(TextTask):
     labels: tuple[str, ...] = ()  # in the order of the outputs; () = found in training data
+    known: tuple[str, ...] = ()  # those of the training data, while other files are read
 
     @property
     def label_names(self) -> tuple[str, ...]:
         return self.labels
+
+    def marks(self, answers: Sequence[Any]) -> frozenset[str]:
+        return missing_marks(answers, self.labels or self.known)
+
+    def for_others(self, fitted: Task) -> Self:
+        return replace(self, known=fitted.label_names)
+
+    def place(self, name: str) -> int | None:
+        """The number of a label, however it is spelled; None for one that is none of them."""
+        return places(self.labels).get(label_key(name))
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
         """Id, answer, and the probability of each label."""
@@ -152,12 +219,23 @@ class LabelledText(TextTask):
 
 
 def single(value: Any, where: str) -> str:
-    """A cell with one answer, "" where there is none."""
+    """A cell with one answer."""
     if isinstance(value, list | dict):
         fix = "Use `multi_label` where several can be right"
         raise DataError(f"{value!r} is not one label", where=where, fix=fix)
-    answer = "" if value is None else str(value).strip()
-    return "" if answer.lower() in MISSING else answer
+    return str(value).strip()
+
+
+def _holds_texts(values: Sequence[Any], first: str, name: str) -> bool:
+    """Whether most cells of a column are texts, or its name says that it goes with that of the first text."""
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
+    if not texts:
+        return False
+    plain = name.casefold()
+    if plain.startswith(first.casefold()) or plain in SECOND:
+        return True
+    long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
+    return 2 * long > len(texts)
 
 
 def is_placeholder(answer: str) -> bool:

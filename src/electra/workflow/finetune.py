@@ -85,6 +85,8 @@ def _typed(name: str, value: Any) -> Any:
     if name == "search" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     several = name in ("also", "text_column", "columns")
+    if name == "label_column" and isinstance(value, list):
+        return tuple(value)
     return [value] if several and isinstance(value, str | os.PathLike) else value
 
 
