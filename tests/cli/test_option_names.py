@@ -24,7 +24,7 @@ DIFFER = {  # options whose meaning depends on the command, and why
     "what extend gives a trained model": "layers",
     "what is told instead of done": "dry_run",
     "how a command's answers look": "json threshold",
-    "columns are those of fine-tuning, or of any table": "text_column",
+    "columns are those of fine-tuning, or of any table": "text_column label_column",
     "studies, suites and analyses have several probes": "probe_option",
 }
 ONCE_CALLED = [  # command, an old spelling, the option of today
