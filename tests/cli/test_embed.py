@@ -98,5 +98,5 @@ def test_wrong_input_is_one_line(
 def wrong_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text("a,b\n1,2\n")
-    Path("bytes.txt").write_bytes(b"\xff\xfe")
+    Path("bytes.txt").write_bytes(b"\xff\xfa")
     return tmp_path

@@ -47,7 +47,7 @@ def test_wrong_input_is_one_line(  # noqa: PLR0917
     for name in ("busy/notes.txt", "file", f"tuned/{TuningFolder.RECORD}"):
         Path(name).write_text("mine")
     before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
-    assert main(["export", source, "--out", "out", *options]) == 2
+    assert main(["export", source, *([] if "--out" in options else ["--out", "out"]), *options]) == 2
     error = capfd.readouterr().err
     assert said in error and error.count("\n") == 1
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before

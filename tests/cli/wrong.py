@@ -37,6 +37,20 @@ SETTINGS = driven.SETTINGS | {
 FLAGS = [word for setting in SETTINGS.items() for word in setting]
 
 
+def latest(argv: list[str]) -> list[str]:
+    """Without the options that are given again later; what a case says takes the place of what is usual."""
+    kept: list[str] = []
+    for place, word in enumerate(argv):
+        name = word.partition("=")[0] if word.startswith("--") else ""
+        before = argv[place - 1] if place else ""
+        if not word.startswith("--") and before.startswith("--") and before in argv[place + 1 :]:
+            continue
+        if name and any(later == name or later.startswith(f"{name}=") for later in argv[place + 1 :]):
+            continue
+        kept.append(word)
+    return kept
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Where a case happens: an empty folder, a token store, and a run that has finished its four steps."""
@@ -55,33 +69,37 @@ class Place:
         return Path(shutil.copytree(what, self.folder / f"copy of {what.name}"))
 
     def pretrain(self, *options: object, store: Path | None = None, out: Path | None = None) -> list[str]:
-        return [
-            "pretrain",
-            "--store",
-            str(store or self.store),
-            "--out",
-            str(out or self.folder / "run"),
-            *FLAGS,
-            *map(str, options),
-        ]
+        return latest(
+            [
+                "pretrain",
+                "--store",
+                str(store or self.store),
+                "--out",
+                str(out or self.folder / "run"),
+                *FLAGS,
+                *map(str, options),
+            ]
+        )
 
     def prepare(self, source: str | Path, *options: str, vocab_size: int = 60) -> list[str]:
         where = ["--out", str(self.folder / "made"), "--workers", "1"]
-        return ["prepare", str(source), *where, "--vocab-size", str(vocab_size), *options]
+        return latest(["prepare", str(source), *where, "--vocab-size", str(vocab_size), *options])
 
     def finetune(self, table: str, *options: str) -> list[str]:
         data = self.file("train.csv", table)
-        return [
-            "finetune",
-            str(self.run),
-            "--task",
-            "classification",
-            "--data",
-            data,
-            "--out",
-            str(self.folder / "tuned"),
-            *options,
-        ]
+        return latest(
+            [
+                "finetune",
+                str(self.run),
+                "--task",
+                "classification",
+                "--data",
+                data,
+                "--out",
+                str(self.folder / "tuned"),
+                *options,
+            ]
+        )
 
 
 @dataclasses.dataclass(frozen=True)
