@@ -394,8 +394,8 @@ def test_roles_are_found_by_name_and_missing_ones_are_named(tmp_path: Path, unca
         TokenizerError, match=r"no mask token \(\[MASK\] or <mask>\).*mask_token in tokenizer_config.json"
     ):
         Tokenizer.load(write({"[MASK]": "<hide>"}, {}))
-    with pytest.raises(TokenizerError, match=r"sep_token '</s>' is not in its vocabulary"):
-        Tokenizer.load(write({}, {"eos_token": "</s>"}))
+    named = Tokenizer.load(write({}, {"eos_token": "</s>"}))  # a token to add, and the end of a text stays
+    assert named.specials == uncased.specials and named.token_to_id("</s>") == uncased.vocab_size
     with pytest.raises(TokenizerError, match="two roles share one token"):
         Tokenizer.load(write({}, {"mask_token": "[PAD]"}))
 
@@ -404,14 +404,12 @@ def test_what_is_no_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "model.json").write_text('{"model": {"type": "Magic"}}')
-    (tmp_path / "twice.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n")
     (tmp_path / "short.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
     (tmp_path / "empty").mkdir()
     bad = {
         "list.json": "not a tokenizer.json",
         "broken.json": "not readable as JSON",
         "model.json": "not a tokenizer that can be used",
-        "twice.txt": "an entry occurs twice",
         "short.txt": r"no \[MASK\]",
         "empty": "neither a tokenizer.json nor a vocab.txt",
         "a/b/c": "no such tokenizer folder or file",

@@ -30,7 +30,16 @@ TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
     "special_tokens_map.json",
     "vocab.txt",
 )
-TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY)
+ADDED_TOKENS, VOCABULARY_JSON, MERGES = "added_tokens.json", "vocab.json", "merges.txt"
+TOKENIZER_FILES = (
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    SPECIAL_TOKENS,
+    VOCABULARY,
+    ADDED_TOKENS,
+    VOCABULARY_JSON,
+    MERGES,
+)
 
 
 class ModelFolder(Folder):

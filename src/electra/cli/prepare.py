@@ -87,5 +87,7 @@ def run(arguments: Arguments) -> int:
         )
     )
     display.say(f"{'already complete' if existed else 'written'}: {out} (data {store.tokens.digest[:16]})")
-    display.say(f"next: electra pretrain --recipe budget-tiny --store {out} --out runs/NAME --budget 30m")
+    model = tokenizer.source if workflow.holds_weights(tokenizer.source) else None
+    start = f"--init {model}" if model else "--recipe budget-tiny"
+    display.say(f"next: electra pretrain {start} --store {out} --out runs/NAME --budget 30m")
     return 0

@@ -16,24 +16,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tokenizers
 
 from electra import durable
 from electra.arrays import Bools
-from electra.artifacts.model import SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY
-from electra.data import hostile, space_marked, wordpiece
+from electra.artifacts.model import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
+from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.specials import Specials
+from electra.data.tokenizer_folder import STYLES, VOCABULARIES
 from electra.data.wordpiece import TokenizerConfig
 from electra.errors import TokenizerError
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
 
-_STYLES = (  # names tried, in this order, for roles that the tokenizer's own configuration does not name
-    wordpiece.SPECIAL_TOKENS,
-    {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
-)
 _SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # before a word, in tokenizers that mark it
+_PARTS = {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -56,19 +53,39 @@ class Tokenizer:
         """`definition`: the content of a tokenizer.json. `names`: the tokens of roles with unusual names."""
         content = json.loads(definition)
         content["truncation"] = content["padding"] = None  # settings of one use, not of the tokenizer
+        self._raw = tokenizer_folder.build(content, origin)
+        if not content.keys() >= _PARTS or "type" not in content["model"]:  # of an older library
+            content = json.loads(self._raw.to_str())
         self.definition = json.dumps(content, ensure_ascii=False)
-        hostile.refuse(content, origin)
-        with hostile.panics(origin):
-            try:
-                self._raw = tokenizers.Tokenizer.from_str(self.definition)
-            except Exception as error:  # the library raises bare Exceptions
-                raise TokenizerError(f"not a tokenizer that can be used ({error})", where=origin) from None
         self.origin = origin
-        self._raw.encode_special_tokens = True
         vocabulary = self._raw.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
+        if self.vocab_size > hostile.MOST_ENTRIES:
+            what = f"a token has the id {self.vocab_size - 1:,}, beyond {hostile.MOST_ENTRIES:,}"
+            raise TokenizerError(what, where=origin)
         self.names = _find_names(names, vocabulary, origin)
         self.specials = Specials(**{role: vocabulary[name] for role, name in self.names.items()})
+        if (plain := self.with_plain_roles()) != content:
+            self._raw = tokenizer_folder.build(plain, origin)
+        self._raw.encode_special_tokens = True
+        with hostile.panics(origin):
+            around = self._raw.post_process(self._raw.encode("", add_special_tokens=False)).ids
+        if around and max(around) >= self.vocab_size:
+            what = (
+                f"its post-processor adds the id {max(around)}, but its {self.vocab_size} entries end before"
+            )
+            raise TokenizerError(
+                what, where=origin, fix="Correct the ids of post_processor in tokenizer.json"
+            )
+
+    def with_plain_roles(self) -> dict[str, Any]:
+        """The definition in which just the tokens that have a role count as special, which are plain text in
+        a text: other added tokens are tokens there.
+        """
+        content: dict[str, Any] = json.loads(self.definition)
+        own = set(self.names.values())
+        added = [token | {"special": token["content"] in own} for token in content["added_tokens"]]
+        return content | {"added_tokens": added}
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
@@ -85,37 +102,18 @@ class Tokenizer:
         """From a folder, a tokenizer.json, a vocab.txt, or a name on the Hugging Face hub."""
         path = Path(name).expanduser()
         if path.is_dir():
-            files = {file: path / file for file in TOKENIZER_FILES if (path / file).is_file()}
+            files = tokenizer_folder.files_in(path)
         elif path.is_file():
+            if path.suffix == ".model":
+                raise tokenizer_folder.sentence_pieces(path)
             kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
-            beside = {
-                file: path.with_name(file)
-                for file in (TOKENIZER_CONFIG, SPECIAL_TOKENS)
-                if path.with_name(file).is_file()
-            }
-            files = beside | {kind: path}
+            beside = tokenizer_folder.files_in(path.parent)
+            files = {file: place for file, place in beside.items() if file not in VOCABULARIES} | {kind: path}
         elif could_be_hub_name(str(name)):
             files = _download(str(name))
         else:
             raise TokenizerError("no such tokenizer folder or file", where=name)
-        return cls._from_files(files, name)
-
-    @classmethod
-    def _from_files(cls, files: dict[str, Path], origin: object) -> Tokenizer:
-        settings: dict[str, Any] = {}
-        for file in (SPECIAL_TOKENS, TOKENIZER_CONFIG):
-            if file in files:
-                found = durable.read_json(files[file], TokenizerError)
-                settings |= found if isinstance(found, dict) else {}
-        names = {role: _text_of(settings[key]) for role in Specials._fields if (key := _key(role, settings))}
-        if TOKENIZER in files:
-            content = durable.read_json(files[TOKENIZER], TokenizerError)
-            if not isinstance(content, dict) or "model" not in content:
-                raise TokenizerError("not a tokenizer.json (it has no model)", where=files[TOKENIZER])
-            return cls(json.dumps(content, ensure_ascii=False), names, origin)
-        if VOCABULARY in files:
-            return cls(_from_vocabulary(files[VOCABULARY], settings), names, origin)
-        raise TokenizerError("neither a tokenizer.json nor a vocab.txt here", where=origin)
+        return cls(*tokenizer_folder.read(files, name), name)
 
     @cached_property
     def digest(self) -> str:
@@ -144,7 +142,7 @@ class Tokenizer:
 
     @cached_property
     def _corpus_encoder(self) -> CorpusEncoder:
-        return CorpusEncoder(self._raw, json.loads(self.definition), self.vocab_size)
+        return CorpusEncoder(self._raw, self.with_plain_roles(), self.vocab_size)
 
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
         """The ids of each text, without special tokens: the fast way, for text that needs no offsets."""
@@ -186,9 +184,9 @@ class Tokenizer:
 
     def id_to_token(self, token_id: int) -> str:
         token: str | None = self._raw.id_to_token(int(token_id))
-        if token is None:
+        if token is None and not 0 <= token_id < self.vocab_size:
             raise TokenizerError(f"no token has id {token_id}")
-        return token
+        return f"[no token {token_id}]" if token is None else token  # ids of published vocabularies have gaps
 
     def readable(self, token_id: int) -> str:
         """A token as a person reads it, whatever marks its tokenizer uses: `##` if it goes on with a word."""
@@ -254,67 +252,21 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return end - len(kept.lstrip()), start + len(kept.rstrip())
 
 
-def _key(role: str, settings: dict[str, Any]) -> str | None:
-    """Under which key a tokenizer's configuration names a role: some name only the ends of a text."""
-    keys = {"cls": ("cls_token", "bos_token"), "sep": ("sep_token", "eos_token")}.get(
-        role, (f"{role}_token",)
-    )
-    return next((key for key in keys if _text_of(settings.get(key))), None)
-
-
-def _text_of(token: Any) -> str:
-    """A token of a configuration file, which writes it as a string or as an object."""
-    return (
-        str(token.get("content", "")) if isinstance(token, dict) else token if isinstance(token, str) else ""
-    )
-
-
 def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: object) -> dict[str, str]:
     found = {}
     for role in Specials._fields:
-        usual = next((style[role] for style in _STYLES if style[role] in vocabulary), "")
+        usual = next((style[role] for style in STYLES if style[role] in vocabulary), "")
         name = names.get(role) or usual
         if name not in vocabulary:
-            told = (
-                f"{role}_token {name!r} is not in its vocabulary"
-                if name
-                else f"it has no {role} token ({' or '.join(s[role] for s in _STYLES)})"
-            )
-            raise TokenizerError(
-                told, where=origin, fix=f"Name one of its tokens as {role}_token in tokenizer_config.json"
-            )
+            what = f"it has no {role} token ({' or '.join(style[role] for style in STYLES)})"
+            fix = f"Name one of its tokens, or a new one to add, as {role}_token in {TOKENIZER_CONFIG}"
+            raise TokenizerError(what, where=origin, fix=fix)
         found[role] = name
     if len(set(found.values())) < len(found):
         raise TokenizerError(
             f"two roles share one token ({found})", where=origin, fix="Give each role a token of its own"
         )
     return found
-
-
-def _from_vocabulary(path: Path, settings: dict[str, Any]) -> str:
-    """The definition that a vocab.txt and the flags beside it stand for. BERT's default is to lower-case."""
-    try:
-        pieces = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenizerError(f"not readable as a vocabulary ({error})", where=path) from None
-    vocabulary = {piece.rstrip("\r"): number for number, piece in enumerate(pieces)}
-    if len(vocabulary) < len(pieces):
-        raise TokenizerError("an entry occurs twice", where=path)
-    for token in wordpiece.SPECIAL_TOKENS.values():
-        if token not in vocabulary:
-            raise TokenizerError(
-                f"the vocabulary has no {token}",
-                where=path,
-                fix=f"Add a line {token}, or name a tokenizer.json",
-            )
-    made = wordpiece.assemble(
-        vocabulary,
-        lowercase=bool(settings.get("do_lower_case", True)),
-        strip_accents=settings.get("strip_accents"),
-        chinese=bool(settings.get("tokenize_chinese_chars", True)),
-    )
-    definition: str = made.to_str()
-    return definition
 
 
 def could_be_hub_name(name: str) -> bool:
@@ -337,7 +289,9 @@ def _download(name: str) -> dict[str, Path]:
     fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
     repository, revision = in_repository(name)
     try:
-        folder = Path(snapshot_download(repository, revision=revision, allow_patterns=list(TOKENIZER_FILES)))
+        folder = Path(
+            snapshot_download(repository, revision=revision, allow_patterns=list(tokenizer_folder.FILES))
+        )
     except LocalEntryNotFoundError:
         raise TokenizerError(
             "no such folder or file, and the hub cannot be reached", where=name, fix=fix
@@ -347,4 +301,4 @@ def _download(name: str) -> dict[str, Path]:
         raise TokenizerError(
             f"no such folder or file, and not found on the hub ({reason})", where=name, fix=fix
         ) from None
-    return {file: folder / file for file in TOKENIZER_FILES if (folder / file).is_file()}
+    return tokenizer_folder.files_in(folder)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,7 +71,7 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     occurring = _vocabulary(words, alphabet, [], config, size=0)
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
-    return assemble(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
+    return frame(pipeline(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents))
 
 
 @dataclass(frozen=True)
@@ -86,28 +86,34 @@ class _Cut:
         return (_LONG.sub(r"\g<0> ", text) for text in self.texts)
 
 
-def assemble(
-    vocabulary: dict[str, int], *, lowercase: bool, strip_accents: bool | None, chinese: bool = True
+def pipeline(
+    vocabulary: dict[str, int],
+    *,
+    lowercase: bool,
+    strip_accents: bool | None,
+    chinese: bool = True,
+    unknown: str = SPECIAL_TOKENS["unk"],
 ) -> tokenizers.Tokenizer:
-    """BERT's pipeline around a vocabulary that holds the five special tokens."""
+    """BERT's pipeline around a vocabulary, without special tokens."""
     made = tokenizers.Tokenizer(
-        models.WordPiece(vocabulary, unk_token="[UNK]", continuing_subword_prefix=PREFIX)
+        models.WordPiece(vocabulary, unk_token=unknown, continuing_subword_prefix=PREFIX)
     )
     made.normalizer = normalizers.BertNormalizer(
         lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese
     )
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     made.decoder = decoders.WordPiece(prefix=PREFIX)
-    return frame(made)
+    return made
 
 
-def frame(made: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """With the special tokens put around a text and a pair."""
-    made.add_special_tokens(list(SPECIAL_TOKENS.values()))
+def frame(made: tokenizers.Tokenizer, names: Mapping[str, str] = SPECIAL_TOKENS) -> tokenizers.Tokenizer:
+    """With the special tokens, by their roles, put around a text and a pair."""
+    made.add_special_tokens(list(names.values()))
+    begin, end = names["cls"], names["sep"]
     made.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, made.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+        single=f"{begin}:0 $A:0 {end}:0",
+        pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
+        special_tokens=[(token, made.token_to_id(token)) for token in (begin, end)],
     )
     return made
 

@@ -170,9 +170,9 @@ def tokenizer_files(
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings["model_max_length"] = max_positions
     if kind in ("classifier", "tagger", "reader"):
-        settings["split_special_tokens"] = (
-            True  # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
-        )
+        # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
+        settings["split_special_tokens"] = True
+        files[TOKENIZER] = (json.dumps(tokenizer.with_plain_roles(), ensure_ascii=False) + "\n").encode()
     if architecture == "modern":
         settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
     return {**files, TOKENIZER_CONFIG: durable.to_json(settings)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from electra import config
 from electra.artifacts.included import included
+from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.errors import ConfigError
@@ -234,6 +235,12 @@ def sources(source: Source | Sequence[Source], key: str = "") -> list[str]:
 def counting(display: Display) -> Counted:
     """What building a store calls while it reads."""
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
+
+
+def holds_weights(name: str | None) -> bool:
+    """Whether a tokenizer's source is a model that training can continue from."""
+    path = None if name is None else included(name) or Path(name).expanduser()
+    return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
 
 
 def existing_tokenizer(name: Source) -> Tokenizer:

@@ -1,0 +1,316 @@
+"""Published tokenizer folders: their files, in every form transformers writes, as one definition.
+
+What decides ids besides tokenizer.json or vocab.txt is the class that tokenizer_config.json or config.json
+names, its options, and the tokens added later (added_tokens.json, special_tokens_map.json,
+tokenizer_config.json). Ids equal those of transformers; what is not implemented is refused by name.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, processors
+
+from electra import durable
+from electra.artifacts.model import (
+    ADDED_TOKENS,
+    CONFIG,
+    MERGES,
+    SPECIAL_TOKENS,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    TOKENIZER_FILES,
+    VOCABULARY,
+    VOCABULARY_JSON,
+)
+from electra.data import hostile, wordpiece
+from electra.data.specials import Specials
+from electra.errors import TokenizerError
+
+FILES = (*TOKENIZER_FILES, CONFIG)
+VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES)
+# classes, in lower case and without "Tokenizer" and "Fast", that are BERT's or RoBERTa's under another name;
+# most are also types of models (config.json)
+_BERT = {
+    *("bert", "electra", "distilbert", "convbert", "mobilebert", "squeezebert", "retribert", "layoutlm"),
+    *("lxmert", "realm", "megatron-bert", "nezha", "ernie", "nomic_bert"),
+}
+_ROBERTA = {"roberta", "longformer"}
+_WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never run on a tokenizer.json
+_GENERIC = ("", "pretrained", "tokenizersbackend")  # tokenizer.json word for word
+STYLES = (  # usual names of the roles: BERT's, and RoBERTa's
+    wordpiece.SPECIAL_TOKENS,
+    {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
+)
+_NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_EXTRA = ("extra_special_tokens", "additional_special_tokens")
+_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+_SWITCHES = {  # options of tokenizer_config.json that overrule tokenizer.json, and where they stand in it
+    "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
+    "strip_accents": ("normalizer", "BertNormalizer", "strip_accents"),
+    "tokenize_chinese_chars": ("normalizer", "BertNormalizer", "handle_chinese_chars"),
+    "add_prefix_space": ("pre_tokenizer", "ByteLevel", "add_prefix_space"),
+}
+_UNSUPPORTED = {  # options that change ids in ways that are not implemented, and the value that does nothing
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+    "do_word_tokenize": True,
+    "do_subword_tokenize": True,
+    "do_basic_tokenize": True,
+    "never_split": None,
+    "normalization": False,
+}
+_CONVERT = (
+    "Give a folder with a tokenizer.json. Where transformers can run this tokenizer (a .model file needs"
+    " sentencepiece), AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT) writes one, unless it is a"
+    " slow tokenizer only"
+)
+
+
+def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]]:
+    """The definition (the content of a tokenizer.json), and the names of the roles that the files give."""
+    settings = _settings(files)
+    kind = _class_of(settings, files, origin)
+    roles = {role: name for role in Specials._fields if (name := _content(settings.get(f"{role}_token")))}
+    if TOKENIZER in files:
+        made, definition = _from_tokenizer_json(files[TOKENIZER], settings, kind, origin)
+        if _add_tokens(made, settings, files, roles.values()):
+            definition["added_tokens"] = json.loads(made.to_str())["added_tokens"]
+        for role, key, *usual in (
+            ("cls", "bos_token", "[CLS]", "<s>"),
+            ("sep", "eos_token", "[SEP]", "</s>"),
+        ):
+            named = roles.get(role) or next(
+                (name for name in usual if made.token_to_id(name) is not None), ""
+            )
+            roles[role] = named or _content(settings.get(key)) or ""  # some name only the ends of a text
+        return json.dumps(definition, ensure_ascii=False), {
+            role: name for role, name in roles.items() if name
+        }
+    by_bytes = VOCABULARY not in files
+    if by_bytes and not (VOCABULARY_JSON in files and MERGES in files):
+        folder = Path(str(origin))
+        if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
+            raise sentence_pieces(pieces[0])
+        raise TokenizerError("neither a tokenizer.json nor a vocab.txt here", where=origin, fix=_CONVERT)
+    roles = STYLES[by_bytes] | roles
+    made = _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
+    _add_tokens(made, settings, files, roles.values())
+    for role, name in roles.items():
+        if made.token_to_id(name) is None:
+            where = files[VOCABULARY_JSON if by_bytes else VOCABULARY]
+            fix = f"Add it, or name another {role}_token in {TOKENIZER_CONFIG}"
+            raise TokenizerError(f"the vocabulary has no {name}", where=where, fix=fix)
+    wordpiece.frame(made, roles)
+    if by_bytes:
+        cls, sep = ((roles[role], made.token_to_id(roles[role])) for role in ("cls", "sep"))
+        made.post_processor = processors.RobertaProcessing(sep, cls)  # type: ignore[arg-type]
+    definition_of: str = made.to_str()
+    return definition_of, roles
+
+
+def files_in(folder: Path) -> dict[str, Path]:
+    return {name: folder / name for name in FILES if (folder / name).is_file()}
+
+
+def sentence_pieces(path: Path) -> TokenizerError:
+    return TokenizerError("a SentencePiece model, which is not read directly", where=path, fix=_CONVERT)
+
+
+def _settings(files: Mapping[str, Path]) -> dict[str, Any]:
+    """tokenizer_config.json, with what special_tokens_map.json says where transformers reads that."""
+    config, beside = (
+        _object(files[name]) if name in files else {} for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS)
+    )
+    if "added_tokens_decoder" in config:
+        return {key: value for key, value in beside.items() if key not in _EXTRA} | config
+    return config | beside
+
+
+def _object(path: Path) -> dict[str, Any]:
+    content = durable.read_json(path, TokenizerError)
+    if not isinstance(content, dict):
+        raise TokenizerError(f"expected an object, got {type(content).__name__}", where=path)
+    return content
+
+
+def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: object) -> str:
+    """The tokenizer's class in lower case, without "Tokenizer" and "Fast"; one that is not implemented, or
+    an option, is refused by name.
+    """
+    where = files.get(TOKENIZER_CONFIG, origin)
+    model = _object(files[CONFIG]) if CONFIG in files else {}
+    code = settings.get("auto_map")
+    if isinstance(code, list) or (isinstance(code, dict) and code.get("AutoTokenizer")):
+        what = f"this tokenizer is Python code that comes with the folder (auto_map: {str(code)[:80]})"
+        raise TokenizerError(what, where=where, fix="Code of a folder is never run. " + _CONVERT)
+    for option, harmless in _UNSUPPORTED.items():
+        value = settings.get(option)
+        if value not in (None, harmless, []):
+            what = f"the option {option} = {json.dumps(value)[:80]} is not supported"
+            raise TokenizerError(what, where=where, fix=_CONVERT)
+    for option in _SWITCHES:
+        value = settings.get(option)
+        if option in settings and not (isinstance(value, bool) or value is None):
+            raise TokenizerError(
+                f"must be true or false, not {json.dumps(value)[:80]}", where=where, key=option
+            )
+    for given, source in ((settings, where), (model, files.get(CONFIG))):
+        name = given.get("tokenizer_class")
+        if name is not None and not isinstance(name, str):
+            raise TokenizerError(
+                f"must be a name, not {json.dumps(name)[:80]}", where=source, key="tokenizer_class"
+            )
+        if name:
+            break
+    kind = (name or "").removesuffix("Fast").removesuffix("Tokenizer").lower()
+    if TOKENIZER in files:
+        supported = kind not in _WITHOUT_JSON
+    else:
+        if not name and (of := model.get("model_type")):
+            kind, name = str(of).lower(), f"of model type {of}"
+        supported = kind in ("", "pretrained", *(_BERT if VOCABULARY in files else _ROBERTA))
+    if not supported:
+        what = f"the tokenizer {name} is not supported"
+        what += "" if TOKENIZER in files else f" without a {TOKENIZER}"
+        raise TokenizerError(what, where=source or origin, fix=_CONVERT)
+    return kind
+
+
+def _from_tokenizer_json(
+    path: Path, settings: Mapping[str, Any], kind: str, origin: object
+) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    content = durable.read_json(path, TokenizerError)
+    if not isinstance(content, dict) or "model" not in content:
+        raise TokenizerError("not a tokenizer.json (it has no model)", where=path)
+    if kind not in _GENERIC:
+        for option, (part, type_, key) in _SWITCHES.items():
+            found = content.get(part)
+            given = option in settings and (settings[option] is not None or option == "strip_accents")
+            if given and isinstance(found, dict) and found.get("type") == type_:
+                found[key] = settings[option]
+    return build(content, origin), content
+
+
+def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
+    """The library's tokenizer of a definition. Raises TokenizerError where there is none."""
+    hostile.refuse(content, origin)
+    with hostile.panics(origin):
+        try:
+            return tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
+        except Exception as error:  # the library raises bare Exceptions
+            what = f"not a tokenizer that can be used ({error})"
+            fix = f"It may be of a newer version than tokenizers {tokenizers.__version__}, or damaged"
+            raise TokenizerError(what, where=origin, fix=fix) from None
+
+
+def _from_vocabulary(
+    path: Path, settings: Mapping[str, Any], roles: Mapping[str, str]
+) -> tokenizers.Tokenizer:
+    """The tokenizer that a vocab.txt and the options beside it stand for. BERT's default is to lower-case.
+
+    A line is an entry, without white space at its end; of an entry that occurs twice the last line counts.
+    """
+    try:
+        with open(path, "rb") as file:
+            if file.read(3) == codecs.BOM_UTF8:
+                what = "a byte order mark is part of the first entry"
+                raise TokenizerError(what, where=f"{path}:1", fix="Save it as UTF-8 without one")
+        vocabulary = models.WordPiece.read_file(str(path))
+    except TokenizerError:
+        raise
+    except Exception as error:  # the library raises bare Exceptions
+        raise TokenizerError(f"not readable as a vocabulary ({error})", where=path) from None
+    lowercase, chinese = (
+        settings.get(key) is not False for key in ("do_lower_case", "tokenize_chinese_chars")
+    )
+    return wordpiece.pipeline(
+        vocabulary,
+        lowercase=lowercase,
+        strip_accents=settings.get("strip_accents"),
+        chinese=chinese,
+        unknown=roles["unk"],
+    )
+
+
+def _from_merges(files: Mapping[str, Path], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
+    """RoBERTa's byte-level BPE of a vocab.json and a merges.txt."""
+    try:
+        vocabulary, merges = models.BPE.read_file(str(files[VOCABULARY_JSON]), str(files[MERGES]))
+        made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
+    except Exception as error:  # the library raises bare Exceptions
+        what = f"not readable as a vocabulary with its merges ({error})"
+        raise TokenizerError(what, where=files[VOCABULARY_JSON]) from None
+    prefix = settings.get("add_prefix_space") is True
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def _add_tokens(
+    made: tokenizers.Tokenizer, settings: Mapping[str, Any], files: Mapping[str, Path], roles: Collection[str]
+) -> bool:
+    """Add the tokens that the files name beside the vocabulary, in transformers' order, which numbers new
+    ones. Returns whether there were any.
+    """
+    present = {token.content: token for token in made.get_added_tokens_decoder().values()}
+    tokens = [
+        token
+        for token, decides in _tokens_beside(settings, files)
+        if token.content not in present or (decides and _flags(token) != _flags(present[token.content]))
+        if token.content not in roles or made.token_to_id(token.content) is None
+    ]
+    if len(tokens) > hostile.MOST_ADDED:
+        what = f"its list of added tokens has {len(tokens):,} entries, over {hostile.MOST_ADDED:,}"
+        raise TokenizerError(what, where=files.get(TOKENIZER_CONFIG) or files[ADDED_TOKENS])
+    made.add_tokens(tokens)
+    return bool(tokens)
+
+
+def _tokens_beside(
+    settings: Mapping[str, Any], files: Mapping[str, Path]
+) -> Iterator[tuple[tokenizers.AddedToken, bool]]:
+    """Each added token that the files beside a vocabulary name, and whether its flags go before those in
+    tokenizer.json.
+    """
+    where, decoder = files.get(TOKENIZER_CONFIG), settings.get("added_tokens_decoder")
+    decides = decoder is not None
+    extra: Any = next((settings[key] for key in _EXTRA if settings.get(key)), [])
+    own = [value for key, value in settings.items() if key.endswith("_token") and key not in _NAMED]
+    named = [
+        *(settings.get(key) for key in _NAMED),
+        *(value for value in own if isinstance(value, str)),
+        *(extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else [extra]),
+    ]
+    special = {_content(token) for token in named}
+    if decoder is None and ADDED_TOKENS in files:
+        where = files[ADDED_TOKENS]
+        decoder = {number: token for token, number in _object(where).items()}
+    try:
+        listed = [token for _, token in sorted((decoder or {}).items(), key=lambda item: int(item[0]))]
+        for number, token in enumerate([*listed, *(token for token in named if token is not None)]):
+            content, flags = _content(token), token if isinstance(token, dict) else {}
+            if content is None:
+                raise TypeError
+            chosen = {name: bool(flags[name]) for name in _FLAGS if name in flags} | (
+                {"special": True} if content in special else {}
+            )
+            if content:
+                yield tokenizers.AddedToken(content, **chosen), decides and number < len(listed)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise TokenizerError("an added token is neither text nor an object with text", where=where) from None
+
+
+def _flags(token: tokenizers.AddedToken) -> list[bool]:
+    return [getattr(token, name) for name in _FLAGS]
+
+
+def _content(token: Any) -> str | None:
+    """The text of a token, which is written as a string or as an object."""
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None

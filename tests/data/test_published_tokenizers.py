@@ -1,0 +1,264 @@
+"""Tokenizer folders as others publish them: the ids of transformers, or one line that names what is not
+supported.
+"""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from electra.data.tokenizer import Tokenizer
+from electra.errors import TokenizerError
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = [*"[]/.'", *string.ascii_lowercase, *"0123456789", "\u5b66"]
+ENTRIES = [*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS), "the", "film", "was", "##s"]
+WORDS = list(dict.fromkeys(ENTRIES))
+VOCABULARY = "\n".join(WORDS) + "\n"
+TEXTS = [
+    "the [E1] film [/E1] was covid19",
+    "COVID19 Covid19x a[E1]b [NEW].",
+    "caf\u00e9 Caf\u00c9 \u5b66\u5b66 x",
+    "  <ent>  the <ent>film ",
+]
+
+
+def write(folder: Path, files: dict[str, Any]) -> Path:
+    for name, content in files.items():
+        (folder / name).write_text(content if isinstance(content, str) else json.dumps(content), newline="")
+    return folder
+
+
+def token(content: str, **flags: bool) -> dict[str, Any]:
+    usual = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "special": True}
+    return {"content": content, **usual, **flags}
+
+
+def assert_ids_of_transformers(folder: Path, texts: list[str] = TEXTS) -> Tokenizer:
+    from transformers import AutoTokenizer
+
+    theirs, ours = AutoTokenizer.from_pretrained(folder), Tokenizer.load(folder)
+    for text in texts:
+        assert ours.encode(text).ids == theirs(text)["input_ids"], text
+        plain = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode_corpus([text])[0].tolist() == plain, text
+    assert ours.vocab_size == max(theirs.get_vocab().values()) + 1
+    return ours
+
+
+BERT = {"vocab.txt": VOCABULARY, "config.json": {"model_type": "bert"}}
+SIZE = len(WORDS)
+ADDED: dict[str, dict[str, Any]] = {
+    "added_tokens.json": {"added_tokens.json": {"covid19": SIZE + 1, "[E1]": SIZE}},
+    "special_tokens_map.json": {
+        "special_tokens_map.json": {
+            "additional_special_tokens": ["[E1]", "[/E1]"],
+            "mask_token": token("[MASK]", lstrip=True),
+        }
+    },
+    "both": {
+        "special_tokens_map.json": {"additional_special_tokens": ["[E1]", "[NEW]"]},
+        "added_tokens.json": {"[E1]": SIZE + 1, "covid19": SIZE},
+    },
+    "additional": {"tokenizer_config.json": {"additional_special_tokens": ["[E1]", "[/E1]"]}},
+    "named": {"tokenizer_config.json": {"extra_special_tokens": {"ent": "<ent>"}, "new_token": "[NEW]"}},
+    "ends": {"tokenizer_config.json": {"bos_token": "[E1]", "eos_token": "<ent>"}},
+    "flags": {
+        "tokenizer_config.json": {
+            "added_tokens_decoder": {
+                str(SIZE): token("[E1]", lstrip=True, rstrip=True),
+                str(SIZE + 1): token("covid19", normalized=True, special=False, single_word=True),
+                str(SIZE + 2): token("<ent>", rstrip=True, special=False),
+            },
+        },
+        "special_tokens_map.json": {"additional_special_tokens": ["[NEW]"]},
+    },
+}
+
+
+@pytest.mark.parametrize("files", ADDED.values(), ids=list(ADDED))
+def test_added_tokens_of_a_slow_folder(files: dict[str, Any], tmp_path: Path) -> None:
+    ours = assert_ids_of_transformers(write(tmp_path, BERT | files))
+    assert ours.vocab_size > SIZE
+
+
+@pytest.mark.parametrize("files", ADDED.values(), ids=list(ADDED))
+def test_added_tokens_survive_export(files: dict[str, Any], tmp_path: Path) -> None:
+    ours = Tokenizer.load(write(tmp_path, BERT | files))
+    (tmp_path / "out").mkdir()
+    ours.save(tmp_path / "out")
+    again = assert_ids_of_transformers(tmp_path / "out")
+    assert again.digest == ours.digest
+
+
+def test_added_tokens_of_a_fast_folder(tmp_path: Path) -> None:
+    from transformers import BertTokenizer
+
+    theirs = BertTokenizer.from_pretrained(write(tmp_path, BERT))
+    theirs.add_special_tokens({"additional_special_tokens": ["[E1]", "[/E1]"]})
+    theirs.add_tokens(["covid19", tokenizers.AddedToken("<ent>", lstrip=True)])
+    theirs.save_pretrained(tmp_path / "fast")
+    ours = assert_ids_of_transformers(tmp_path / "fast")
+    assert ours.token_to_id("[E1]") in ours.encode("the [E1] film").ids
+    settings = json.loads((tmp_path / "fast" / "tokenizer_config.json").read_text())
+    write(
+        tmp_path / "fast", {"tokenizer_config.json": settings | {"extra_special_tokens": ["[E1]", "[NEW]"]}}
+    )
+    assert_ids_of_transformers(tmp_path / "fast")
+
+
+def test_a_classifier_reads_added_tokens_in_transformers_as_here(tmp_path: Path) -> None:
+    """Their special tokens are plain text; added tokens, special or not, stay tokens."""
+    from transformers import AutoTokenizer
+
+    from electra.interop.huggingface import tokenizer_files
+
+    ours = Tokenizer.load(write(tmp_path, BERT | ADDED["special_tokens_map.json"]))
+    (tmp_path / "out").mkdir()
+    for name, content in tokenizer_files(ours, "electra", 64, "classifier").items():
+        assert isinstance(content, bytes)
+        (tmp_path / "out" / name).write_bytes(content)
+    theirs, text = AutoTokenizer.from_pretrained(tmp_path / "out"), "the [E1] film [MASK] was"
+    expected = ours.encode(text).ids
+    assert theirs(text)["input_ids"] == expected == Tokenizer.load(tmp_path / "out").encode(text).ids
+    assert ours.token_to_id("[E1]") in expected and ours.specials.mask not in expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_lower_case": False},
+        {"strip_accents": False},
+        {"strip_accents": True, "do_lower_case": False},
+        {"tokenize_chinese_chars": False},
+        {"tokenizer_class": "ElectraTokenizerFast", "model_max_length": 1e30},
+        {"tokenizer_class": "DistilBertTokenizer", "model_max_length": -5},
+    ],
+)
+@pytest.mark.parametrize("fast", [False, True])
+def test_options_of_bert(settings: dict[str, Any], fast: bool, tmp_path: Path) -> None:
+    """Also where tokenizer.json says something else: transformers follows tokenizer_config.json."""
+    from transformers import BertTokenizer
+
+    write(tmp_path, BERT)
+    if fast:
+        BertTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path)
+    settings = {"tokenizer_class": "BertTokenizer"} | settings
+    assert_ids_of_transformers(write(tmp_path, {"tokenizer_config.json": settings}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VOCABULARY.replace("\n", "\r\n"),
+        VOCABULARY.replace("film\n", "film \t\n").replace("was\n", "was\u3000\n"),
+        VOCABULARY.replace("##a\n", "##a\nfilm\n"),
+        VOCABULARY + "\n\n",
+        VOCABULARY.replace("film\n", "film\n\n\n"),
+        VOCABULARY.rstrip("\n"),
+        VOCABULARY.replace("film\n", "film\nw\u2028x\ny\x85z\n"),
+    ],
+    ids=["crlf", "spaces", "twice", "blank at the end", "blank", "no last line end", "other line ends"],
+)
+def test_lines_of_a_vocabulary(text: str, tmp_path: Path) -> None:
+    ours = assert_ids_of_transformers(write(tmp_path, BERT | {"vocab.txt": text}))
+    for number in range(ours.vocab_size):  # gaps, too, can be shown
+        assert isinstance(ours.id_to_token(number), str) and isinstance(ours.readable(number), str)
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"tokenizer_config.json": {"tokenizer_class": "KoBertTokenizer"}}, "KoBertTokenizer"),
+        ({"config.json": {"tokenizer_class": "BertJapaneseTokenizer"}}, "BertJapaneseTokenizer"),
+        ({"special_tokens_map.json": {"tokenizer_class": "MPNetTokenizer"}}, "MPNetTokenizer"),
+        ({"config.json": {"model_type": "roformer"}}, "roformer"),
+        ({"tokenizer_config.json": {"word_tokenizer_type": "mecab"}}, "word_tokenizer_type"),
+        ({"tokenizer_config.json": {"subword_tokenizer_type": "character"}}, "subword_tokenizer_type"),
+        ({"tokenizer_config.json": {"do_basic_tokenize": False}}, "do_basic_tokenize"),
+        ({"tokenizer_config.json": {"never_split": ["covid19"]}}, "never_split"),
+        ({"tokenizer_config.json": {"do_lower_case": "false"}}, "do_lower_case"),
+        ({"tokenizer_config.json": {"tokenizer_class": 7}}, "tokenizer_class"),
+        ({"tokenizer_config.json": {"auto_map": {"AutoTokenizer": ["code.My", None]}}}, "auto_map"),
+        ({"tokenizer_config.json": {"added_tokens_decoder": {"x": 3}}}, "added token"),
+        ({"tokenizer_config.json": {"additional_special_tokens": [7]}}, "added token"),
+        ({"added_tokens.json": {"[E1]": None}}, "added_tokens.json"),
+        ({"added_tokens.json": ["[E1]"]}, "added_tokens.json"),
+        ({"tokenizer_config.json": "[1]"}, "tokenizer_config.json"),
+        ({"tokenizer_config.json": '{"do_lower'}, "tokenizer_config.json:1"),
+        ({"vocab.txt": VOCABULARY.replace("[MASK]", "[M]")}, "[MASK]"),
+        ({"vocab.txt": "\ufeff" + VOCABULARY}, "vocab.txt:1"),
+    ],
+)
+def test_what_is_not_supported_is_named(files: dict[str, Any], named: str, tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(write(tmp_path, BERT | files))
+    assert named in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_sentencepiece_model_alone(tmp_path: Path) -> None:
+    (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15\x00\xff")
+    for name in (tmp_path, tmp_path / "spiece.model"):
+        with pytest.raises(TokenizerError, match=r"spiece\.model: a SentencePiece model"):
+            Tokenizer.load(name)
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_merges_of_roberta(prefix: bool, tmp_path: Path) -> None:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    entries = ["<s>", "<pad>", "</s>", "<unk>", *letters, "\u0120t", "\u0120th", "\u0120the", "<mask>"]
+    merges = ["\u0120 t", "\u0120t h", "\u0120th e"]
+    settings = {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": prefix}
+    files = {
+        "vocab.json": {entry: number for number, entry in enumerate(entries)},
+        "merges.txt": "\n".join(["#version: 0.2", *merges]) + "\n",
+        "tokenizer_config.json": settings | {"additional_special_tokens": ["[E1]"]},
+        "config.json": {"model_type": "roberta"},
+    }
+    ours = assert_ids_of_transformers(write(tmp_path, files))
+    assert tuple(ours.specials) == (1, 3, 0, 2, len(entries) - 1)
+
+
+def definition(added: list[dict[str, Any]] | None = None, **parts: Any) -> dict[str, Any]:
+    made = tokenizers.Tokenizer(
+        models.WordPiece({name: n for n, name in enumerate(WORDS)}, unk_token="[UNK]")
+    )
+    content: dict[str, Any] = json.loads(made.to_str())
+    return content | {"added_tokens": added or []} | parts
+
+
+def test_a_post_processor_beyond_the_vocabulary(tmp_path: Path) -> None:
+    processor = {"type": "BertProcessing", "sep": ["[SEP]", 999_999], "cls": ["[CLS]", 2]}
+    with pytest.raises(TokenizerError, match="999999"):
+        Tokenizer.load(write(tmp_path, {"tokenizer.json": definition(post_processor=processor)}))
+
+
+def test_ids_beyond_every_vocabulary(tmp_path: Path) -> None:
+    content = definition()
+    content["model"]["vocab"]["far"] = 4_000_000_000
+    with pytest.raises(TokenizerError, match="4,000,000,000"):
+        Tokenizer.load(write(tmp_path, {"tokenizer.json": content}))
+
+
+def test_a_definition_of_an_older_library(tmp_path: Path) -> None:
+    """The model's type and empty parts were left out once."""
+    content = definition()
+    del content["model"]["type"], content["decoder"], content["normalizer"]
+    raw = tokenizers.Tokenizer.from_str(json.dumps(content))
+    ours = Tokenizer.load(write(tmp_path, {"tokenizer.json": content}))
+    assert ours.encode("film").ids == raw.encode("film").ids
+    assert ours.encode_corpus(["film"])[0].tolist() == raw.encode("film", add_special_tokens=False).ids
+    assert ours.continues.any() and ours.files()
+
+
+def test_a_role_can_be_added(tmp_path: Path) -> None:
+    """A vocabulary without [MASK] serves once tokenizer_config.json names one; the id is transformers'."""
+    text = VOCABULARY.replace("[MASK]", "[M]")
+    files = BERT | {"vocab.txt": text, "tokenizer_config.json": {"mask_token": "[MASK]"}}
+    assert assert_ids_of_transformers(write(tmp_path, files)).specials.mask == SIZE
