@@ -88,10 +88,6 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     assert [(e.id, e.texts, e.gold) for e in titled] == [("0", ("Al",), ("X",)), ("1", ("ran",), ("Y",))]
     alone = read("tagging", tmp_path / "a.tsv", "token\ttag\n\nran\tY\n")
     assert [(e.texts, e.gold) for e in alone] == [(("ran",), ("Y",))]
-    assert [e.gold for e in read("tagging", tmp_path / "a.tsv", "Al\t_\nran\t_\n\nso\tX\n")] == [
-        ("_", "_"),
-        ("X",),
-    ]  # "_" is a tag like others
     lists = '{"tokens": ["Al", "ran"], "ner_tags": [1, 0]}\n{"tokens": [], "ner_tags": []}\n'
     assert [(e.texts, e.gold) for e in read("ner", tmp_path / "a.jsonl", lists)] == [
         (("Al", "ran"), ("1", "0"))
@@ -158,7 +154,7 @@ def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", "Al\tO\nran\n", r"a\.tsv:2: 1 columns instead of 2"),
+        ("a.tsv", "Al\tO\nran\n", r"a\.tsv:2: 1 column instead of 2"),
         ("a.txt", "Al\n", r"a\.txt:1: no tags"),
         ("a.jsonl", '{"tokens": ["Al", "ran"], "tags": ["O"]}\n', r"a\.jsonl:1: 1 tags for 2 words"),
         ("a.jsonl", '{"text": "Al"}\n', r"a\.jsonl: no column word or token or tokens or words. It has text"),

@@ -1,30 +1,56 @@
 """Entities in tag sequences, and their F1 as conlleval and seqeval compute it.
 
-A tag is a prefix (B, I; E and S in BIOES; O for none) and a type. Sequences that break the rules are read as
-conlleval reads them: an I- that follows no part of its own type begins an entity. So nothing is mended in
-predictions or data: the count of such tags is told.
+A tag is a prefix (B, I; E and S in BIOES; L and U, their names in BILOU; M, that of I in BMES; O for none)
+and a type, joined by "-" or "_", in capitals or not, the prefix first or last (B-PER, B_PER, b-per, PER-B).
+Sequences that break the rules are read as conlleval reads them: an I- that follows no part of its own type
+begins an entity. So nothing is repaired in predictions or data: the count of such tags is reported.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 from electra.finetuning.metrics import Score, f_score
 
 OUTSIDE = "O"
-_TAG = re.compile(r"[BIES]-.+|[BI]|O", re.DOTALL)
+_SAME = {"L": "E", "U": "S", "M": "I"}
+_TAG = re.compile(r"([BIESLUM])(?:([-_])(.+))?|(.+)([-_])([BIESLUM])", re.DOTALL | re.IGNORECASE)
 Entity = tuple[int, int, str]  # first word, last word, type
 
 
 def is_entity_tag(tag: str) -> bool:
-    return bool(_TAG.fullmatch(tag))
+    return is_outside(tag) or bool(_TAG.fullmatch(tag))
 
 
+def is_outside(tag: str) -> bool:
+    return tag in ("O", "o")
+
+
+@cache
 def _parts(tag: str) -> tuple[str, str]:
-    prefix, _, kind = tag.partition("-")
-    return prefix, kind or "_"
+    """(B, I, E, S or O; the type)."""
+    match = _TAG.fullmatch(tag)
+    if is_outside(tag) or match is None:
+        return OUTSIDE, "_"
+    prefix = (match[1] or match[6]).upper()
+    return _SAME.get(prefix, prefix), match[3] or match[4] or "_"
+
+
+def completed(tags: Iterable[str]) -> tuple[str, ...]:
+    """The tags, and each type with each prefix that occurs anywhere, spelled alike: O first, then by type."""
+    found = set(tags)
+    matches = [match for tag in found if not is_outside(tag) and (match := _TAG.fullmatch(tag))]
+    kinds = {tag: tag[2:] for tag in found}
+    for first in matches:
+        for other in matches:
+            if first[3] and other[3]:
+                kinds[f"{other[1]}{first[2]}{first[3]}"] = first[3]
+            elif first[4] and other[4]:
+                kinds[f"{first[4]}{first[5]}{other[6]}"] = first[4]
+    return tuple(sorted(kinds, key=lambda tag: (not is_outside(tag), kinds[tag], tag)))
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:

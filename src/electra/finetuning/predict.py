@@ -107,7 +107,8 @@ class Predictor:
             raise ConfigError(what, key="text_column")
         texts = (tuple(text_column),) if text_column else task.texts
         header = tuple(columns) or task.header
-        unlabelled = replace(task, texts=texts, header=header, label=(), encoding=encoding)
+        usual = () if text_column else task.usual_texts
+        unlabelled = replace(task, texts=texts, usual_texts=usual, header=header, label=(), encoding=encoding)
         split = unlabelled.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)

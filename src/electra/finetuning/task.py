@@ -95,9 +95,10 @@ class Task(ABC):
         if options.get("multi_label") and self.head != "classifier":
             fix = "Use `task` classification or pair"
             raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
-        for name in ("encoding", "skip_unlabelled"):
-            if options.get(name):
-                self.refuse_unless_table(name)
+        if options.get("encoding"):
+            self.refuse_unless_table("encoding")
+        if options.get("skip_unlabelled") and self.head != "tagger":
+            self.refuse_unless_table("skip_unlabelled")
         columns, label = options.get("text_column"), options.get("label_column")
         labels = (label,) if isinstance(label, str) else tuple(label or ())
         if len(labels) > 1 and not options.get("multi_label"):

@@ -21,7 +21,14 @@ import numpy.typing as npt
 from torch import Tensor
 
 from electra.errors import ConfigError, DataError, nearest
-from electra.finetuning.entities import OUTSIDE, broken, entity_scores, is_entity_tag
+from electra.finetuning.entities import (
+    OUTSIDE,
+    broken,
+    completed,
+    entity_scores,
+    is_entity_tag,
+    is_outside,
+)
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
@@ -38,8 +45,10 @@ from electra.finetuning.task import (
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
 from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
+from electra.labelled.words import SPLITTINGS, Splitting, splitting_of
 
-DEFAULT = "default_label"  # in config.json of a saved model
+DEFAULT, SPLITTING = "default_label", "word_splitting"  # in config.json of a saved model
+WORDS = (("word",), ("token",), ("tokens",), ("words",))
 Scheme = Literal["words", "entities", "errors", "auto"]
 SCORES: dict[Scheme, tuple[str, ...]] = {
     "words": ("accuracy", "f1_macro"),
@@ -58,7 +67,10 @@ class WordTagging(Task):
     labels: tuple[str, ...] = ()  # in the order of the classes; () = found in training data
     default: str = ""  # of words that have no piece
     metrics: tuple[str, ...] = ("accuracy",)
-    texts: tuple[tuple[str, ...], ...] = (("word",), ("token",), ("tokens",), ("words",))
+    splitting: Splitting = "punctuation"  # of texts into words
+    threshold: float | None = None  # probability from which a word of two classes is marked; None: one half
+    every_score: bool = False  # the table has the probability of each label
+    texts: tuple[tuple[str, ...], ...] = WORDS
     label: tuple[str, ...] = ("tag", "tags", "labels")
     formats: tuple[str, ...] = FORMATS
 
@@ -74,19 +86,37 @@ class WordTagging(Task):
 
     def read(self, path: Path, labelled: bool = True) -> Split:
         absent = CORRECT if self.scheme == "errors" else OUTSIDE
-        words = tuple(names[0] for names in self.texts)
-        return read_sentences(path, TagColumns(words, self.label, self.header, absent), labelled)
+        columns = TagColumns(
+            word=tuple(names[0] for names in self.texts),
+            tag=self.label,
+            header=self.header,
+            absent=absent,
+            is_entity=lambda tag: is_entity_tag(tag) or tag in self.labels,
+            split=self.splitting,
+            split_in=tuple(names[0] for names in (*WORDS, *(self.texts if self.usual_texts else ()))),
+            skip_unlabelled=self.skip_unlabelled,
+        )
+        return read_sentences(path, columns, labelled)
 
     def fit(self, examples: Sequence[Example]) -> WordTagging:
         counts = Counter(tag for example in examples for tag in example.gold or ())
         scheme = self.scheme
         if scheme == "auto":
-            scheme = "entities" if all(map(is_entity_tag, counts)) and OUTSIDE in counts else "words"
+            scheme = (
+                "entities" if all(map(is_entity_tag, counts)) and any(map(is_outside, counts)) else "words"
+            )
         if scheme == "entities":
             _refuse_other_tags(examples)
-        found = _whole_scheme(set(counts)) if scheme == "entities" else tuple(sorted(counts))
+        found = completed(counts) if scheme == "entities" else tuple(sorted(counts))
         labels, default = self.labels or found, _default(scheme, counts)
-        fitted = replace(self, scheme=scheme, labels=labels, metrics=SCORES[scheme], default=default)
+        fitted = replace(
+            self,
+            scheme=scheme,
+            labels=labels,
+            metrics=SCORES[scheme],
+            default=default,
+            splitting=splitting_of(word for example in examples for word in example.texts),
+        )
         classes = [number for example in examples for number in fitted.gold_classes(example)]
         if len(set(classes)) < 2:
             what = f"every word has the label {next(iter(counts))!r}: nothing to learn"
@@ -94,11 +124,37 @@ class WordTagging(Task):
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> WordTagging:
-        default = config.get(DEFAULT, OUTSIDE)
-        return replace(self, labels=labels, default=default if default in labels else labels[0])
+        default, known = config.get(DEFAULT, OUTSIDE), config.get(SPLITTING)
+        splitting = next((how for how in SPLITTINGS if how == known), self.splitting)
+        default = default if default in labels else labels[0]
+        return replace(self, labels=labels, default=default, splitting=splitting)
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        return {DEFAULT: self.default}
+        own = {} if self.splitting == "punctuation" else {SPLITTING: self.splitting}
+        return {DEFAULT: self.default, **own}
+
+    @property
+    def marked(self) -> str | None:
+        """Of two labels the one that a threshold is for: not the default; None where there are more."""
+        others = [label for label in self.labels if label != self.default]
+        return others[0] if len(self.labels) == 2 and len(others) == 1 else None
+
+    @property
+    def rule(self) -> str:
+        if self.threshold is None:
+            return ""
+        return f"a word is {self.marked!r} where the probability of that is {self.threshold:g} or more"
+
+    def at_threshold(self, threshold: float) -> Self:
+        if self.marked is None:
+            what = f"this model has {len(self.labels)} labels, and a threshold is for two"
+            raise ConfigError(what, key="threshold", fix="Leave it out")
+        if not 0 <= threshold <= 1:
+            raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
+        return replace(self, threshold=threshold)
+
+    def with_every_score(self) -> Self:
+        return replace(self, every_score=True)
 
     def knows(self, example: Example) -> bool:
         return all(tag in self.labels for tag in example.gold)
@@ -170,7 +226,13 @@ class WordTagging(Task):
         return found
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
-        return [self.labels[i] for i in prediction.argmax(-1)]
+        return [self.labels[i] for i in self._classes(prediction)]
+
+    def _classes(self, prediction: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
+        if self.threshold is None or self.marked is None:
+            return np.asarray(prediction.argmax(-1), np.int64)
+        marked = self.labels.index(self.marked)
+        return np.where(prediction[:, marked] >= self.threshold, marked, 1 - marked).astype(np.int64)
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
@@ -186,13 +248,22 @@ class WordTagging(Task):
         return {name: scores.get(name) or METRICS[name](ours, theirs) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        """One row a word, with the probability of its label."""
-        rows = [
-            (example.id, word, tag, format(p, ".6g"))
-            for example, prediction in zip(examples, predictions, strict=True)
-            for word, tag, p in zip(example.texts, self.tags(prediction), prediction.max(-1), strict=True)
-        ]
-        return [("id", "word", "label", "p"), *rows]
+        """One row a word, with the probability of its label; of words that were split from a text, where they
+        stand in it.
+        """
+        spans = any(example.spans for example in examples)
+        names = [f"p({label})" for label in self.labels] if self.every_score else []
+        rows = [("id", "word", *(("start", "end") if spans else ()), "label", "p", *names)]
+        for example, prediction in zip(examples, predictions, strict=True):
+            for place, (word, number) in enumerate(
+                zip(example.texts, self._classes(prediction), strict=True)
+            ):
+                scores = prediction[place]
+                at = map(str, example.spans[place]) if spans else ()
+                every = (format(p, ".6g") for p in scores) if names else ()
+                label = self.labels[number]
+                rows.append((example.id, word, *at, label, format(scores[number], ".6g"), *every))
+        return rows
 
 
 class WordWindow(NamedTuple):
@@ -239,24 +310,25 @@ class Pieces:
                 yield WordWindow(ids, self.words[here], self.first[here] - start + before)
 
 
-def _whole_scheme(found: set[str]) -> tuple[str, ...]:
-    """The labels of the data, completed: each type with each prefix that occurs anywhere."""
-    kinds = {tag[2:] for tag in found if "-" in tag}
-    prefixes = {tag[0] for tag in found if "-" in tag}
-    made = {f"{prefix}-{kind}" for prefix in prefixes for kind in kinds}
-    return tuple(sorted(made | found, key=lambda tag: (tag != OUTSIDE, tag[2:], tag)))
-
-
 def _refuse_other_tags(examples: Sequence[Example]) -> None:
-    """Tags of another scheme (numbers, BILOU) would make entities that nobody meant."""
+    """Tags of another scheme (numbers, types alone) would make entities that nobody meant."""
     for example in examples:
         for tag in example.gold:
-            if not is_entity_tag(tag):
-                fix = "Write B-TYPE, I-TYPE and O (also E-, S-), or use `task` tagging to score single tags"
-                raise DataError(f"the tag {tag!r} is neither BIO nor BIOES", where=example.where, fix=fix)
+            if is_entity_tag(tag):
+                continue
+            what, fix = (
+                f"the tag {tag!r} is neither BIO nor BIOES",
+                "Write B-TYPE, I-TYPE and O (also E-, S-)",
+            )
+            if tag.isdecimal():
+                what = f"the tags are numbers such as {tag}, and the file has no names for them"
+                fix = "Write their names (B-TYPE, I-TYPE, O; parquet saved by `datasets` has them)"
+            fix += ", or use `task` tagging to score single tags"
+            raise DataError(what, where=example.where, fix=fix)
 
 
 def _default(scheme: Scheme, counts: Counter[str]) -> str:
     if scheme == "errors":
         return CORRECT
-    return OUTSIDE if scheme == "entities" and OUTSIDE in counts else counts.most_common(1)[0][0]
+    outside = next((tag for tag in counts if is_outside(tag)), None) if scheme == "entities" else None
+    return outside or counts.most_common(1)[0][0]

@@ -14,6 +14,7 @@ class Example:
     texts: tuple[str, ...]  # one text, two texts, the words of a sentence, ...
     gold: Any = None  # the answer as the file has it; None when there is none
     row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all the file says of it, by column
+    spans: tuple[tuple[int, int], ...] = ()  # of words that were split from a text: where they stand in it
 
 
 Examples = tuple[Example, ...]

@@ -1,0 +1,231 @@
+"""Files of tagged sentences as people have them: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.errors import DataError
+from electra.finetuning.tasks import load_task
+from electra.labelled.examples import Split
+
+WORDS = [("Ada", "met", "New", "York"), ("I", "don't", "\u00e9t\u00e9", '"')]
+TAGS = [("B-PER", "O", "B-LOC", "I-LOC"), ("O", "O", "O", "O")]
+PAIRS = [list(zip(*sentence, strict=True)) for sentence in zip(WORDS, TAGS, strict=True)]
+
+
+def split_of(path: Path, content: str, task: str = "ner", labelled: bool = True, **changes: Any) -> Split:
+    path.write_bytes(content.encode())
+    return replace(load_task(task), **changes).read(path, labelled)
+
+
+def sentences(split: Split) -> list[tuple[Any, Any]]:
+    return [(example.texts, example.gold) for example in split.examples]
+
+
+EXPECTED = list(zip(WORDS, TAGS, strict=True))
+
+
+@pytest.mark.parametrize("printed", [json.dumps, lambda x: json.dumps(x, ensure_ascii=False), str, "numpy"])
+def test_lists_in_the_cells_of_a_csv(printed: Any, tmp_path: Path) -> None:
+    """Written by pandas, with lists as JSON, Python and numpy print them."""
+    pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
+    printed = (lambda x: str(numpy.array(x))) if printed == "numpy" else printed
+    rows = [{"tokens": printed(list(words)), "ner_tags": printed(list(tags))} for words, tags in EXPECTED]
+    for name, separator in (("a.csv", ","), ("b.csv", ";")):
+        pandas.DataFrame(rows).to_csv(tmp_path / name, index=False, sep=separator)
+        assert sentences(load_task("ner").read(tmp_path / name)) == EXPECTED
+    tagged = replace(load_task("tagging"), label=("ner_tags",)).read(tmp_path / "a.csv")
+    assert sentences(tagged) == EXPECTED
+
+
+def test_a_list_that_numpy_shortened_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a whole list"):
+        split_of(tmp_path / "a.csv", "tokens,tags\n['a' 'b' ... 'z'],['O' 'O' ... 'O']\n")
+
+
+def test_a_row_for_each_word(tmp_path: Path) -> None:
+    """With a column that numbers the sentences: in each row, or as in a well-known NER file in the first."""
+    pandas = pytest.importorskip("pandas")
+    rows = [
+        {"Sentence #": f"Sentence: {n}", "Word": word, "POS": "X", "Tag": tag}
+        for n, pairs in enumerate(PAIRS, 1)
+        for word, tag in pairs
+    ]
+    frame = pandas.DataFrame(rows)
+    for name in ("a.csv", "a.jsonl", "a.parquet", "a.tsv"):
+        _write(frame, tmp_path / name)
+        assert sentences(load_task("ner").read(tmp_path / name)) == EXPECTED, name
+    frame.loc[frame["Sentence #"].duplicated(), "Sentence #"] = ""
+    frame.to_csv(tmp_path / "a.csv", index=False, encoding="latin-1")
+    assert sentences(load_task("ner").read(tmp_path / "a.csv")) == EXPECTED
+    frame[["Word", "Tag"]].to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(DataError, match="which sentence"):
+        load_task("ner").read(tmp_path / "a.csv")
+    blank = "Word,Tag\nAda,B-PER\nmet,O\n\nI,O\n"
+    assert sentences(split_of(tmp_path / "b.csv", blank)) == [
+        (("Ada", "met"), ("B-PER", "O")),
+        (("I",), ("O",)),
+    ]
+
+
+def _write(frame: Any, path: Path) -> None:
+    match path.suffix:
+        case ".csv":
+            frame.to_csv(path, index=False)
+        case ".tsv":
+            path.write_text(
+                "".join("\t".join(row) + "\n" for row in [list(frame.columns), *frame.to_numpy().tolist()])
+            )
+        case ".jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        case ".parquet":
+            frame.to_parquet(path)
+
+
+def test_numbers_for_tags_have_names_or_are_said(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    names = ["O", "B-PER", "B-LOC", "I-LOC"]
+    numbers = [[names.index(tag) for tag in tags] for tags in TAGS]
+    rows = {"tokens": [list(words) for words in WORDS], "ner_tags": numbers}
+    features = datasets.Features(
+        tokens=datasets.Sequence(datasets.Value("string")),
+        ner_tags=datasets.Sequence(datasets.ClassLabel(names=names)),
+    )
+    made = datasets.Dataset.from_dict(rows, features=features)
+    made.to_parquet(tmp_path / "a.parquet")
+    assert sentences(load_task("ner").read(tmp_path / "a.parquet")) == EXPECTED
+    made.to_json(tmp_path / "a.jsonl")
+    split = load_task("tagging").read(tmp_path / "a.jsonl")
+    assert [example.gold for example in split.examples] == [("1", "0", "2", "3"), ("0",) * 4]
+    assert any("numbers" in note for note in split.notes)
+    with pytest.raises(DataError, match="numbers"):
+        load_task("ner").fit(split.examples)
+
+
+def lines(rows: list[list[str]], separator: str = "\t") -> str:
+    return "".join(separator.join(row) + "\n" for row in rows) + "\n"
+
+
+FIRST, SECOND = (lines([list(pair) for pair in pairs]) for pairs in PAIRS)
+UNEVEN = f"{FIRST}{SECOND}".replace("met\tO\n", "met\tO\t\t\n")
+NUMBERED = "".join(f"{n}\t{w}\t{t}\n" for n, pairs in enumerate(PAIRS) for w, t in pairs)
+GERMEVAL = "".join(lines([[str(n), w, t, "O"] for n, (w, t) in enumerate(pairs, 1)]) for pairs in PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("columns that count", GERMEVAL),
+        (
+            "comments of other widths",
+            "#\thttp://x\t[2009]\n" + GERMEVAL.replace("\n\n", "\n\n#\thttp://x\t[2009]\n", 1),
+        ),
+        ("a number throughout", lines([["1", *p] for p in PAIRS[0]]) + lines([["2", *p] for p in PAIRS[1]])),
+        (
+            "comments as wide as the rows",
+            "".join(
+                f"# id {n} domain=x\n" + lines([[w, "_", "_", t] for w, t in pairs], " ")
+                for n, pairs in enumerate(PAIRS)
+            ),
+        ),
+        ("empty last columns", "".join(lines([[w, t, "", ""] for w, t in pairs]) for pairs in PAIRS)),
+
+        ("tabs after some", UNEVEN),
+        ("no empty line, a document mark", f"{FIRST.strip()}\n-DOCSTART-\tO\n{SECOND}"),
+        ("no empty line, a numbered sentence", NUMBERED),
+        ("commas", "".join(lines([list(p) for p in pairs], ",") for pairs in PAIRS)),
+        ("semicolons", "".join(lines([list(p) for p in pairs], ";") for pairs in PAIRS)),
+        ("spaces and tabs", lines([list(p) for p in PAIRS[0]], " ") + lines([list(p) for p in PAIRS[1]])),
+        ("carriage returns", "".join(lines([list(p) for p in pairs]) for pairs in PAIRS).replace("\n", "\r")),
+
+
+        (
+            "tags before an empty column",
+            "".join(lines([[w, t, "_"] for w, t in pairs]) for pairs in PAIRS),
+        ),
+    ],
+    ids=lambda value: value if "\n" not in value and "\r" not in value else "",
+)  # fmt: skip
+def test_words_and_tags_are_found_by_what_the_columns_hold(name: str, content: str, tmp_path: Path) -> None:
+    assert sentences(split_of(tmp_path / "a.conll", content)) == EXPECTED, name
+
+
+def test_a_comma_may_be_a_word(tmp_path: Path) -> None:
+    content = 'Ada,B-PER\n,,O\n",",O\n""",O\n\n'
+    ((words, tags),) = sentences(split_of(tmp_path / "a.txt", content))
+    assert tags == ("B-PER", "O", "O", "O") and words[:3] == ("Ada", ",", ",")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", lines([["1"], ["2"]]), "counts words"),
+        ("a.tsv", lines([[f"w{i}", f"l{i}"] for i in range(30)]), "30 different values"),
+        ("a.tsv", lines([["Ada", "_"], ["met", "_"]]), "'_' throughout"),
+        ("a.tsv", lines([["Ada", "O"]] * 300), "no empty lines"),
+        ("a.tsv", lines([["Ada", "B-PER"], ["met", "_"]]), "'met' has '_' for its tag"),
+        ("a.tsv", lines([["Ada", "B-PER"], ["met", "-"]]), "'met' has '-' for its tag"),
+        ("a.tsv", "Ada\tB-PER\nmet\t\n", "'met' has '' for its tag"),
+        ("a.jsonl", '{"tokens": ["Ada", null], "tags": ["O", "O"]}\n', "for word 2"),
+        ("a.jsonl", '{"tokens": ["Ada", "met"], "tags": ["O", null]}\n', "'met' has '' for its tag"),
+    ],
+)
+def test_what_is_no_word_or_no_tag_is_refused(name: str, content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        split_of(tmp_path / name, content)
+
+
+def test_sentences_with_missing_tags_can_be_left_out(tmp_path: Path) -> None:
+    content = "Ada\tB-PER\nmet\t_\n\nBob\tB-PER\n"
+    split = split_of(tmp_path / "a.tsv", content, skip_unlabelled=True)
+    assert sentences(split) == [(("Bob",), ("B-PER",))]
+    assert split.notes
+
+
+CONLLU = "# text = Ada ran\n1\tAda\t_\tPROPN\t_\t_\t2\tdep\t_\t{}\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t{}\n\n"
+
+
+def test_keys_of_misc(tmp_path: Path) -> None:
+    for first in ("SpaceAfter=No|name=B-PER", "SpaceAfter=No name=B-PER", "name=B-PER"):
+        content = CONLLU.format(first, "name=O")
+        assert sentences(split_of(tmp_path / "a.conllu", content, label=("name",))) == [
+            (("Ada", "ran"), ("B-PER", "O"))
+        ]
+    for first in ("SpaceAfter=No;name=B-PER", "SpaceAfter=No,name=B-PER"):
+        with pytest.raises(DataError, match="not separated"):
+            split_of(tmp_path / "a.conllu", CONLLU.format(first, "name=O"), label=("name",))
+    partly = split_of(tmp_path / "a.conllu", CONLLU.format("name=B-PER", "_"), label=("name",))
+    assert sentences(partly)[0][1] == ("B-PER", "O") and any("1 of 2 words" in note for note in partly.notes)
+    elsewhere = split_of(tmp_path / "a.tsv", CONLLU.format("_", "_"), task="pos")
+    assert sentences(elsewhere) == [(("Ada", "ran"), ("PROPN", "VERB"))]
+
+
+SCHEMES = {
+    "B_PER": lambda tag: tag.replace("-", "_"),
+    "b-per": str.lower,
+    "PER-B": lambda tag: "-".join(reversed(tag.split("-"))),
+    "BILOU": lambda tag: {"E": "L", "S": "U"}.get(tag[0], tag[0]) + tag[1:],
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_other_spellings_of_tags_are_the_same_entities(scheme: str) -> None:
+    """seqeval reads BIOES; the same sequences, spelled otherwise, have its entities."""
+    import random
+
+    from electra.finetuning.entities import completed, entities
+
+    labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    draw, tags = random.Random(0), ["O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y"]
+    spelled = SCHEMES[scheme]
+    for _ in range(500):
+        row = [draw.choice(tags) for _ in range(draw.randint(1, 9))]
+        found = [(kind.upper(), first, last) for first, last, kind in entities([spelled(tag) for tag in row])]
+        assert found == labeling.get_entities(row)
+    some = [spelled(tag) for tag in ("O", "B-X", "I-X", "B-Y")]
+    assert set(completed(some)) == {*some, spelled("I-Y")}
