@@ -116,6 +116,38 @@ class RunFailed(ElectraError):
     exit_code = 1
 
 
+_NO_MEMORY = re.compile(
+    r"out of memory|allocate (?:\d+ )?(?:bytes|memory)|could not create a primitive|bad_alloc"
+    r"|failed to map segment|Unable to allocate|can't start new thread",
+    re.IGNORECASE,
+)
+
+
+def out_of_memory(error: BaseException) -> RunFailed | None:
+    """The error in one line, where memory ran out: libraries say that in many ways, of many kinds."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (
+            isinstance(cause, RuntimeError | ImportError | OSError) and _NO_MEMORY.search(str(cause))
+        ):
+            fix = (
+                "Lower `batch_size` or `length`, use a smaller model, or fewer `workers`, `jobs` or `threads`"
+            )
+            return RunFailed(f"memory ran out{_limit()}", fix=fix)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _limit() -> str:
+    """The limit that this process was given, if any (ulimit -v)."""
+    try:
+        import resource
+    except ImportError:
+        return ""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return "" if limit == resource.RLIM_INFINITY else f" (the limit is {limit >> 20:,} MiB: ulimit -v)"
+
+
 class LostProcess(RunFailed):
     """Another process of the run is gone or silent: a consequence, whose cause is what happened there."""
 

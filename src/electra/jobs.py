@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electra import durable
-from electra.errors import ElectraError, Interrupted, RunFailed
+from electra.errors import ElectraError, Interrupted, RunFailed, out_of_memory
 from electra.progress import Say
 from electra.signals import Stop, StopRequest, how_it_ended
 
@@ -179,14 +179,18 @@ def in_order(
     arguments: tuple[Any, ...],
     items: Iterable[Any],
     processes: int,
+    threads: int | None = 1,
 ) -> Iterator[Any]:
-    """`make(*arguments)(item)` of each item, in order; each process, of one thread, calls `make` once."""
+    """`make(*arguments)(item)` of each item, in order; each process calls `make` once.
+
+    threads: of each process (None: it chooses).
+    """
     workers: list[_Worker] = []
     under_way: deque[_Worker] = deque()
     try:
         for number, item in enumerate(items):
             if number < processes:
-                workers.append(_start(Job("", make, arguments), 1, "each"))
+                workers.append(_start(Job("", make, arguments), threads, "each"))
             worker = workers[number % processes]
             with suppress(OSError):  # it has died, as its answer will tell
                 worker.connection.send(item)
@@ -203,7 +207,7 @@ def in_order(
             worker.connection.close()
 
 
-def _start(job: Job, threads: int, how: Literal["one", "each"] = "one") -> _Worker:
+def _start(job: Job, threads: int | None, how: Literal["one", "each"] = "one") -> _Worker:
     ours, theirs = socket.socketpair()
     with ours, theirs, durable.explain_disk_errors(job.log or Path.cwd()):
         if job.log is not None:
@@ -212,7 +216,7 @@ def _start(job: Job, threads: int, how: Literal["one", "each"] = "one") -> _Work
         try:
             process = subprocess.Popen(
                 command("electra.jobs", how, str(theirs.fileno())),
-                env=environment(OMP_NUM_THREADS=threads),
+                env=environment() if threads is None else environment(OMP_NUM_THREADS=threads),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=None if file is None else subprocess.STDOUT,
@@ -288,7 +292,9 @@ def _each(connection: Connection) -> None:
 
 
 def _as_ours(error: Exception) -> ElectraError:
-    return error if isinstance(error, ElectraError) else RunFailed(f"{type(error).__name__}: {error}")
+    if isinstance(error, ElectraError):
+        return error
+    return out_of_memory(error) or RunFailed(f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,8 @@ import sys
 import pytest
 
 from electra.cli.main import main
-from electra.config import find_recipe
 from electra.errors import Interrupted
 from electra.signals import unwinding
-from electra.training.estimate import estimate
-from electra.training.recipe import make_recipe, read_recipe
 
 IMPORTS_STOP = """
 import builtins
@@ -64,9 +61,3 @@ def test_work_that_leaves_nothing_says_so(
 
 def _saved(verb: str, arguments: list[str]) -> int:
     raise Interrupted("runs/mine")
-
-
-def test_a_plan_that_was_asked_to_stop_measures_nothing_more() -> None:
-    recipe = make_recipe(read_recipe(find_recipe("budget-tiny"))).to_sections()
-    with pytest.raises(Interrupted, match=r"interrupted$"):
-        estimate(recipe, 1000, say=print, stop=lambda: True)

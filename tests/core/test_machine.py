@@ -1,13 +1,15 @@
 """What a process may use of the machine."""
 
+import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from electra import machine
-from electra.errors import ConfigError, DataError
+from electra.errors import ConfigError, DataError, out_of_memory
 from electra.machine import cores, library
 
 
@@ -24,6 +26,7 @@ def test_a_process_bound_to_one_core_counts_one() -> None:
 def test_where_nothing_binds_all_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    monkeypatch.setattr(machine, "cpu_quota", lambda: float("inf"))
     assert cores() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert cores() == 1
@@ -46,3 +49,115 @@ def test_threads_are_those_of_openmp(said: str, threads: int, monkeypatch: pytes
     monkeypatch.setattr(machine, "cores", lambda: 7)
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     assert machine.usual_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 1.5),
+        ("0::/a/b", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "max 100000"}, 2.0),
+        ("0::/a/b", {"a/cpu.max": "200000 100000", "a/b/cpu.max": "50000 100000"}, 0.5),
+        ("0::/docker/1234", {"cpu.max": "300000 100000"}, 3.0),  # a container sees its own group at the top
+        ("5:cpu,cpuacct:/a", {"cpu/a/cpu.cfs_quota_us": "250000", "cpu/a/cpu.cfs_period_us": "100000"}, 2.5),
+        (
+            "5:cpu,cpuacct:/",
+            {"cpu,cpuacct/cpu.cfs_quota_us": "-1", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            math.inf,
+        ),
+        ("0::/\n4:memory:/x", {"memory/x/cpu.max": "100000 100000"}, math.inf),
+        ("0::/", {"cpu.max": "nonsense"}, math.inf),
+        ("", {}, math.inf),
+    ],
+)
+def test_a_limit_of_the_control_group(
+    groups: str, files: dict[str, str], cores: float, tmp_path: Path
+) -> None:
+    """As the kernel's documents define cpu.max (version 2) and cpu.cfs_quota_us (version 1)."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"{groups}\n" * bool(groups))
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    assert machine.cpu_quota(tmp_path) == cores
+
+
+def test_a_limit_counts_among_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    for quota, count in ((0.5, 1), (2.5, 2), (float("inf"), 8)):
+        monkeypatch.setattr(machine, "cpu_quota", lambda quota=quota: quota)
+        assert cores() == count
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"WORLD_SIZE": "2"},
+        {"WORLD_SIZE": "abc"},
+        {"WORLD_SIZE": "0"},
+        {"WORLD_SIZE": "-1"},
+        {"WORLD_SIZE": ""},
+        {"WORLD_SIZE": "2", "RANK": "x"},
+        {"WORLD_SIZE": "2", "RANK": "2"},
+        {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "x"},
+    ],
+)
+def test_variables_of_a_launcher_that_are_wrong(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from electra.training.distributed import join_world
+
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as told:
+        join_world()
+    assert told.value.where in variables or told.value.where == "RANK"
+
+
+def test_a_machine_that_others_cannot_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian gives a machine's own name the address 127.0.1.1, and gloo tells others that."""
+    from electra.training import distributed
+
+    addresses = {"leader": "10.0.0.1", "here": "127.0.1.1"}
+    monkeypatch.setattr(distributed.socket, "gethostname", lambda: "here")
+    monkeypatch.setattr(distributed.socket, "gethostbyname", addresses.__getitem__)
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "leader"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    with pytest.raises(ConfigError, match="GLOO_SOCKET_IFNAME"):
+        distributed.join_world()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("could not create a primitive"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: can't allocate memory: you"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("can't start new thread"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        ImportError("libx.so: cannot allocate memory in static TLS block"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+)
+def test_memory_that_ran_out_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ways in which libraries say it."""
+    from electra.cli import main
+
+    def run(verb: str, arguments: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(main, "run_verb", run)
+    assert main.main(["pretrain"]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "memory ran out" in line and "--batch-size" in line
+
+
+def test_other_errors_are_not_taken_for_it() -> None:
+    assert out_of_memory(RuntimeError("shapes differ")) is None and out_of_memory(OSError(2, "none")) is None

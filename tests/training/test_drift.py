@@ -91,5 +91,5 @@ def test_two_processes_continued_by_one_and_by_two_again(toy_store: Path, tmp_pa
     assert [row["counts"] for row in mine] == [row["counts"] for row in whole]
     assert [row["loss"] for row in mine] == pytest.approx([row["loss"] for row in whole], rel=1e-3)
     log = " ".join((out / "log.txt").read_text().split())
-    assert "resumed on 1 processes, begun on 2: not bit-exact" in log
-    assert "resumed on 2 processes, begun on 1: not bit-exact" in log
+    assert "processes 1 instead of 2, " in log
+    assert "processes 2 instead of 1, " in log

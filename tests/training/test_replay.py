@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save
 
 import electra
@@ -194,3 +195,51 @@ def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
     ):
         replay(run, toy.store(), 2)
     assert not problems(run, 3)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"threads": 2}, {"micro_batch": 2}, {"compile": "on"}],
+)
+def test_a_run_that_was_resumed_under_other_conditions_is_not_accused(
+    changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was promised is compared: up to the resumption bit by bit, after it the batches."""
+    if "compile" in changed:
+        monkeypatch.setattr("electra.training.compilation.compile_layers", _marked)
+    settings = {"training": {"steps": 12, "checkpoint_every": 3, "keep": 9}, "model": {"layers": 1}}
+    with start(toy.recipe(**settings), tmp_path, toy.store(), World()) as run:
+        assert not loop.train(run, lambda: run.step == 6)
+    train(tmp_path, training={"keep": 9, **changed}, model={"layers": 1})
+    run_folder = RunFolder(tmp_path)
+    assert "not bit-exact" in (tmp_path / "log.txt").read_text()
+    [first, second] = run_folder.record["environment"]["parts"]
+    name, value = next(iter(changed.items()))
+    key = "compiled" if name == "compile" else name
+    assert (first["step"], second["step"]) == (0, 6) and first[key] != second[key]
+    assert second[key] == (True if name == "compile" else value)
+    for steps in (3, 9):  # from steps 9 and 3
+        assert problems(run_folder, steps) == {}
+    assert any("not compared" in finding.what for finding in replay(run_folder, toy.store(), 9))
+    edit(run_folder, 5, lambda row: row.update(loss=1.0))
+    assert problems(run_folder, 9) != {}, "what was promised is still compared"
+
+
+def _marked(run: Any) -> None:
+    run.compiled = True
+
+
+def test_a_resumed_run_keeps_its_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun on one core and resumed on two, or the other way around."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    settings = {"steps": 4, "checkpoint_every": 2, "evaluate_every": 4, "threads": None}
+    before = torch.get_num_threads()
+    try:
+        for cores in (1, 2):
+            monkeypatch.setattr("electra.machine.cores", lambda cores=cores: cores)
+            with start(toy.recipe(training=settings), tmp_path, toy.store(), World()) as run:
+                loop.train(run, lambda run=run, cores=cores: run.step == 2 * cores)
+                assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    assert "not bit-exact" not in (tmp_path / "log.txt").read_text()

@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +32,11 @@ from electra.errors import CheckpointError, ConfigError, FullDisk, RunFailed, Ru
 from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop, needs, rehearsal
+from electra.training.clock import Costs
 from electra.training.distributed import World
 from electra.training.recipe import make_recipe
 from electra.training.record import _plain
+from electra.training.replay import replay
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
 from electra.training.start import describe, start
@@ -168,32 +169,72 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
 
-def test_a_time_budget_becomes_steps_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "measure", lambda run, budget: rehearsal.Costs(100.0))
-    timed = {"training": {"steps": None, "budget": "601s"}}
-    rows = train(tmp_path / "run", **timed)
-    assert max(row["step"] for row in rows) == 6
-    [told] = [
-        row["message"]
-        for row in Ledger.read(tmp_path / "run" / "metrics.jsonl").rows
-        if row.get("event") == "budget"
-    ]
-    assert told.startswith("601s is 6 steps as measured now (an update 1e+02 s")
-    assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    monkeypatch.setattr(
-        rehearsal, "measure", lambda run, budget: rehearsal.Costs(10.0)
-    )  # a faster machine, the same run
-    train(tmp_path / "run", **timed)
-    assert read_toml(tmp_path / "run" / "run.toml")["training"]["steps"] == 6
-    with pytest.raises(RunFolderError, match=r"training\.budget was 601s, now 604s\..*init_discriminator"):
-        train(tmp_path / "run", training={"steps": None, "budget": "604s"})
+class Machine:
+    """In place of the clock: each update takes as many seconds as it says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, measured: float, really: float) -> None:
+        self.now, self.really = 1000.0, really
+        update = loop.update
+
+        def slow(run: Run) -> None:
+            before = run.seconds
+            update(run)
+            run.seconds = before + self.really
+            self.now += self.really
+
+        monkeypatch.setattr(loop, "update", slow)
+        monkeypatch.setattr("electra.training.budget.time.monotonic", lambda: self.now)
+        monkeypatch.setattr(rehearsal, "measure", lambda run: rehearsal.Measured(measured, 8))
+
+
+TIMED = {
+    "training": {"steps": None, "budget": "201s", "checkpoint_every": 6, "keep": 9},
+    "model": {"layers": 1},
+}
+
+
+@pytest.mark.parametrize(("measured", "really", "steps"), [(100.0, 10.0, 20), (1.0, 10.0, 20)])
+def test_a_time_budget_follows_the_clock_in_its_first_tenth(
+    measured: float, really: float, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, measured, really)
+    rows = train(tmp_path / "run", **TIMED)
+    trained = [row for row in rows if row["kind"] == "train"]
+    assert trained[-1]["step"] == steps and machine.now - 1000 == steps * really
+    record = read_toml(tmp_path / "run" / "run.toml")
+    assert record["training"]["steps"] == steps and record["environment"]["settled"] is True
+    assert all(begin <= 0.1 * steps + 1 for begin, _ in record["environment"]["lengths"])
+    machine.really = 1.0  # a faster machine, the same run
+    assert max(row["step"] for row in train(tmp_path / "run", **TIMED)) == steps
+    with pytest.raises(RunFolderError, match=r"training\.budget was 201s, now 204s\..*init_discriminator"):
+        train(tmp_path / "run", **merge(TIMED, {"training": {"budget": "204s"}}))
+
+
+@pytest.mark.parametrize("stop_at", [1, 13])
+def test_a_resumed_time_budget_has_the_bits_of_one_never_stopped(
+    stop_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(monkeypatch, measured=100.0, really=10.0)
+    whole = train(tmp_path / "whole", **TIMED)
+    recipe = toy.recipe(**TIMED)
+    with start(recipe, tmp_path / "cut", toy.store(), World()) as run:
+        assert not loop.train(run, lambda: run.step == stop_at)
+    cut = train(tmp_path / "cut", **TIMED)
+    assert losses(cut) == losses(whole)
+    rates = [[row["learning_rate"] for row in rows if row["kind"] == "train"] for rows in (cut, whole)]
+    assert rates[0] == rates[1]
+    for folder in map(RunFolder, (tmp_path / "cut", tmp_path / "whole")):
+        assert [finding.problem for finding in replay(folder, toy.store(), 20 - 6) if finding.problem] == []
+
+
+def test_no_number_of_steps(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no number of steps"):
         train(tmp_path / "none", training={"steps": None})
 
 
 @pytest.mark.slow
 def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "LONGEST", 0.01)
+    monkeypatch.setattr(rehearsal, "SECONDS", 0.01)
     measured: list[float] = []
 
     def steps_for(*args: Any, steps_in_seconds: Callable[[float], float], **rest: Any) -> int:
@@ -201,13 +242,13 @@ def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.
         return 6
 
     monkeypatch.setattr("electra.training.budget.steps_for", steps_for)
+    monkeypatch.setattr("electra.training.budget.Clock.due", lambda *_: False)
     timed = losses(train(tmp_path / "timed", training={"steps": None, "budget": "3s"}))
     assert timed == losses(train(tmp_path / "counted")) and measured[0] > 6
-    assert not list((tmp_path / "timed").glob(".rehearsal*"))
 
 
 def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Path) -> None:
-    costs = rehearsal.Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
+    costs = Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
     free = build_run(toy.recipe(), tmp_path, toy.store(), World())
     assert (
         costs.steps_in(1000.0, free) == (1000 - 11 * 10 - 20 * 5) / 2
@@ -219,22 +260,6 @@ def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Pa
         toy.recipe(training={"evaluate_every": 10, "checkpoint_every": 5}), tmp_path, toy.store(), World()
     )
     assert costs.steps_in(1000.0, set_by_hand) == pytest.approx((1000 - 10) / (2 + 1 + 1))
-
-
-def test_the_first_evaluation_of_a_process_is_not_taken_for_the_rule(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, calls = build_run(toy.recipe(), tmp_path, toy.store(), World()), []
-
-    def cold_at_first(*args: Any, **rest: Any) -> dict[str, float | None]:
-        time.sleep(0.0 if calls else 0.5)
-        calls.append(rest)
-        return {}
-
-    monkeypatch.setattr("electra.training.rehearsal.heldout_metrics", cold_at_first)
-    monkeypatch.setattr(rehearsal, "LONGEST", 0.01)
-    assert rehearsal.measure(run, 1.0).evaluation < 0.4
-    assert len(calls) == 2
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:

@@ -60,4 +60,4 @@ def test_another_number_of_processes_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(checkpoint, "restore", restored)
     with start(toy.recipe(), tmp_path, toy.store(), World()):
         pass
-    assert "resumed on 1 processes, begun on 2: not bit-exact" in (tmp_path / "log.txt").read_text()
+    assert "processes 1 instead of 2: not bit-exact" in (tmp_path / "log.txt").read_text()

@@ -32,16 +32,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.workflow.plan.side_by_side", here)
+    monkeypatch.setattr("electra.workflow.plan.in_order", here)
+    monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
 
 
-def here(jobs, at_once, *, threads, say, stop):  # type: ignore[no-untyped-def]
-    """Jobs in this process: two updates each."""
-    from electra.jobs import in_turn
-    from electra.training import estimate
-
-    estimate.SECONDS = 0.01
-    yield from in_turn(jobs, say=say, stop=stop)
+def here(make, arguments, items, processes, threads):  # type: ignore[no-untyped-def]
+    """In this process."""
+    yield from map(make(*arguments), items)
 
 
 def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
@@ -148,7 +145,7 @@ def test_the_largest_that_is_fed() -> None:
         from electra.training.estimate import Estimate
 
         sizes = {"layers": 1, "hidden_size": 8, "parameters": {}, "layer_parameters": parameters}
-        rest = {"seconds": 1.0, "flops": 1.0, "memory": 1, "disk": 1, "threads": 1, "compiled": False}
+        rest = {"seconds": 1.0, "flops": 1.0, "memory": 1, "disk": 1, "threads": 1, "rows": 1}
         cost = Estimate(**sizes, **rest, tokens=100, device="cpu", precision="fp32")  # type: ignore[arg-type]
         return Option(compose("tiny", {}), cost, steps, epochs, None)
 

@@ -22,9 +22,9 @@ from typing import Any
 
 from electra import cli, durable
 from electra.cli import output
-from electra.errors import ConfigError, ElectraError, Interrupted, Note, nearest
+from electra.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
 from electra.extensions import trust_named, without_named
-from electra.machine import launched, versions
+from electra.machine import versions
 from electra.visible import one_line
 
 ORDER = [
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    debug = "--debug" in arguments
+    debug, shared = "--debug" in arguments, os.environ.get("WORLD_SIZE", "1") not in ("0", "1")
     arguments = [argument for argument in arguments if argument != "--debug"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         arguments = ["--help"]
@@ -125,6 +125,9 @@ def _main(arguments: list[str]) -> int:
         output.abandon()  # keeps the interpreter's flush quiet
         return 0
     except OSError as error:
+        if (lack := out_of_memory(error)) is not None and not debug:
+            sys.stderr.write(f"error: {lack.line(as_flag)}\n")
+            return lack.exit_code
         known = (*durable.FULL, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG)
         if (error.errno not in known and error.filename != durable.STDOUT) or debug:
             raise
@@ -141,11 +144,15 @@ def _main(arguments: list[str]) -> int:
         ):  # as a class body raises it that was being imported
             sys.stderr.write("interrupted\n")
             return 130
-        if not launched():
+        lack = None if debug else out_of_memory(error)
+        if lack is not None:
+            sys.stderr.write(f"error: {lack.line(as_flag)}\n")
+        elif not shared:
             raise
-        traceback.print_exc()
+        else:
+            traceback.print_exc()
         code = 1
-    if launched():  # no collective can be finished any more: leave, and the launcher ends the others
+    if shared:  # no collective can be finished any more: leave, and the launcher ends the others
         sys.stderr.flush()
         os._exit(code)
     return code

@@ -92,6 +92,6 @@ def tell(made: Plan) -> None:
     )
     console.print(f"\n* {best.recipe.model.size}: {reason} (here {ratio:,.0f}).")
     console.print(
-        f"Measured on {cost.device}, {cost.precision}, {cost.threads} threads, with whatever else the machine"
-        " did; evaluations and checkpoints come on top."
+        f"Measured: {cost.measured(best.recipe.training.batch_size)}; with whatever else the machine did."
+        " Evaluations and checkpoints come on top."
     )

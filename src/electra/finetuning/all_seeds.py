@@ -53,6 +53,7 @@ from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
 from electra.progress import Say, quiet
 from electra.training.checkpoint import on_host
+from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "also")  # settings that say where the data lie
 DROPOUT = 0.1  # the paper's
@@ -67,8 +68,11 @@ def finetune(
     model: whose encoder to tune: a run folder, a model folder, a fine-tuning, or a name on the hub.
     stop:  asked after each step; then the state is saved and Interrupted raised: the same call resumes.
     """
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
+    begun = TuningFolder(settings.out)
+    before = begun.record.get("environment", {}).get("threads") if begun.exists() else None
+    threads = ""
+    if settings.device in ("auto", "cpu"):
+        threads = set_threads(settings.threads, before, "--threads")
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), "encoder")
     if settings.search:
@@ -78,8 +82,11 @@ def finetune(
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
         digests.forget(folder.path)  # until all is written
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
-        for note in (announcement(model, tuning), *answers_told(dataset), *notes):
-            session.say(note)
+        if before not in (None, torch.get_num_threads()):
+            threads = f"resumed with threads {torch.get_num_threads()} instead of {before}: not bit-exact"
+        for note in (threads, announcement(model, tuning), *answers_told(dataset), *notes):
+            if note:
+                session.say(note)
         try:
             others = {"floors": floors.beside(tuning, dataset, folder)}
             if settings.search:

@@ -35,6 +35,7 @@ from electra.seeds import key
 from electra.training.checkpoint import on_host
 from electra.training.optimizer import AdamW
 from electra.training.schedule import multiplier
+from electra.training.threads import Pace
 
 LOGS = 20  # log lines a seed
 Weights = dict[str, Tensor]
@@ -114,6 +115,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
     started = time.monotonic() - state.seconds
+    pace, logged = Pace("--threads"), (state.step, state.seconds)
     model.train()
     for step in range(state.step, total):
         epoch, position = divmod(step, per_epoch)
@@ -125,6 +127,9 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
         ended, epoch_ended = state.step == total, state.step % per_epoch == 0
         if state.step % logged_every(total) == 0 or ended:
             _log(tuning, seed, state, losses)
+            rate, logged = (state.step - logged[0]) / (state.seconds - logged[1]), (state.step, state.seconds)
+            if slower := pace.slower(rate):
+                tuning.say(slower)
             losses.clear()
         if settings.keep_epoch == "best" and (ended or epoch_ended):
             score = _evaluate_epoch(tuning, seed, model, state, epoch)

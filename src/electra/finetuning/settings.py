@@ -143,7 +143,7 @@ class Settings:
     device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
-    """CPU threads (default: torch's choice)."""
+    """CPU threads (default: OMP_NUM_THREADS, or else one or all cores, as measured)."""
 
     def __post_init__(self) -> None:
         counts = (

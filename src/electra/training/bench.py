@@ -55,7 +55,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     world = world or World()
     recipe = replace(recipe, training=replace(recipe.training, steps=1 << 30, budget=None, log_every=1 << 30))
     run = build_run(recipe, Path("memory"), random_store(vocab_size), world)
-    run = replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
+    run = replace(run, telemetry=Telemetry(run.folder, leads=False))
     problem = compilation.compile_layers(run) if recipe.training.compile == "on" else None
     if problem is not None:
         raise RunFailed(f"the layers cannot be compiled: {problem}", key="compile=on")

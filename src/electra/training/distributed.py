@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from electra.errors import ConfigError, LostProcess
+from electra.machine import LAUNCHED, launched, place
 from electra.training.launch import RENDEZVOUS
 
 TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"
@@ -147,11 +149,16 @@ def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
 
 def join_world() -> World:
     """Join the processes that --processes or torchrun started; alone without them."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = place("WORLD_SIZE", 1)
     if size == 1:
         return World()
-    rank, local_rank = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
+    rank, local_rank = place("RANK"), place("LOCAL_RANK", 0)
+    if rank >= size:
+        what = f"{rank}, and WORLD_SIZE is {size}: ranks are counted from 0"
+        raise ConfigError(what, where="RANK", fix=LAUNCHED)
     cuda = torch.cuda.is_available()
+    if not cuda:
+        _refuse_loopback(size)
     if cuda:
         torch.cuda.set_device(local_rank)
     meet = os.environ.get(RENDEZVOUS, "env://")
@@ -159,6 +166,27 @@ def join_world() -> World:
         "nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=_timeout()
     )
     return World(rank, size, local_rank)
+
+
+def _refuse_loopback(size: int) -> None:
+    """Gloo tells the others the address that this machine's name stands for. Where that is the machine itself
+    (127.0.1.1, as Debian sets it), others wait for ever.
+    """
+    if RENDEZVOUS in os.environ or "GLOO_SOCKET_IFNAME" in os.environ:
+        return
+    name, leader = socket.gethostname(), os.environ.get("MASTER_ADDR", "localhost")
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or _loops_back(leader) or not _loops_back(name):
+        return
+    what = f"the name of this machine, {name}, stands for itself alone, so other machines cannot reach it"
+    fix = "On every machine, set GLOO_SOCKET_IFNAME to its network interface, such as eth0"
+    raise ConfigError(what, where="torchrun", fix=fix)
+
+
+def _loops_back(name: str) -> bool:
+    try:
+        return socket.gethostbyname(name).startswith("127.")
+    except OSError:
+        return False
 
 
 def _timeout() -> timedelta:
@@ -180,7 +208,7 @@ def explain_losses() -> Iterator[None]:
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
-        if os.environ.get("WORLD_SIZE", "1") == "1":
+        if not launched():
             raise
         text = str(error)
         silent = re.search("timed out|timeout", text, re.IGNORECASE)

@@ -10,19 +10,17 @@ from typing import Any
 
 import torch
 
-from electra.errors import Interrupted
 from electra.model.sizes import EncoderConfig
-from electra.signals import Stop, unwinding
-from electra.training import budget, compilation
 from electra.training.bench import peak_memory, random_store
 from electra.training.distributed import World
 from electra.training.needs import disk_bytes
 from electra.training.recipe import Recipe, make_recipe
-from electra.training.rehearsal import seconds_per_step
-from electra.training.run import Run, build_run
+from electra.training.rehearsal import measure
+from electra.training.run import build_run
 from electra.training.shapes import shaped
+from electra.training.threads import set_threads
 
-SECONDS = 4.0  # of updates
+SECONDS = 1.5  # of updates, in each phase of a training
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,14 @@ class Estimate:
     device: str
     precision: str
     threads: int
-    compiled: bool
+    rows: int
+    """Of an update, that were measured: fewer than it has where one takes long."""
+
+    def measured(self, batch_size: int) -> str:
+        """How the time of an update was measured."""
+        threads = f", {self.threads} thread{'s' * (self.threads != 1)}" if self.device == "cpu" else ""
+        part = f", by {self.rows} of its {batch_size} rows" if self.rows < batch_size else ""
+        return f"{self.seconds:.2g} s an update{part}; {self.device}, {self.precision}{threads}, not compiled"
 
 
 def estimate(
@@ -54,26 +59,21 @@ def estimate(
     vocab_size: int,
     generator: EncoderConfig | None = None,
     discriminator: EncoderConfig | None = None,
-    *,
-    say: Callable[[str], None],
-    stop: Stop,
 ) -> Estimate:
-    """Measure a recipe, given as its sections, in a process of its own: its peak of memory is told.
+    """Measure a recipe, given as its sections, without compiling anything. The peak of memory is that of this
+    process, so it is one of its own, which measures small recipes before large ones.
 
     generator, discriminator: the shapes of networks to start from.
     """
     recipe: Recipe = make_recipe(sections)
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     fresh = replace(recipe.model, start="fresh")  # counts of random ids are worth nothing
-    with unwinding("measuring"), tempfile.TemporaryDirectory() as folder:
-        if stop():
-            raise Interrupted("measuring", saved=False)
+    with tempfile.TemporaryDirectory() as folder:
+        if recipe.training.device in ("auto", "cpu"):
+            set_threads(recipe.training.threads, None, "")
         recipe, store = replace(recipe, training=training, model=fresh), random_store(vocab_size)
         run = build_run(recipe, Path(folder), store, World(), shaped(generator, discriminator))
-        run.total_steps = _steps(run)
-        if compilation.worth_it(run):
-            compilation.compile_layers(run)
-        seconds = seconds_per_step(run, SECONDS)
+        measured = measure(run, SECONDS)
         main = run.pair.main.encoder
         return Estimate(
             layers=main.config.num_layers,
@@ -82,7 +82,7 @@ def estimate(
                 name: sum(p.numel() for p in network.parameters()) for name, network in run.pair.named.items()
             },
             layer_parameters=sum(p.numel() for p in main.parameters()) - main.token_table().numel(),
-            seconds=seconds,
+            seconds=measured.seconds,
             tokens=run.tokens_per_step,
             flops=run.flops_per_step,
             memory=peak_memory(run.device),
@@ -90,18 +90,12 @@ def estimate(
             device=str(run.device),
             precision=run.precision,
             threads=torch.get_num_threads(),
-            compiled=run.compiled,
+            rows=measured.rows,
         )
 
 
-def _steps(run: Run) -> int:
-    """Updates, for the decision whether to compile: that needs none where the budget is a time."""
-    asked = run.recipe.training.budget
-    if asked is None:
-        return run.total_steps
-    return budget.steps_for(
-        asked,
-        tokens_per_step=run.tokens_per_step,
-        flops_per_step=run.flops_per_step,
-        steps_in_seconds=lambda _: 1,
-    )
+def estimator(
+    vocab_size: int, generator: EncoderConfig | None = None, discriminator: EncoderConfig | None = None
+) -> Callable[[Mapping[str, Any]], Estimate]:
+    """What a process that measures several recipes does with the sections of each."""
+    return lambda sections: estimate(sections, vocab_size, generator, discriminator)

@@ -53,7 +53,10 @@ def length(recipe: Recipe) -> dict[str, Any]:
 
 def grown(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """The record of a run with the length of the longer run."""
-    return {**record, "training": {**record["training"], **length(run.recipe)}}
+    environment = {
+        name: value for name, value in record["environment"].items() if name not in ("lengths", "settled")
+    }
+    return {**record, "training": {**record["training"], **length(run.recipe)}, "environment": environment}
 
 
 def reached_by_both(record: Mapping[str, Any], step: int, run: Run) -> bool:
@@ -62,7 +65,7 @@ def reached_by_both(record: Mapping[str, Any], step: int, run: Run) -> bool:
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
     both = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
-    now = {"training": {**vars(run.recipe.training), "steps": run.total_steps}}
+    now = {"training": vars(run.recipe.training)}
     return step <= both and rise(record) == rise(now)
 
 

@@ -16,6 +16,7 @@ from electra.model.precision import autocast
 from electra.seeds import key
 from electra.signals import Stop
 from electra.training import checkpoint, evaluation, memory
+from electra.training.clock import follow_clock
 from electra.training.compilation import uncompiled
 from electra.training.drift import refuse_drift
 from electra.training.record import recipe_of
@@ -33,6 +34,11 @@ def train(run: Run, stop: Stop) -> bool:
     """
     refuse_drift(run)
     while True:
+        if run.clock is not None:
+            state = run.step, run.seconds, run.total_steps
+            [due] = run.world.sum([float(run.world.leads and run.clock.due(*state))])
+            if due and follow_clock(run, run.clock):
+                run.clock = None
         if run.evaluation_due():
             evaluate(run, stop)
         [num_stops] = run.world.sum([float(stop())])
@@ -125,7 +131,9 @@ def log(run: Run, measured: dict[str, Any]) -> None:
         "batch_digest": run.batch_digest(run.step - 1),
     }
     run.window.clear()
-    run.telemetry.training(row)
+    run.telemetry.training(row, run.total_steps)
+    if slower := run.pace.slower(row["tokens_per_s"], run.objective.phase(run.step, run.total_steps)[0]):
+        run.telemetry.say(slower)
 
 
 def evaluate(run: Run, stop: Stop) -> None:
@@ -133,11 +141,13 @@ def evaluate(run: Run, stop: Stop) -> None:
     run.evaluated.add(run.step)
     if not run.world.leads:
         return
+    began = time.monotonic()
     try:
         with uncompiled() if run.compiled else nullcontext():
             metrics = heldout_metrics(run, stop)
     except evaluation.Interrupted:
         return
+    run.costs["evaluation"] = time.monotonic() - began
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.phase(run.step, run.total_steps)
     # earlier than that, every discriminator looks like this
@@ -177,6 +187,7 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
 
 def save(run: Run) -> None:
     refuse_drift(run)
+    began = time.monotonic()
     if run.world.leads:
         state = {
             **run.progress(),
@@ -195,4 +206,5 @@ def save(run: Run) -> None:
             also=run.plateau_end,
         )
     run.saved = run.step
+    run.costs["checkpoint"] = time.monotonic() - began
     run.world.barrier()

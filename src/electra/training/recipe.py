@@ -115,7 +115,7 @@ class TrainingSection:
     device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
-    """CPU threads of each process (default: torch's choice)."""
+    """CPU threads of each process (default: OMP_NUM_THREADS, or else one or all cores, as measured)."""
     checkpoint_every: int | None = None
     """Steps between checkpoints (default: a twentieth of the run)."""
     keep: int = 2

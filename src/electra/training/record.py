@@ -25,8 +25,11 @@ from electra.training.run import Run
 from electra.training.shapes import TAKEN
 
 
-def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
-    """run.toml: the resolved recipe, what identifies the run, and what it ran on."""
+def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
+    """run.toml: the resolved recipe, what identifies the run, and what it ran on.
+
+    settled: whether the number of steps is; that of a budget of time is measured again.
+    """
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
@@ -34,9 +37,51 @@ def record(run: Run, name: str, command: str) -> dict[str, dict[str, Any]]:
         "device": str(run.device),
     }
     environment |= {"command": command, "recipe": name, "store": str(run.store.path.absolute())}
-    environment |= {"threads": torch.get_num_threads(), "processes": run.world.size, "compiled": run.compiled}
+    environment |= conditions(run)
+    if not settled:
+        environment |= {"lengths": [list(entry) for entry in run.lengths], "settled": False}
     shapes = {kind: asdict(network.encoder.config) for kind, network in run.pair.named.items()}
     return {**recipe_of(run), **shapes, "identity": run.identity, "environment": environment}
+
+
+def conditions(run: Run) -> dict[str, Any]:
+    """What moves the bits of an update, besides the recipe: the order of sums, and which dropout is drawn."""
+    how = {
+        "threads": torch.get_num_threads(),
+        "processes": run.world.size,
+        "micro_batch": run.micro_batch_size,
+        "compiled": run.compiled,
+        "device": str(run.device),
+        "torch": torch.__version__,
+    }
+    return how | ({"cpu": torch.backends.cpu.get_cpu_capability()} if run.device.type == "cpu" else {})
+
+
+def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a recorded run, each from its `step` on under the same conditions; older records lack
+    some of them.
+    """
+    environment = record["environment"]
+    names = ("threads", "processes", "micro_batch", "compiled", "device", "torch", "cpu")
+    begun = {name: environment[name] for name in names if name in environment}
+    return [dict(part) for part in environment.get("parts") or [{"step": 0, **begun}]]
+
+
+def go_on(run: Run, recorded: Mapping[str, Any]) -> list[str]:
+    """Record under which conditions a run resumes, where they have changed. Returns what to say of that."""
+    now, parts = conditions(run), parts_of(recorded)
+    kept = [part for part in parts if part["step"] < run.step]
+    changed = [
+        f"{name.replace('_', ' ')} {now[name]} instead of {kept[-1][name]}"
+        for name in now
+        if kept and name in kept[-1] and kept[-1][name] != now[name]
+    ]
+    if changed or not kept:
+        kept.append({"step": run.step, **now})
+    if kept != parts and run.world.leads:
+        environment = {**recorded["environment"], "parts": kept}
+        RunFolder(run.folder).write_record({**RunFolder(run.folder).record, "environment": environment})
+    return [f"resumed with {', '.join(changed)}: not bit-exact"] if changed else []
 
 
 def recipe_of(run: Run) -> dict[str, dict[str, Any]]:
@@ -58,6 +103,12 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         return recorded
     refuse_strangers(folder, run.RECORD, "a run", run.BESIDE)
     return None
+
+
+def lengths_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The numbers of steps of a recorded run, each with the step from which it holds."""
+    recorded = record["environment"].get("lengths") or [(0, record["training"].get("steps") or 0)]
+    return [(int(begin), int(steps)) for begin, steps in recorded]
 
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
@@ -84,6 +135,8 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
     """
     old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
     if "recipe" in state:
+        if old.get("training", {}).get("steps") in [steps for _, steps in run.lengths]:
+            old["training"] = {**old["training"], "steps": run.recipe.training.steps}
         if reached_by_both(old, int(state["step"]), run):
             old["training"] = {**old["training"], **length(run.recipe)}
         changed = changes(old, run)

@@ -23,7 +23,7 @@ from electra.training import checkpoint
 from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.recipe import recorded_recipe
-from electra.training.record import refuse_foreign
+from electra.training.record import lengths_of, parts_of, refuse_foreign
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
 from electra.training.spikes import RecentLosses
@@ -39,10 +39,10 @@ class Listener(Telemetry):
     """Keeps the training rows instead of writing them."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, leads=False, total_steps=0)
+        super().__init__(folder, leads=False)
         self.rows: dict[int, Row] = {}
 
-    def training(self, row: dict[str, Any]) -> None:
+    def training(self, row: dict[str, Any], total: int) -> None:
         self.rows[row["step"]] = json.loads(json.dumps(row))
 
 
@@ -90,17 +90,20 @@ def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore)
     record, state = folder.record, begin.record
     recorded = recorded_recipe(record)
     training, processes = recorded.training, int(state.get("world_size", 1))
+    part = [part for part in parts_of(record) if part["step"] <= begin.step][-1]
     share = training.batch_size // processes
     again = replace(
         training,
         log_every=1,
-        threads=record.get("environment", {}).get("threads", training.threads),
-        micro_batch=min(training.micro_batch or share, share),  # dropout is drawn by micro-batch
+        threads=part.get("threads", training.threads),
+        # dropout is drawn by micro-batch
+        micro_batch=min(part.get("micro_batch", training.micro_batch) or share, share),
         on_spike="skip" if _skipped(folder, begin.step, steps) else "warn",
     )
     run = build_run(replace(recorded, training=again), folder.path, store, World(), _shapes(record))
     refuse_foreign(begin, state, run)
-    compile_run(run, bool(record.get("environment", {}).get("compiled")))
+    run.lengths = lengths_of(record)
+    compile_run(run, bool(part.get("compiled")))
     checkpoint.restore(begin.path, run.pair, run.optimizer)
     run.step, run.recent = begin.step, RecentLosses(state.get("recent_losses", ()))
     run.telemetry = Listener(folder.path)
@@ -139,8 +142,16 @@ def again(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Iterato
     assert isinstance(run.telemetry, Listener)
     logged = [row for row in folder.ledger().of("train") if row["step"] in run.telemetry.rows]
     pairs = [(row, run.telemetry.rows[row["step"]]) for row in logged]
-    number = f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
+    number = _logged(pairs)
     yield Finding(folder.metrics, f"the batches of {number}", different(pairs, [BATCH], exact=True))
+    parts = [part["step"] for part in parts_of(folder.record) if part["step"] > begin.step]
+    same = min(parts, default=run.step)
+    if same < run.step:
+        why = "it was resumed there under other conditions, so later losses and weights are not compared"
+        yield Finding(begin.path, f"step {same:,}: {why}")
+        pairs = [(row, now) for row, now in pairs if row["step"] <= same]
+        made = {step: tensors for step, tensors in made.items() if step <= same}
+        number = _logged(pairs)
     names = ["loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops"]
     how = "bit by bit" if exact else "up to rounding"
     problem = different(pairs, names, exact)
@@ -157,6 +168,10 @@ def again(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Iterato
             yield Finding(
                 saved[step].path, "weights and moments, bit by bit", other_bits(tensors, saved[step])
             )
+
+
+def _logged(pairs: Sequence[object]) -> str:
+    return f"{len(pairs):,} logged step{'s' * (len(pairs) != 1)}"
 
 
 def different(pairs: Sequence[tuple[Row, Row]], names: Sequence[str], exact: bool) -> str:

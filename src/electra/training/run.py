@@ -17,6 +17,7 @@ from electra.model.pair import Pair, build_pair
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective, OwnOutput
+from electra.training.budget import Clock
 from electra.training.distributed import Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
@@ -31,6 +32,7 @@ from electra.training.shapes import (
 )
 from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Telemetry
+from electra.training.threads import Pace
 
 
 @dataclass
@@ -50,7 +52,10 @@ class Run:
     telemetry: Telemetry
     flops_per_step: float
     identity: dict[str, Any]
-    total_steps: int = 0
+    lengths: list[tuple[int, int]] = field(default_factory=list)
+    """(a step, how many steps the run is to take as known from there on): a budget of time is measured again
+    while the run is in its first tenth.
+    """
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
     saved: int = -1  # the step of the newest checkpoint
@@ -60,6 +65,13 @@ class Run:
     recent: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # its layers are
     window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
+    costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
+    clock: Clock | None = None  # of a budget of time, whose number of steps is not settled
+    pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
+
+    @property
+    def total_steps(self) -> int:
+        return next((total for begin, total in reversed(self.lengths) if begin <= self.step), 0)
 
     @property
     def tokens_per_step(self) -> int:
@@ -202,9 +214,9 @@ def build_run(
         world=world,
         device=device,
         precision=precision,
-        telemetry=Telemetry(folder, leads=world.leads, total_steps=training.steps or 0),
+        telemetry=Telemetry(folder, leads=world.leads),
         flops_per_step=objective.sequence_flops(shapes, training.length) * training.batch_size,
         identity=identity,
-        total_steps=training.steps or 0,
+        lengths=[(0, training.steps or 0)],
         notes=notes,
     )

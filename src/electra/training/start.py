@@ -19,15 +19,25 @@ from electra.durable import mebibytes
 from electra.errors import ConfigError
 from electra.progress import Progress, Say, quiet, unseen
 from electra.training import budget, checkpoint, compilation, rehearsal
+from electra.training.clock import Costs
 from electra.training.counts import refuse_start, start_from_counts, starts_from_counts
 from electra.training.distributed import World
 from electra.training.growth import grow, grown
 from electra.training.needs import disk_bytes, refuse_full_disk
 from electra.training.recipe import Recipe
-from electra.training.record import read_record, record, refuse_changes, refuse_foreign
+from electra.training.record import (
+    go_on,
+    lengths_of,
+    parts_of,
+    read_record,
+    record,
+    refuse_changes,
+    refuse_foreign,
+)
 from electra.training.run import Run, build_run
 from electra.training.shapes import WarmStart
 from electra.training.spikes import RecentLosses
+from electra.training.threads import set_threads
 
 
 @contextmanager
@@ -50,7 +60,11 @@ def start(
     name, command: what the user called the recipe, and how the run was asked for; kept in its record.
     """
     refuse_start(recipe, store, warm)
-    recorded = read_record(folder)
+    recorded, began = read_record(folder), time.monotonic()
+    if world.size == 1 and recipe.training.device in ("auto", "cpu"):
+        before = None if recorded is None else parts_of(recorded)[-1].get("threads")
+        if chosen := set_threads(recipe.training.threads, before, "--training.threads"):
+            say(chosen)
 
     def build(steps: int | None) -> Run:
         return build_run(
@@ -61,15 +75,21 @@ def start(
     if recorded is not None:
         refuse_changes(grown(recorded, run) if extend else recorded, run)
     told = ""
+    settled = extend or recorded is None or bool(recorded["environment"].get("settled", True))
     if not run.total_steps:
-        steps, told = resolve_budget(run) if world.leads else (0, "")
+        steps, told = resolve_budget(run, say) if world.leads else (0, "")
         run = build(int(str(world.broadcast(steps))))  # anew: measuring has changed its weights
+        settled = extend or budget.parse(recipe.training.budget or "")[1] != "seconds"
     if extend and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.leads:
             grow(run, recorded)
         world.barrier()
-    warnings = compile_run(run, None if recorded is None else bool(recorded["environment"].get("compiled")))
+    elif recorded is not None:
+        run.lengths = lengths_of(recorded)
+    warnings = compile_run(run, None if recorded is None else bool(parts_of(recorded)[-1].get("compiled")))
     warnings += resume(run)
+    if recorded is not None and run.step < run.total_steps:
+        warnings += go_on(run, RunFolder(folder).record)
     if run.step < run.total_steps and world.leads:
         refuse_full_disk(run)
     if not run.step:
@@ -77,10 +97,17 @@ def start(
             start_from_counts(run.pair, store)
         warnings += run.notes
         if recorded is None and world.leads:
+<<<<<<< HEAD
             RunFolder(folder).write_record(record(run, name, command))
     whole = RunFolder(folder)
     newest = checkpoints.at_step(whole.checkpoints, run.step)
     lost = whole.lost_rows(newest) if run.step and world.leads else ""
+=======
+            RunFolder(folder).write_record(record(run, name, command, settled=settled))
+    if not settled:
+        seconds, _ = budget.parse(recipe.training.budget or "")
+        run.clock = budget.Clock(seconds, began - run.seconds)
+>>>>>>> 40fc17e (Threads are chosen, time budgets follow the clock, other conditions are recorded)
     rows = run.telemetry.open(run.step, say, progress)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)
@@ -126,13 +153,10 @@ def resume(run: Run) -> list[str]:
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
         run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
         run.recent = RecentLosses(state.get("recent_losses", ()))
-        before = state.get("world_size", run.world.size)
-        if before != run.world.size:
-            warnings.append(f"resumed on {run.world.size} processes, begun on {before}: not bit-exact")
     return warnings
 
 
-def resolve_budget(run: Run) -> tuple[int, str]:
+def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
     """The number of steps, and what a budget of time was measured to buy. The run is used up by measuring."""
     text, began, told = run.recipe.training.budget, time.monotonic(), ""
     if text is None:
@@ -141,13 +165,11 @@ def resolve_budget(run: Run) -> tuple[int, str]:
 
     def steps_in(seconds: float) -> float:
         nonlocal told
-        if compilation.worth_it(run):
-            compilation.compile_layers(run)
-        costs = rehearsal.measure(run, seconds)
-        told = (
-            f"as measured now ({costs}); the step count is now fixed, and the run takes longer if the machine"
-            " slows down"
-        )
+        say(f"measuring how many updates fit in {text}")
+        measured = rehearsal.measure(run)
+        costs, rows = Costs(measured.seconds), run.recipe.training.batch_size
+        part = f" by {measured.rows} of its {rows} rows" if measured.rows < rows else ""
+        told = f"as measured now ({costs}{part}); they are measured again in the first tenth of the run"
         return costs.steps_in(seconds - (time.monotonic() - began), run)
 
     steps = budget.steps_for(
@@ -173,9 +195,6 @@ def compile_run(run: Run, before: bool | None) -> list[str]:
         compilation.plain_layers(run)
         why = problem or "another process could not compile them"
         warnings.append(f"training without compiled layers: {why}")
-    if before is not None and before != run.compiled:
-        how = "with" if run.compiled else "without"
-        warnings.append(f"resumed {how} compiled layers, unlike before: not bit-exact")
     return warnings
 
 

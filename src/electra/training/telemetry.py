@@ -17,8 +17,8 @@ QUIET_SECONDS = 5.0  # between two lines of log.txt on the progress
 class Telemetry:
     """One writer a run, on the leading process; elsewhere every call does nothing."""
 
-    def __init__(self, folder: Path, *, leads: bool, total_steps: int) -> None:
-        self.folder, self.leads, self.total_steps = folder, leads, total_steps
+    def __init__(self, folder: Path, *, leads: bool) -> None:
+        self.folder, self.leads = folder, leads
         self.tell: Say = quiet
         self.progress: Progress = unseen
         self._last_line = 0.0
@@ -57,12 +57,12 @@ class Telemetry:
         self.row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)
 
-    def training(self, row: dict[str, Any]) -> None:
-        """Record a training row and tell the progress; log.txt gets a line of it now and then."""
+    def training(self, row: dict[str, Any], total: int) -> None:
+        """Record a training row and tell the progress, of `total` steps; log.txt gets a line now and then."""
         self.row(row)
         if self._ledger is None:
             return
-        step, total = row["step"], self.total_steps
+        step = row["step"]
         losses = "  ".join(f"{name} {value:.4f}" for name, value in row["losses"].items())
         seconds = (total - step) * row["tokens"] / max(1, step) / max(1.0, row["tokens_per_s"])
         line = (

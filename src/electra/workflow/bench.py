@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from electra import jobs
+from electra import jobs, machine
 from electra.config import find_recipe
 from electra.errors import ConfigError, Interrupted, RunFailed
 from electra.signals import EXIT_CODES
@@ -93,7 +92,7 @@ def bench(terms: Terms, settings: Sequence[Setting], rounds: int = 1) -> list[Ro
 
 def _measure(terms: Terms, setting: Setting) -> Row | None:
     """Measure in this process and those that share its batch; the row where this one leads."""
-    if setting.processes > 1 and "WORLD_SIZE" not in os.environ:
+    if setting.processes > 1 and not machine.launched():
         return _side_by_side(terms, setting)
     from electra.training.bench import measure
     from electra.training.distributed import join_world, leave_world

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from electra import durable
 from electra.artifacts.store import StoreFolder
 from electra.config import write_toml
-from electra.errors import ConfigError, Interrupted, nearest
-from electra.jobs import Job, side_by_side
-from electra.signals import StopRequest
+from electra.errors import ConfigError, nearest
+from electra.jobs import in_order
+from electra.signals import unwinding
 from electra.training.budget import steps_for
 from electra.training.experience import Expected, expected
 from electra.training.recipe import Recipe
@@ -81,6 +81,7 @@ class Option:
             ("epochs", f"{self.epochs:.2g}"),
             ("FLOPs", f"{self.flops:.2g}"),
             ("time", duration(self.seconds)),
+            ("measured", cost.measured(training.batch_size)),
             ("memory", f"{cost.memory >> 20:,} MiB"),
             ("disk", f"{cost.disk >> 20:,} MiB"),
             ("similar runs reached", str(self.expected or "no record")),
@@ -138,8 +139,8 @@ def plan(
     sizes: of `model.size`.
     overrides: settings that differ from the recipe's, by dotted name.
 
-    Each size is measured for a few seconds in a process of its own. Raises what `pretrain` raises for wrong
-    settings, and CorpusError for a corpus without text.
+    Each size is measured for a few seconds in another process, without compiled layers. Raises what
+    `pretrain` raises for wrong settings, and CorpusError for a corpus without text.
     """
     base = compose(given_name(recipe_for(recipe, purpose), "recipe"), overrides or {}, budget)
     sizes = several(sizes, "sizes")
@@ -239,29 +240,31 @@ def _is_store(data: Sequence[str]) -> bool:
 def options(
     recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Display, warm: WarmStart | None = None
 ) -> list[Option]:
-    """Each recipe, measured one after the other, each in a process of its own.
+    """Each recipe, measured one after the other in a process of their own, the smallest first.
 
     warm: what all of them start from.
     """
-    from electra import machine
-    from electra.training.estimate import estimate
+    from electra.model.sizes import SIZES as KNOWN
+    from electra.training.estimate import estimator
+
+    def layers(recipe: Recipe) -> int:
+        size = KNOWN[recipe.model.size]
+        return (recipe.model.layers or size.num_layers) * (recipe.model.hidden_size or size.hidden_size) ** 2
 
     begin = (warm.generator, warm.discriminator) if warm else ()
-    jobs = [
-        Job(f"size {recipe.model.size}", estimate, (recipe.to_sections(), vocab_size, *begin))
-        for recipe in recipes
-    ]
-    with StopRequest() as stop:
-        display.progress(f"measuring {jobs[0].name}", 0)
-        measured = side_by_side(jobs, 1, threads=machine.usual_threads(), say=display.say, stop=stop)
-        for number, job in enumerate(measured, start=1):
-            if job.error is not None:
-                raise job.error
-            following = f"measuring {jobs[number].name}" if number < len(jobs) else "measured all sizes"
-            display.progress(following, number / len(jobs))
-        if stop():
-            raise Interrupted("the plan", stop.exit_code or 143, saved=False)
-    return [option(recipe, job.result, tokens) for recipe, job in zip(recipes, jobs, strict=True)]
+    ordered = sorted(recipes, key=layers)
+    costs = {}
+    display.progress(f"measuring size {ordered[0].model.size}", 0)
+    with unwinding("the plan"):
+        sections = [recipe.to_sections() for recipe in ordered]
+        measured = in_order(estimator, (vocab_size, *begin), sections, 1, threads=None)
+        for number, (recipe, cost) in enumerate(zip(ordered, measured, strict=True), start=1):
+            costs[id(recipe)] = cost
+            following = (
+                f"measuring size {ordered[number].model.size}" if number < len(ordered) else "measured"
+            )
+            display.progress(following, number / len(ordered))
+    return [option(recipe, costs[id(recipe)], tokens) for recipe in recipes]
 
 
 def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import StoreFolder
-from electra.errors import ElectraError, Interrupted, RunFolderError
+from electra.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
+from electra.machine import launched, place
 from electra.signals import StopRequest
 from electra.training.recipe import DataSection, Recipe, TokenizerSection, make_recipe
 from electra.workflow.display import Display, Terminal
@@ -63,7 +64,9 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     """Train in this process, alone or as one of several. The others of a process that fails must be ended."""
     from electra.training.distributed import explain_losses, leave_world
 
-    leads = os.environ.get("RANK", "0") == "0"
+    leads = not launched() or place("RANK") == 0
+    if leads:
+        display.progress("loading torch")
     try:
         own = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
         with explain_losses(), own:
@@ -231,13 +234,14 @@ def main(argv: Sequence[str]) -> int:
             train_here(make_recipe(given["recipe"]), Inputs(**given["inputs"]), display)
     except Interrupted as stop:
         return stop.exit_code
-    except ElectraError as error:
-        with open(errors_of(job), "a", encoding="utf-8") as file:
-            file.write(json.dumps(error.to_json()) + "\n")
-        code = error.exit_code
-    except BaseException:
-        traceback.print_exc()
-        code = 1
+    except BaseException as raised:
+        error = raised if isinstance(raised, ElectraError) else out_of_memory(raised)
+        if error is None:
+            traceback.print_exc()
+        else:
+            with open(errors_of(job), "a", encoding="utf-8") as file:
+                file.write(json.dumps(error.to_json()) + "\n")
+        code = 1 if error is None else error.exit_code
     else:
         return 0
     sys.stderr.flush()

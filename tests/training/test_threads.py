@@ -1,0 +1,64 @@
+"""How many threads a training takes, and what it says once it has become slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from electra import machine
+from electra.training import threads
+from electra.training.threads import Pace, set_threads
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("rates", "chosen"), [((7000.0, 1500.0), 1), ((5000.0, 9000.0), 2)])
+def test_the_faster_is_chosen_and_told(
+    rates: tuple[float, float], chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "measure", lambda most: rates)
+    told = set_threads(None, None, "--training.threads")
+    assert torch.get_num_threads() == chosen
+    assert told.startswith(f"{chosen} CPU thread") and "--training.threads" in told
+
+
+def test_who_has_chosen_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "measure", lambda most: 1 / 0)
+    assert set_threads(2, 1, "--threads") == "" and torch.get_num_threads() == 2
+    assert set_threads(None, 1, "--threads") == "" and torch.get_num_threads() == 1, "it began with one"
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    torch.set_num_threads(2)  # as torch does when it is imported
+    assert set_threads(None, 1, "--threads") == "" and torch.get_num_threads() == 2
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    assert set_threads(None, None, "--threads") == "" and torch.get_num_threads() == 1
+
+
+def test_measuring_takes_about_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert threads.SECONDS * threads.ROUNDS * 2 <= 1
+    monkeypatch.setattr(threads, "SECONDS", 0.001)
+    one, every = threads.measure(2)
+    assert one > 0 and every > 0
+
+
+def test_a_training_that_has_become_slow_says_so_once() -> None:
+    pace = Pace("--training.threads")
+    assert [pace.slower(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
+    told = pace.slower(1500.0)
+    assert "4.4 times slower" in told and told.count("\n") == 0
+    assert [pace.slower(1000.0) for _ in range(5)] == [""] * 5
+
+
+def test_a_moment_or_another_kind_of_work_is_not_slow() -> None:
+    pace = Pace("--training.threads")
+    assert not any(pace.slower(rate) for rate in (7000.0, 7000.0, 7000.0, 1000.0, 1000.0, 6000.0, 1000.0))
+    assert not any(pace.slower(rate, "second phase") for rate in (1000.0,) * 9)
