@@ -115,3 +115,4 @@ def tell_plan(option: Option, display: Display) -> None:
     display.say(write_toml(recipe_sections(option.recipe)))
     for name, value in option.facts():
         display.say(f"{name:<22}{value}")
+    display.say(f"measured: {option.cost.measured(option.recipe.training.batch_size)}")

@@ -97,17 +97,13 @@ def start(
             start_from_counts(run.pair, store)
         warnings += run.notes
         if recorded is None and world.leads:
-<<<<<<< HEAD
-            RunFolder(folder).write_record(record(run, name, command))
-    whole = RunFolder(folder)
-    newest = checkpoints.at_step(whole.checkpoints, run.step)
-    lost = whole.lost_rows(newest) if run.step and world.leads else ""
-=======
             RunFolder(folder).write_record(record(run, name, command, settled=settled))
     if not settled:
         seconds, _ = budget.parse(recipe.training.budget or "")
         run.clock = budget.Clock(seconds, began - run.seconds)
->>>>>>> 40fc17e (Threads are chosen, time budgets follow the clock, other conditions are recorded)
+    whole = RunFolder(folder)
+    newest = checkpoints.at_step(whole.checkpoints, run.step)
+    lost = whole.lost_rows(newest) if run.step and world.leads else ""
     rows = run.telemetry.open(run.step, say, progress)
     run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.alarmed = any(row.get("event") == "collapse" for row in rows)

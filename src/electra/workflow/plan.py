@@ -81,7 +81,6 @@ class Option:
             ("epochs", f"{self.epochs:.2g}"),
             ("FLOPs", f"{self.flops:.2g}"),
             ("time", duration(self.seconds)),
-            ("measured", cost.measured(training.batch_size)),
             ("memory", f"{cost.memory >> 20:,} MiB"),
             ("disk", f"{cost.disk >> 20:,} MiB"),
             ("similar runs reached", str(self.expected or "no record")),
