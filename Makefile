@@ -36,6 +36,12 @@ lock:
 	sed -n '/^[^#]/q; p' requirements.lock > .venv-lock/lock
 	sed '/^# The following packages/,$$d' .venv-lock/found | sed '$${/^$$/d}' >> .venv-lock/lock
 	mv .venv-lock/lock requirements.lock
+	head -1 .github/release.lock > .venv-lock/lock
+	echo 'twine==7.0.0' | .venv-lock/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+		--no-header --no-annotate --no-emit-options --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		--output-file .venv-lock/twine -
+	cat .venv-lock/twine >> .venv-lock/lock
+	mv .venv-lock/lock .github/release.lock
 
 # A few minutes: trains tiny-en, the included model, further on the prose of Python's own documentation.
 BUDGET ?= 3m

@@ -18,7 +18,7 @@ from electra.artifacts import (
     open_folder,
 )
 from electra.artifacts.session import with_article
-from electra.errors import ConfigError, Damaged
+from electra.errors import ConfigError, Damaged, RunFolderError
 from electra.report import facts, probes, run, study, suite, tuning
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
@@ -36,7 +36,12 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
     Warns (Damaged) of records that changed since the work in the folder was done.
     """
     folder = Path(folder)
-    page = _draw(folder, out, compare)
+    try:
+        page = _draw(folder, out, compare)
+    except (LookupError, TypeError, ValueError, AttributeError) as problem:  # records are read as they are
+        said = f"{type(problem).__name__}: {problem}"
+        fix = "Run electra verify on it, and restore the record that was edited or damaged"
+        raise RunFolderError(f"its records do not fit together ({said})", where=folder, fix=fix) from problem
     for name, problem in digests.changed(folder).items():
         warnings.warn(f"{folder / name} {problem}: see electra verify", Damaged, stacklevel=2)
     return page
