@@ -14,6 +14,7 @@ import pytest
 from electra import artifacts, durable
 from electra.artifacts import checkpoints
 from electra.artifacts.harmless import WHEN_COMPARED, WHEN_RESUMED
+from electra.cli.main import main
 from electra.errors import CheckpointError, RunFolderError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -158,3 +159,53 @@ def test_weights_of_a_model_of_others_may_be_a_pickle(tmp_path: Path) -> None:
 def test_artifacts_need_no_torch() -> None:
     code = "import sys, electra.artifacts; assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def renamed(record: Any, which: int) -> Any:
+    """A record with one key edited: the first of its `which` level."""
+    if isinstance(record, dict) and record:
+        first, *_ = record
+        if which == 0:
+            return {f"{name}x" if name == first else name: value for name, value in record.items()}
+        return {name: renamed(value, which - 1) for name, value in record.items()}
+    if isinstance(record, list):
+        return [renamed(value, which) for value in record]
+    return record
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        artifacts.StudyFolder,
+        artifacts.EvaluationFolder,
+        artifacts.AnalysisFolder,
+        artifacts.TuningFolder,
+        artifacts.PromptingFolder,
+        artifacts.StoreFolder,
+        artifacts.RunFolder,
+    ],
+)
+def test_the_report_of_edited_records_is_drawn_or_refused_in_one_line(
+    kinds: dict[type[artifacts.Folder], Path],
+    kind: type[artifacts.Folder],
+    level: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for path in kinds[kind].glob("*.json"):
+        durable.commit_json(path, renamed(json.loads(path.read_text(encoding="utf-8")), level))
+    code = main(["report", str(kinds[kind])])
+    error = capsys.readouterr().err
+    assert code in (0, 2) and "Traceback" not in error
+    assert code == 0 or (error.startswith("error: ") and error.count("\n") == 1)
+
+
+def test_verify_marks_what_it_cannot_compare_and_misses_a_record(
+    kinds: dict[type[artifacts.Folder], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = kinds[artifacts.EvaluationFolder]
+    assert main(["verify", str(folder)]) == 0
+    assert f"?       {folder}  no digests.json" in capsys.readouterr().out
+    (folder / "tasks/M/cola/finetune.json").unlink()
+    assert main(["verify", str(folder)]) == 1
+    assert f"DAMAGED {folder}/tasks/M/cola/finetune.json  is missing" in capsys.readouterr().out

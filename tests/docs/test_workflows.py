@@ -68,7 +68,9 @@ def test_an_issue_form_has_what_the_host_requires() -> None:
 def test_what_publishes_is_installed_by_hash() -> None:
     """A job that may publish runs nothing that was not compared with a recorded hash."""
     release = ROOT / ".github" / "workflows" / "release.yml"
-    installs = [step["run"] for step in read(release)["jobs"]["publish"]["steps"] if "install" in step.get("run", "")]
+    installs = [
+        step["run"] for step in read(release)["jobs"]["publish"]["steps"] if "install" in step.get("run", "")
+    ]
     assert installs and all("--require-hashes" in one and "--no-deps" in one for one in installs)
     lock = (ROOT / ".github" / "release.lock").read_text(encoding="utf-8")
     blocks = re.split(r"^(?=[\w-])", lock, flags=re.M)[1:]
