@@ -38,10 +38,10 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
     folder = Path(folder)
     try:
         page = _draw(folder, out, compare)
-    except (LookupError, TypeError, ValueError, AttributeError) as problem:  # records are read as they are
-        said = f"{type(problem).__name__}: {problem}"
+    except (LookupError, TypeError, ValueError, AttributeError) as misfit:  # records are read as they are
+        said = f"{type(misfit).__name__}: {misfit}"
         fix = "Run electra verify on it, and restore the record that was edited or damaged"
-        raise RunFolderError(f"its records do not fit together ({said})", where=folder, fix=fix) from problem
+        raise RunFolderError(f"its records do not fit together ({said})", where=folder, fix=fix) from misfit
     for name, problem in digests.changed(folder).items():
         warnings.warn(f"{folder / name} {problem}: see electra verify", Damaged, stacklevel=2)
     return page
