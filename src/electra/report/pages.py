@@ -42,8 +42,8 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
         said = f"{type(misfit).__name__}: {misfit}"
         fix = "Run electra verify on it, and restore the record that was edited or damaged"
         raise RunFolderError(f"its records do not fit together ({said})", where=folder, fix=fix) from misfit
-    for name, problem in digests.changed(folder).items():
-        warnings.warn(f"{folder / name} {problem}: see electra verify", Damaged, stacklevel=2)
+    for name, what in digests.changed(folder).items():
+        warnings.warn(f"{folder / name} {what}: see electra verify", Damaged, stacklevel=2)
     return page
 
 
