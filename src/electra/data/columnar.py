@@ -172,6 +172,11 @@ def _maker(pyarrow: Any, kind: Any, room: Room) -> Callable[[Any], Any]:
     return make
 
 
+def with_names(row: Mapping[str, Any], known: Mapping[str, list[str]]) -> Row:
+    """A row with the names of its classes."""
+    return {name: _named(known[name], value) if name in known else value for name, value in row.items()}
+
+
 def _named(names: list[str], value: Any) -> Any:
     if isinstance(value, list):
         return [_named(names, inner) for inner in value]

@@ -192,9 +192,13 @@ def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         value = " ".join(value)
     if not isinstance(value, str):
-        absent = value is None and column not in row and "." not in column
-        what = f"no field {column!r}" if absent else f"column {column!r} has {value!r}, not a text"
         fix = f"It has {', '.join(row)}; name columns with `text_column` and `label_column`"
+        if value is None and column in row:
+            what, fix = f"column {column!r} is empty", "Fill in a text, or leave the row out"
+        elif value is None:
+            what = f"no field {column!r}"
+        else:
+            what = f"column {column!r} has {value!r}, not a text"
         raise DataError(what, where=where, fix=fix)
     return value.encode("utf-8", "replace").decode()  # JSON can contain lone surrogates, which are not text
 

@@ -46,7 +46,7 @@ def missing_marks(answers: Sequence[Any], labels: Sequence[str] = ()) -> frozens
     """
     if labels:
         return frozenset(OFTEN_MISSING) - frozenset(labels)
-    counts = Counter(answer for answer in answers if isinstance(answer, str) and not is_missing(answer))
+    counts = Counter(str(answer) for answer in answers if not is_missing(answer))
     others = [count for name, count in counts.items() if name not in OFTEN_MISSING]
     usual = sum(others) / len(others) if others else 0
     return frozenset(name for name in OFTEN_MISSING if 2 * counts[name] < usual)

@@ -74,8 +74,18 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         missing = set(task.label_names) - set(unfitted.fit(splits["train"]).label_names)
         task = task.fit(splits["train"])  # the weights of classes are those of what is trained on
     except DataError:
-        fix = "Pass `dev` FILE, or a higher `limit_train`"
-        raise DataError("all training examples left have one answer", where=paths["train"], fix=fix) from None
+        every, left = read["train"].examples, splits["train"]
+        what = f"of {counted(len(every), 'training example')}"
+        if (different := len({example.texts for example in every})) < len(every):
+            what += f" ({different:,} different)"
+        if "dev" not in paths:
+            what += f" {len(splits['dev']):,} held out as the dev set;"
+        what += f" {len(left):,} left to train on, with one and the same answer: nothing to learn"
+        fix = "Add examples, or pass `dev` FILE" if "dev" not in paths else "Add examples"
+        if settings.limit_train:
+            fix += ", or a higher `limit_train`"
+        raise DataError(what, where=paths["train"], fix=fix) from None
+    notes += contradicted(splits["train"], task)
     if missing:
         listed = ", ".join(map(repr, sorted(missing)))
         notes.append(f"no training example is left with the label {listed}: it cannot be learned")
@@ -126,6 +136,18 @@ def leaked(split: str, examples: Examples, train: Examples) -> Iterator[str]:
     if count := sum(plain(example.texts) in seen for example in examples):
         also = f"{count:,} of {counted(len(examples), 'example')} {'is' if count == 1 else 'are'}"
         yield f"{split}: {also} in the training data too (ignoring case and spacing): scores are too high"
+
+
+def contradicted(train: Examples, task: Task) -> Iterator[str]:
+    """A note on training examples with the same texts and different answers."""
+    if task.head != "classifier" or not task.has_classes:
+        return
+    answers: dict[tuple[str, ...], set[str]] = {}
+    for example in train:
+        answers.setdefault(plain(example.texts), set()).add(str(task.gold_told(example)))
+    if count := sum(len(answers[plain(example.texts)]) > 1 for example in train):
+        share = f"{count:,} of {counted(len(train), 'example')}"
+        yield f"train: {share} have the texts of others, and different answers: one of them is wrong"
 
 
 def plain(texts: Sequence[str]) -> tuple[str, ...]:

@@ -279,7 +279,9 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         return task.configured(settings).rebuilt(loaded.labels, config), length
     usual = load_task(USUAL[loaded.kind])
     if loaded.kind == "classifier":
-        usual = replace(usual, texts=(*load_task("pair").texts, *usual.texts))
+        pairs = load_task("pair").texts
+        entails = any("entail" in name.lower() for name in loaded.labels)  # labels of pairs alone
+        usual = replace(usual, texts=pairs if entails else (*pairs, *usual.texts))
     return usual.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 

@@ -133,7 +133,9 @@ def _parquet(records: Sequence[Record]) -> bytes:
     pyarrow = library("pyarrow.parquet", "data", "parquet files", DataError)
     content = io.BytesIO()
     try:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(record) for record in records]), content)
+        columns = dict.fromkeys(name for record in records for name in record)
+        rows = [{name: record.get(name) for name in columns} for record in records]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), content)
     except (pyarrow.ArrowException, OverflowError) as error:
         what = f"the columns do not fit a parquet file ({str(error).splitlines()[0]})"
         raise DataError(what, fix="Use `format` jsonl") from None

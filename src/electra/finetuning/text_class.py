@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from electra.errors import DataError, nearest
-from electra.finetuning.answers import label_key, spellings
+from electra.finetuning.answers import OFTEN_MISSING, label_key, spellings
 from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
@@ -52,6 +53,10 @@ class TextClassification(LabelledText):
 
     def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         kept, notes = spellings(golds)
+        named = Counter(gold for gold in golds if gold in OFTEN_MISSING and not self.labels)
+        if named:
+            shown = ", ".join(f"{name!r} ({count})" for name, count in named.items())
+            notes += (f"read as labels, not as marks of missing answers: {shown}",)
         if self._by_number() and all(isinstance(label_key(gold), Decimal) for gold in golds):
             read = ", ".join(f"{number} as {name}" for number, name in enumerate(self.labels))
             notes += (f"its answers are numbers, read as the task's labels: {read}",)

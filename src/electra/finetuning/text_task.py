@@ -156,7 +156,7 @@ class TextTask(Task):
         if not others:
             return ()
         if any(len(names) > 1 for names in self.texts):
-            what = f"texts in the columns {texts[0]} and {' and '.join(others)}: which are to be read?"
+            what = f"several columns have texts: {', '.join([*texts, *others])}"
             fix = f"Pass `text_column` {texts[0]}, or it and a second one for pairs"
             raise DataError(what, where=table.path, fix=fix)
         return (f"the texts of column {texts[0]} are read, not those of {' and '.join(others)}",)

@@ -15,16 +15,17 @@ outside of the context is an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from electra.data.rows import cell_text, known_ending, read_bytes, read_rows, refuse_nul, row_id
 from electra.errors import DataError
 from electra.labelled.examples import Example
 
-FORMATS = (".json", ".jsonl", ".ndjson")
+FORMATS = (".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
 Columns = tuple[
     str, str, str | None
 ]  # what jsonl calls question, context and answers; None: answers are not read
@@ -41,9 +42,7 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
     """One example a question: its texts are question and context, its gold the answers (None without)."""
     ending = known_ending(path, FORMATS)
     found = (
-        _squad(path, "answers" if columns[2] else None, labelled)
-        if ending == ".json"
-        else _lines(path, columns, labelled)
+        _squad(path, columns, labelled) if ending == ".json" else _lines(read_rows(path), columns, labelled)
     )
     examples: dict[str, Example] = {}
     for example in found:
@@ -55,13 +54,23 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
     return tuple(examples.values())
 
 
-def _squad(path: Path, answers: str | None, labelled: bool) -> Iterator[Example]:
+def _squad(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
     content = read_bytes(path)
     try:
         document = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON ({error})", where=path, fix="One object a line is .jsonl") from None
-    for title, article in _entries(document, "data", str(path)):
+    if isinstance(document, list):  # without the object around them
+        document = {"data": document}
+    articles = list(_entries(document, "data", str(path)))
+    first = articles[0][1] if articles else {}
+    if "qas" in first:  # without the articles around them
+        articles = [(str(path), {"paragraphs": document["data"]})]
+    elif "paragraphs" not in first and columns[0] in first:  # rows
+        yield from _lines(articles, columns, labelled)
+        return
+    answers = "answers" if columns[2] else None
+    for title, article in articles:
         for number, paragraph in _entries(article, "paragraphs", title):
             refuse_nul(paragraph, number)
             context = cell_text(paragraph, "context", number)
@@ -90,9 +99,11 @@ def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[st
         yield place, entry
 
 
-def _lines(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
+def _lines(
+    rows: Iterable[tuple[str, Mapping[str, Any]]], columns: Columns, labelled: bool
+) -> Iterator[Example]:
     question, context, answers = columns
-    for index, (where, row) in enumerate(read_rows(path)):
+    for index, (where, row) in enumerate(rows):
         texts = (cell_text(row, question, where), cell_text(row, context, where))
         yield Example(row_id(row, "id", index), where, texts, _gold(row, answers, texts[1], where, labelled))
 
@@ -133,7 +144,9 @@ def _answer(entry: Any, context: str, where: str) -> GoldAnswer:
         raise DataError(
             f"{entry!r} is not an answer", where=where, fix='Write {"text": ..., "answer_start": ...}'
         )
-    text, start = cell_text(entry, "text", where), entry.get("answer_start")
+    text, start = cell_text(entry, "text", where), cast(Any, entry.get("answer_start"))
+    with suppress(TypeError, ValueError):  # 11.0 and "11" are places, too
+        start = int(start) if not isinstance(start, bool) and float(start) == int(float(start)) else start
     if start is None:
         place = context.find(text)
         return GoldAnswer(text, place if place >= 0 and text else None)

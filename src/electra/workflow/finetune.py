@@ -17,6 +17,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.config import build
 from electra.errors import DataError, RunFolderError
 from electra.extensions import trust
+from electra.labelled.splits import SPLIT_NAMES
 from electra.workflow.artifact import Source, given_name, given_path
 from electra.workflow.display import Display, Told, display_for
 from electra.workflow.rows import records
@@ -93,6 +94,9 @@ def _typed(name: str, value: Any) -> Any:
 def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
     """Rows as JSON lines, by split. Raises DataError for what is not a row, or holds what is not text."""
     splits = data if isinstance(data, Mapping) else {"train": data}
+    usual = {name: split for split, names in SPLIT_NAMES.items() for name in names}
+    if len({usual.get(name, name) for name in splits}) == len(splits):
+        splits = {usual.get(name, name): rows for name, rows in splits.items()}
     unknown = [name for name in splits if name not in ("train", "dev", "test")]
     if unknown or "train" not in splits:
         what = f"unknown split {unknown[0]!r}" if unknown else "no split 'train'"

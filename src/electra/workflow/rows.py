@@ -46,10 +46,19 @@ class Rows(list[dict[str, Any]]):
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
-    """What was given row by row as a list: a DataFrame's rows as dicts, anything else as it is."""
-    to_dict = getattr(rows, "to_dict", None)  # pandas is not imported to find out
-    if to_dict and hasattr(rows, "columns"):
-        return list(to_dict("records"))
+    """What was given row by row as a list: the rows of a DataFrame (pandas, polars), an Arrow table or a data
+    set of `datasets` as dicts, anything else as it is.
+    """
+    if hasattr(rows, "features") and hasattr(rows, "with_format"):  # no library is imported to find out
+        from electra.data.columnar import class_names, with_names
+
+        known = class_names(rows.features.to_dict())
+        return [with_names(row, known) for row in rows.with_format(None)]
+    if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
+        return list(rows.to_dict("records"))
+    for method in ("to_dicts", "to_pylist"):
+        if hasattr(rows, method):
+            return list(getattr(rows, method)())
     return list(_iterable(rows, where, "Give a list, or a DataFrame"))
 
 

@@ -65,7 +65,8 @@ def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
     if out.suffix.lower() == ".parquet":
         pyarrow = _pyarrow(out)
         try:
-            table = pyarrow.Table.from_pylist([dict(row) for row in rows])
+            names = dict.fromkeys(name for row in rows for name in row)
+            table = pyarrow.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
             flat = pyarrow.array(vectors.reshape(-1))
             column = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             table = _without(table, "vector").append_column("vector", column)

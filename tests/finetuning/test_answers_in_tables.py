@@ -1,0 +1,221 @@
+"""Answers as people's tables have them: what is one label, what is several, and what is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from electra.cli.main import main
+from electra.errors import DataError
+from electra.finetuning.answers import labels_in
+from electra.finetuning.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.records import write
+from electra.labelled.questions import read_questions
+from electra.testing import toy_task
+from electra.workflow.finetune import tables
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        ["joy", "new film"],
+        {"joy": 1, "new film": True, "anger": 0},
+        "joy, new film",
+        "joy;new film",
+        "joy|new film",
+        str(["joy", "new film"]),
+        json.dumps(["joy", "new film"]),
+        str(("joy", "new film")),
+        str({"joy": 1}.keys()).replace("dict_keys", "list").replace("'joy'", "'joy', 'new film'"),
+        str(np.array(["joy", "new film"])),
+        repr(np.array(["joy", "new film"], dtype=object)),
+        "[joy, new film]",
+        "{joy,new film}",
+        '{joy,"new film"}',
+        "(joy; new film)",
+        "WrappedArray(joy, new film)",
+    ],
+)
+def test_several_labels_in_a_cell(cell: Any) -> None:
+    assert sorted(labels_in(cell, "f:1")) == ["joy", "new film"]
+
+
+@pytest.mark.parametrize(
+    "cell", ["[new york]", "['a', 'b'", "[['a'], ['b']]", "{'a': 0.3}", {"a": 0.3}, [["a"]], 3.5, "[a], [b]"]
+)
+def test_what_may_be_something_else_is_refused(cell: Any) -> None:
+    with pytest.raises(DataError, match="f:1"):
+        labels_in(cell, "f:1")
+
+
+def dataset(tmp_path: Path, rows: list[dict[str, Any]], dev: list[dict[str, Any]], **options: Any) -> Dataset:
+    for name, content in {"train": rows, "dev": dev}.items():
+        lines = "".join(json.dumps(row) + "\n" for row in content)
+        (tmp_path / f"{name}.jsonl").write_text(lines)
+    task = options.pop("task", "classification")
+    settings = toy_task.settings(tmp_path / "out", tmp_path, task, **options)
+    return read_dataset(settings, choose_task(settings))
+
+
+def labelled(answers: list[Any], begin: int = 0) -> list[dict[str, Any]]:
+    return [{"text": f"a film of number {begin + i}", "label": answer} for i, answer in enumerate(answers)]
+
+
+@pytest.mark.parametrize(
+    "one", [[1, 0, 1], [1.0, 0.0, 1.0], "[1 0 1]", "[1. 0. 1.]", "[1, 0, 1]", "1,0,1", "1 0 1"]
+)
+def test_vectors_of_zeros_and_ones(one: Any, tmp_path: Path) -> None:
+    other = (
+        [0, 1, 0] if isinstance(one, list) else str(one).replace("1", "x").replace("0", "1").replace("x", "0")
+    )
+    rows = labelled([one, other] * 10)
+    found = dataset(tmp_path, rows, labelled([one, other], 20), multi_label=True)
+    assert found.task.num_outputs == 3
+    assert [e.gold for e in found.splits["dev"]] == [("0", "2"), ("1",)]
+
+
+def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
+    rows = [{"text": f"a film {i}", "joy": i % 2, "anger": 1 - i % 2, "kind": 0} for i in range(20)]
+    found = dataset(tmp_path, rows, rows[:4], multi_label=True, label_column=("joy", "anger"))
+    assert found.task.label_names == ("anger", "joy")
+    assert [e.gold for e in found.splits["dev"]] == [("anger",), ("joy",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("train", "dev"),
+    [
+        ([0.0, 1.0], ["0", "1"]),
+        ([0, 1.0], [0.0, "1"]),
+        (["0.50", "1"], [0.5, 1]),
+        ([False, True], ["FALSE", "true"]),
+    ],
+)
+def test_one_number_is_one_label(train: list[Any], dev: list[Any], tmp_path: Path) -> None:
+    found = dataset(tmp_path, labelled(train * 10), labelled(dev * 3, 20))
+    assert found.task.num_outputs == 2
+    assert [int(found.task.target(e)) for e in found.splits["dev"]] == [0, 1] * 3
+
+
+def test_codes_are_no_numbers(tmp_path: Path) -> None:
+    found = dataset(tmp_path, labelled(["007", "7", "1.2.3"] * 10), labelled(["007", "7"], 40))
+    assert found.task.label_names == ("007", "7", "1.2.3") or set(found.task.label_names) == {
+        "007",
+        "7",
+        "1.2.3",
+    }
+
+
+@pytest.mark.parametrize("mark", ["-", "NA", "nan", "None", "null", "", "N/A", "<NA>", None, float("nan")])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_marks_of_missing_answers(mark: Any, task: str, tmp_path: Path) -> None:
+    rows = labelled([*([1, 2] * 20), mark, mark])
+    with pytest.raises(DataError, match="2 of 42 rows have no answer"):
+        dataset(tmp_path, rows, rows[:4], task=task)
+    found = dataset(tmp_path, rows, rows[:4], task=task, skip_unlabelled=True)
+    assert len(found.splits["train"]) == 40
+    assert any("2 rows without an answer" in note for note in found.notes)
+
+
+def test_words_that_are_labels_as_often_as_others_are_kept(tmp_path: Path) -> None:
+    found = dataset(tmp_path, labelled(["NA", "EU", "None"] * 10), labelled(["NA", "EU"], 40))
+    assert set(found.task.label_names) == {"NA", "EU", "None"}
+    assert any("read as labels" in note and "'NA' (10)" in note for note in found.notes)
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    found = dataset(tmp_path, labelled(["0,5", "3,25", "2"] * 5), labelled(["1,5"], 20), task="regression")
+    assert [e.gold for e in found.splits["train"]][:3] == ["0.5", "3.25", "2"]
+    with pytest.raises(DataError, match="'1,500' is not a number"):
+        dataset(tmp_path, labelled(["1,500", "2,000"] * 5), labelled(["1"], 20), task="regression")
+
+
+def test_the_same_texts_with_other_answers_are_told(tmp_path: Path) -> None:
+    rows = labelled(["a", "b"] * 10)
+    found = dataset(tmp_path, [*rows, {**rows[0], "label": "b"}], labelled(["a", "b"], 40))
+    assert any("2 of 21 examples have the texts of others" in note for note in found.notes)
+
+
+def test_too_few_examples_are_named_as_the_cause(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,label\nthe film,1\nthe book,0\n")
+    settings = toy_task.settings(tmp_path / "out", tmp_path / "a.csv", "classification")
+    with pytest.raises(DataError, match=r"2 training examples.*held out.*1 left") as told:
+        read_dataset(settings, choose_task(settings))
+    assert "limit_train" not in str(told.value)
+
+
+def test_a_second_column_of_texts_is_not_dropped(tmp_path: Path) -> None:
+    rows = [{**row, "reply": f"an answer to number {i}"} for i, row in enumerate(labelled([1, 2] * 10))]
+    found = dataset(tmp_path, rows, rows[:4])  # of single texts: said
+    assert any("not those of reply" in note for note in found.notes)
+    with pytest.raises(DataError, match="several columns have texts: text, reply"):
+        dataset(tmp_path, rows, rows[:4], task="regression")  # of one text or two
+    assert dataset(tmp_path, rows, rows[:4], task="regression", text_column=("text", "reply"))
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["finetune", "m", "--task", "classification", "--data", "d", "--out", "o", "--label-column", "a"],
+        ["predict", "m", "f", "--out", "a.tsv"],
+        ["pretrain", "--store", "s", "--out", "o", "--training.steps", "3"],
+        ["embed", "m", "f", "--out", "a.npy"],
+    ],
+)
+def test_an_option_given_twice_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    option, value = argv[-2:]
+    given = [*argv, f"{option}={value}"]
+    code, error = main(given), capsys.readouterr().err
+    if option == "--label-column":  # which may be repeated, with several labels
+        assert code == 2
+    else:
+        assert code == 2 and f"{option} is given twice" in error
+
+
+def test_columns_that_the_first_row_lacks_are_kept(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "a.parquet").write_bytes(write([{"text": "a"}, {"text": "b", "n": 2}], "parquet"))
+    assert parquet.read_table(tmp_path / "a.parquet").to_pylist()[1] == {"text": "b", "n": 2}
+
+
+def test_data_sets_in_python_are_as_their_files() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"])
+    )
+    made = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [0, 1]}, features=features)
+    written = tables(datasets.DatasetDict(train=made, validation=made))
+    assert set(written) == {"train", "dev"}
+    assert [json.loads(line)["label"] for line in written["train"].splitlines()] == ["bad", "good"]
+
+
+Shape = Callable[[list[dict[str, Any]]], Any]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda rows: [{"context": r["context"], "qas": [{**r, "answers": r["list"]}]} for r in rows],
+        lambda rows: {"data": [{**r, "answers": {"text": ["Ada"], "answer_start": [4.0]}} for r in rows]},
+        lambda rows: [{**r, "answers": r["list"]} for r in rows],
+        lambda rows: {
+            "data": [
+                {"paragraphs": [{"context": r["context"], "qas": [{**r, "answers": r["list"]}]}]}
+                for r in rows
+            ]
+        },
+    ],
+)
+def test_questions_in_other_shapes(shape: Shape, tmp_path: Path) -> None:
+    start: list[Any] = [4, 4.0, "4"]
+    rows = [
+        {"id": str(i), "question": "who?", "context": "So, Ada", "list": [{"text": "Ada", "answer_start": s}]}
+        for i, s in enumerate(start)
+    ]
+    (tmp_path / "q.json").write_text(json.dumps(shape(rows)))
+    found = read_questions(tmp_path / "q.json", ("question", "context", "answers"), True)
+    assert [(e.gold[0].text, e.gold[0].start) for e in found] == [("Ada", 4)] * 3
