@@ -219,7 +219,7 @@ TEXT = [
         "text in another encoding",
         CorpusError,
         r"a\.txt: not UTF-8 text.*--data\.encoding cp1251",
-        lambda p: p.prepare(p.file("a.txt", "это не UTF-8, а другое".encode("cp1251"))),
+        lambda p: p.prepare(p.file("a.txt", "это не UTF-8 и другое".encode("cp1251"))),
     ),
     Case(
         "truncated gzip",

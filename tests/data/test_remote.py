@@ -62,9 +62,15 @@ def test_what_is_wrong_there_is_told(tmp_path: Path, tokenizer: Tokenizer, cache
     upload(tmp_path / "store", "memory://torn/store")
     import fsspec
 
-    fsspec.filesystem("memory").pipe_file("/torn/store/train.ds", b"something else")
-    with pytest.raises(StoreError, match=r"train\.ds: was damaged on the way"):
-        remote.fetch_store("memory://torn/store")
+    size = (tmp_path / "store" / "train.ds").stat().st_size
+    for content, said in (
+        (bytes(size), "was damaged on the way"),
+        (b"less", f"ended after 4 of {size:,} bytes"),
+        (bytes(size + 1), f"goes on beyond its listed size .{size:,} bytes"),
+    ):
+        fsspec.filesystem("memory").pipe_file("/torn/store/train.ds", content)
+        with pytest.raises(StoreError, match=rf"train\.ds: {said}"):
+            remote.fetch_store("memory://torn/store")
     assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], (
         "nothing half-copied is left"
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from electra import durable
-from electra.data import lines, python_docs, readers
+from electra.data import lines, python_docs, readers, rows
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.sources import find_sources, same_text
 from electra.errors import ConfigError, CorpusError
@@ -239,20 +239,25 @@ def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
             b'{"text": "fine"}\n{"body": "x", "id": 1}\n',
             r"field.jsonl:2: no text in field 'text' \(.*: body, id\)",
         ),
-        "list.jsonl": (b'["text"]\n', r"list.jsonl:1: .*a list, not an object"),
+        "list.jsonl": (b'["text"]\n', r"list.jsonl:1: not a JSON object"),
         "number.jsonl": (b'{"text": 3}\n', r"number.jsonl:1: field 'text' is 3, not a text"),
         "deep.jsonl": (b"[" * 100_000 + b"\n", r"deep.jsonl:1: not valid JSON"),
         "column.parquet": (parquet("body"), r"no column 'text' \(it has: id, body\)"),
-        "number.parquet": (parquet(values=[1, 2, 3]), "holds int64, not text"),
+        "number.parquet": (
+            parquet(values=[1, 2, 3]),
+            r"number.parquet: row 1: field 'text' is 1, not a text; 3 of 3 rows",
+        ),
         "false.parquet": (b"PAR1 no parquet at all PAR1", "parquet"),
-        "table.csv": (b"a,b\n", r"unrecognised file extension.*\.txt \.jsonl"),
+        "table.csv": (b"a,b\n1,2\n", r"table.csv: no column 'text' \(it has: a, b\)"),
+        "page.html": (b"<html>", r"page.html: HTML is not read\. Extract its text"),
+        "notes.xyz": (b"text", r"unrecognised file extension.*\.txt .*\.jsonl"),
     }
     bad: dict[str, tuple[str | Path, str]] = {}
     for name, (content, message) in files.items():
         (folder / name).write_bytes(content)
         bad[name] = (folder / name, message)
     (folder / "nothing" / "of.interest").mkdir(parents=True)
-    bad["folder"] = (folder / "nothing", r"no text files in this folder.*\.parquet, each also \.gz")
+    bad["folder"] = (folder / "nothing", r"no text files in this folder.*\.parquet .*, each also \.gz")
     bad["missing"] = (folder / "nowhere.txt", "no such file or folder")
     bad["glob"] = (folder / "*.nothing", "no file matches")
     return bad
@@ -325,7 +330,7 @@ def test_a_huge_text_goes_on_in_further_documents(
 def test_a_line_of_json_beyond_all_measure_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "LONGEST_RECORD", 1000)
+    monkeypatch.setattr(rows, "LONGEST_RECORD", 1000)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n" + json.dumps({"text": "x" * 2000}))
     with pytest.raises(CorpusError, match=r"a.jsonl:2: a line of more than"):
         texts(tmp_path, tmp_path / "a.jsonl")

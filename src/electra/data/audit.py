@@ -37,6 +37,7 @@ class Audit:
     padding: dict[str, float] = field(default_factory=dict)
     near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, the least similar first
     mixture: list[dict[str, Any]] = field(default_factory=list)  # of named corpora: what is read of each
+    notes: list[str] = field(default_factory=list)  # what was passed over or repaired, a line each
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -63,7 +64,7 @@ class Audit:
             "tokens_per_word": self.tokens_per_word,
         }
         plain = asdict(self)
-        for name in ("near_duplicates", "mixture"):
+        for name in ("near_duplicates", "mixture", "notes"):
             if not plain[name]:
                 del plain[name]
         return plain | derived
@@ -123,4 +124,5 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
                 " dropped"
             ),
         ),
+        *(("note", note) for note in audit.get("notes", ())),
     ]

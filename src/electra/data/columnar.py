@@ -41,7 +41,7 @@ def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
     return tuple(_parquet(path, name).schema_arrow.names)
 
 
-def parquet_rows(path: Path, name: str, room: Room) -> Iterator[Row]:
+def parquet_rows(path: Path, name: str, room: Room, only: list[str] | None = None) -> Iterator[Row]:
     """The rows of a parquet file."""
     pyarrow = _library(name)
     try:
@@ -50,7 +50,7 @@ def parquet_rows(path: Path, name: str, room: Room) -> Iterator[Row]:
         leaves = [file.schema.column(number).path for number in range(len(file.schema))]
         # repeated values stay one value with many numbers until a row is made
         file = pyarrow.parquet.ParquetFile(path, read_dictionary=leaves)
-        yield from _rows(pyarrow, file.iter_batches(BATCH), file.schema_arrow, name, room)
+        yield from _rows(pyarrow, file.iter_batches(BATCH, columns=only), file.schema_arrow, name, room, only)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable("parquet", name, error) from None
 
@@ -64,7 +64,7 @@ def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
         raise _unreadable("Arrow", name, error) from None
 
 
-def arrow_rows(path: Path, name: str, room: Room) -> Iterator[Row]:
+def arrow_rows(path: Path, name: str, room: Room, only: list[str] | None = None) -> Iterator[Row]:
     """The rows of an Arrow stream or file, as `datasets` and feather write them."""
     pyarrow = _library(name)
     try:
@@ -72,7 +72,7 @@ def arrow_rows(path: Path, name: str, room: Room) -> Iterator[Row]:
             reader = _reader(pyarrow, source, name)
             file = hasattr(reader, "num_record_batches")
             batches = map(reader.get_batch, range(reader.num_record_batches)) if file else reader
-            yield from _rows(pyarrow, batches, reader.schema, name, room)
+            yield from _rows(pyarrow, batches, reader.schema, name, room, only)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable("Arrow", name, error) from None
 
@@ -137,14 +137,18 @@ def _unpacked_size(metadata: bytes, body: Any) -> int:
     return total
 
 
-def _rows(pyarrow: Any, batches: Any, schema: Any, name: str, room: Room) -> Iterator[Row]:
+def _rows(  # noqa: PLR0917
+    pyarrow: Any, batches: Any, schema: Any, name: str, room: Room, only: list[str] | None
+) -> Iterator[Row]:
     names, known = schema.names, _classes(schema.metadata)
     if len(set(names)) < len(names):
         twice = next(column for column in names if names.count(column) > 1)
         raise DataError(f"two columns have the name {twice!r}", where=name, fix="Rename one")
+    names = only or names
     for batch in batches:
         columns = []
-        for column, values in zip(names, batch.columns, strict=True):
+        for column in names:
+            values = batch.column(column)
             made = map(_maker(pyarrow, values.type, room), values)
             columns.append(map(partial(_named, known[column]), made) if column in known else made)
         for row in zip(*columns, strict=True):
@@ -240,7 +244,9 @@ def _unreadable(kind: str, name: str, error: Exception) -> DataError:
     return DataError(f"not a readable {kind} file ({said})", where=name)
 
 
-Opened = tuple[Callable[[Path, str], tuple[str, ...]], Callable[[Path, str, Room], Iterator[Row]]]
+Opened = tuple[
+    Callable[[Path, str], tuple[str, ...]], Callable[[Path, str, Room, list[str] | None], Iterator[Row]]
+]
 READERS: dict[str, Opened] = {
     "parquet": (parquet_columns, parquet_rows),
     "arrow": (arrow_columns, arrow_rows),

@@ -73,6 +73,7 @@ def _new(documents: Documents, audit: Audit, progress: Callable[[int], None], se
             yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold, document.corpus)
         if audit.documents_read % 256 == 0:
             progress(characters)
+    audit.notes = documents.notes()
     progress(characters)
 
 

@@ -230,7 +230,7 @@ def _finished(
         f"{key} ({old!r} in the store, now {new!r})"
         for key, old, new in recipes.differences(recorded, settings)
     ]
-    if not sources.same_text(found.description["sources"], config.plain(arguments), config.format):
+    if not sources.same_text(found.description["sources"], config.plain(arguments), config.finding()):
         differing.append("the text itself")
     if differing:
         only_text = differing == ["the text itself"]

@@ -1,4 +1,4 @@
-"""Files to texts: decompression, decoding, and the three formats.
+"""Files to texts: documents of plain text, and the field of tables that holds the text.
 
 The policy for imperfect text: UTF-8 is expected, or what a byte order mark or `data.encoding` says. Bytes
 that are not of the encoding become U+FFFD and are counted, as are lone surrogates in JSON; NUL characters are
@@ -9,25 +9,33 @@ that memory stays bounded whatever the size of a file or line.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any, Literal, NamedTuple
 
-from electra.data import python_docs
-from electra.data.lines import HEAD, SURROGATES, decoded, encoding_of, line_end, lines, open_bytes, open_text
-from electra.data.sources import HUB, Source, explain
-from electra.errors import CorpusError
+from electra.data import columnar, python_docs, rows
+from electra.data.lines import (
+    HEAD,
+    SURROGATES,
+    decoded,
+    encoding_of,
+    guess_encoding,
+    open_bytes,
+    open_text,
+)
+from electra.data.sources import HUB, RATIO, WIKI, Source, explain, is_binary
+from electra.errors import CorpusError, DataError
 from electra.machine import library
 
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
-LONGEST_RECORD = 1 << 26  # characters of one JSON line
-PARQUET_AT_ONCE, PARQUET_RATIO = 1 << 28, 1000  # bytes of a column chunk; how far it may unfold beyond that
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
+LARGE = 500_000  # characters of a file that may well be more than one document
+NAMED = 3  # files and rows that a note names
+EARLY = 1000  # broken rows after which reading stops, when they are most of those read
+_WIKI_END = "</doc>"
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
 
@@ -40,33 +48,130 @@ class Text(NamedTuple):
     corpus: int = 0  # which of the named corpora of a mixture it is of
 
 
-def read(source: Source, unit: Unit, field: str, encoding: str | None = None) -> Iterator[Text]:
-    """The documents of one source. encoding: of text and JSON (None: UTF-8, or by the byte order mark)."""
+@dataclass
+class Faults:
+    """What was wrong with what has been read so far of a corpus."""
+
+    rows: int = 0  # of tables
+    broken: int = 0  # rows without a text, or that cannot be read
+    first: list[CorpusError] = field(default_factory=list)
+    nulls: int = 0  # rows whose text is null: empty documents
+    nulls_at: list[str] = field(default_factory=list)
+    undecoded: dict[str, int] = field(default_factory=dict)  # bytes, by the name of the file
+    western: int = 0  # of these files, those that look like cp1252
+    wiki: list[str] = field(default_factory=list)  # files of WikiExtractor
+    long: list[tuple[str, str, int]] = field(default_factory=list)  # one document: name, better unit, parts
+
+    def leave_out(self, error: CorpusError) -> None:
+        """Count a broken row; raises where most rows are broken."""
+        self.rows += 1
+        self.broken += 1
+        if len(self.first) < NAMED:
+            self.first.append(error)
+        if self.broken >= EARLY and 2 * self.broken > self.rows:
+            self.check(0)
+
+    def check(self, share: float) -> None:
+        """Raise where more than this share of the rows are broken."""
+        if self.broken > share * self.rows:
+            first = self.first[0]
+            what = f"{first.what}; {self.broken:,} of {self.rows:,} rows cannot be read"
+            fix = f"{first.fix}; a share of broken rows may be left out with `data.broken_rows`".lstrip("; ")
+            raise CorpusError(what, where=first.where, fix=fix[0].upper() + fix[1:])
+
+    def notes(self) -> list[str]:
+        """What a user should know, a line each."""
+        notes = []
+        if self.broken:
+            first = "; ".join(f"{error.where}: {error.what}" for error in self.first)
+            notes.append(f"{self.broken:,} of {self.rows:,} rows cannot be read and were left out: {first}")
+        if self.nulls:
+            notes.append(
+                f"{self.nulls:,} of {self.rows:,} rows have no text: {_named(self.nulls_at, self.nulls)}"
+            )
+        if self.undecoded:
+            total, count = sum(self.undecoded.values()), len(self.undecoded)
+            files = _named([f"{name} ({number:,})" for name, number in self.undecoded.items()], count)
+            guess = ", such as cp1252, which fits" if 2 * self.western > count else ""
+            notes.append(
+                f"{total:,} bytes in {count:,} {'files'[: 4 + (count > 1)]} could not be decoded and were"
+                f" replaced: {files}. If that is another encoding{guess}, name it with --data.encoding"
+            )
+        if self.wiki:
+            notes.append(f"documents are WikiExtractor's, its tags are left out: {_named(self.wiki)}")
+        if self.long:
+            name, unit, parts = self.long[0]
+            others = f" (and {len(self.long) - 1:,} more files)" if len(self.long) > 1 else ""
+            what = "parts between blank lines" if unit == "blank-line" else "lines"
+            notes.append(
+                f"{name}{others} is read as one document; if its {parts:,} {what} are documents, pass"
+                f" --data.unit {unit}"
+            )
+        return notes
+
+
+def _named(names: list[str], count: int | None = None) -> str:
+    """The first few names, and how many more there are."""
+    more = (len(names) if count is None else count) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def read(
+    source: Source, unit: Unit, field: str, encoding: str | None = None, faults: Faults | None = None
+) -> Iterator[Text]:
+    """The documents of one source.
+
+    encoding: of text, csv and JSON (None: UTF-8, or by the byte order mark). faults: where they are counted.
+    """
+    faults = faults or Faults()
     if source.kind == "python-docs":
         yield from map(Text, python_docs.documents())
         return
     if source.kind == "hub":
-        yield from _hub(source.name, field)
+        yield from _hub(source.name, field, faults)
         return
-    with (
-        explain(source.name, OSError),
-        open_bytes(source.path, source.compression, source.name, error=CorpusError) as stream,
-    ):
-        if source.format == "parquet":
-            yield from _parquet(source, stream, field)
+    most = rows.SMALL + RATIO * source.path.stat().st_size if source.path.exists() else None
+    with explain(source.name, OSError), source.file() as path:
+        if source.format in columnar.READERS:
+            yield from _table(source, str(path), field, encoding, faults)
             return
-        head = stream.peek(HEAD)[:HEAD]
-        used = encoding_of(head, encoding)
-        begins = decoded(head, used)
-        _refuse_binary(begins, used, source.name)
-        if not head and source.named:
-            raise CorpusError("empty file", where=source.name)
-        if source.format == "jsonl":
-            with open_text(stream, used, newline=line_end(begins)) as text:
-                yield from _json_lines(text, source.name, field)
-        else:
-            with open_text(stream, used, newline=None) as text:  # CRLF and CR become LF
-                yield from _plain(text, unit)
+        with open_bytes(path, source.compression, source.name, most=most, error=CorpusError) as stream:
+            head = stream.peek(HEAD)[:HEAD]
+            used = encoding_of(head, encoding)
+            begins = decoded(head, used)
+            _refuse_binary(begins, used, source.name)
+            if not head and source.named:
+                raise CorpusError("empty file", where=source.name)
+            if source.format == "txt":
+                with open_text(stream, used, newline=None) as text:  # CRLF and CR become LF
+                    documents = _plain(text, unit, wiki=bool(WIKI.match(begins)))
+                    yield from _watched(source, documents, unit, faults, head)
+                return
+        if head:
+            yield from _watched(source, _table(source, str(path), field, used, faults), "line", faults, head)
+
+
+def _watched(
+    source: Source, documents: Iterator[Text], unit: Unit, faults: Faults, head: bytes
+) -> Iterator[Text]:
+    """The documents of a file; what is odd about it is noted."""
+    replaced = characters = lines = blocks = 0
+    wiki = source.format == "txt" and bool(WIKI.match(decoded(head, encoding_of(head))))
+    for document in documents:
+        replaced += document.replaced
+        if unit == "file" and not wiki:
+            characters += len(document.text)
+            lines += document.text.count("\n")
+            blocks += document.text.count("\n\n")
+        yield document
+    if replaced:
+        faults.undecoded[source.name] = replaced
+        faults.western += guess_encoding(head) == "cp1252"
+    if wiki:
+        faults.wiki.append(source.name)
+    if characters >= LARGE and max(blocks, lines // 10) >= 100:
+        better = ("blank-line", blocks + 1) if blocks >= 100 else ("line", lines)
+        faults.long.append((source.name, *better))
 
 
 def mend(text: str) -> Text:
@@ -85,8 +190,7 @@ def mend(text: str) -> Text:
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
-    odd = len(_CONTROL.findall(head))
-    if odd > 8 and odd * 10 > len(head):
+    if odd := is_binary(head):
         raise CorpusError(
             f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({odd} of its first {len(head)}"
             " characters are not)",
@@ -95,12 +199,21 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
         )
 
 
-def _plain(text: IO[str], unit: Unit) -> Iterator[Text]:
-    """Documents of a text file. The pieces are lines, or blocks when the whole file is one document."""
+def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
+    """Documents of a text file. The pieces are lines, or blocks when the whole file is one document.
+
+    wiki: the file is WikiExtractor's: its tags part documents, and are no text.
+    """
     collected: list[str] = []
     size = 0
-    while piece := text.read(1 << 16) if unit == "file" else text.readline(1 << 16):
+    by_line = unit != "file" or wiki
+    while piece := text.readline(1 << 16) if by_line else text.read(1 << 16):
         starts_line = not collected or collected[-1].endswith("\n")
+        if wiki and starts_line and (piece.rstrip() == _WIKI_END or WIKI.fullmatch(piece)):
+            if any(map(str.strip, collected)):
+                yield mend("".join(collected))
+            collected, size = [], 0
+            continue
         collected.append(piece)
         size += len(piece)
         whole = unit == "line" and piece.endswith("\n")
@@ -130,79 +243,59 @@ def _split(text: str) -> Iterator[str]:
     yield text
 
 
-def _json_lines(text: IO[str], name: str, field: str) -> Iterator[Text]:
-    for number, line in enumerate(lines(text, LONGEST_RECORD, name, CorpusError), 1):
-        where = f"{name}:{number}"
-        if line.isspace():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise CorpusError(f"not valid JSON ({error})", where=where) from None
-        value = record.get(field) if isinstance(record, dict) else None
-        if not isinstance(value, str):
-            if isinstance(record, dict) and field in record:
-                fix = "Leave out the lines without a text, or name another field with `data.text_field`"
-                raise CorpusError(f"field {field!r} is {shortened(value)}, not a text", where=where, fix=fix)
-            known = (
-                ", ".join(sorted(record))
-                if isinstance(record, dict)
-                else f"a {type(record).__name__}, not an object"
-            )
+def _table(source: Source, path: str, field: str, encoding: str | None, faults: Faults) -> Iterator[Text]:
+    """The texts of a table's rows."""
+
+    def explained(error: DataError) -> CorpusError:
+        fix = error.fix.replace("`encoding`", "`data.encoding`")
+        return CorpusError(error.what, where=error.where.replace(path, source.name), fix=fix)
+
+    try:
+        table = rows.stream_table(
+            Path(path),
+            format=source.format,
+            encoding=encoding,
+            lenient=True,
+            ratio=RATIO,
+            only=field,
+            broken=lambda error: faults.leave_out(explained(error)),
+        )
+        column = table.named(field) if table.columns else field
+        if column is None:
             raise CorpusError(
-                f"no text in field {field!r} (this line has: {known})",
-                where=where,
-                fix="Name the field with `data.text_field`",
+                f"no column {field!r} (it has: {', '.join(table.columns)})",
+                where=source.name,
+                fix="Name the column with `data.text_field`",
             )
+        for where, row in table.rows:
+            yield from _row(row, column, lambda: where.replace(path, source.name), faults)  # noqa: B023
+    except DataError as error:
+        raise explained(error) from None
+
+
+def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: Faults) -> Iterator[Text]:
+    """The text of a row, or what is wrong with it counted."""
+    value = rows.get(row, field)
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        value = " ".join(value)
+    if isinstance(value, str):
+        faults.rows += 1
         yield from map(mend, _split(value))
+    elif value is None and field in row:
+        faults.rows += 1
+        faults.nulls += 1
+        if len(faults.nulls_at) < NAMED:
+            faults.nulls_at.append(where())
+        yield Text("")
+    elif value is None:
+        what = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
+        faults.leave_out(CorpusError(what, where=where(), fix="Name the field with `data.text_field`"))
+    else:
+        what = f"field {field!r} is {shortened(value)}, not a text"
+        faults.leave_out(CorpusError(what, where=where(), fix="Name the field with `data.text_field`"))
 
 
-def _parquet(source: Source, unpacked: IO[bytes], field: str) -> Iterator[Text]:
-    pyarrow = library("pyarrow.parquet", "data", "parquet files", CorpusError, where=source.name)
-    with tempfile.TemporaryFile() as plain, open(source.path, "rb") as raw:
-        stream: Any = raw
-        if source.compression:
-            shutil.copyfileobj(unpacked, plain, 1 << 20)
-            stream = plain
-        try:
-            file = pyarrow.parquet.ParquetFile(stream)
-            if field not in file.schema_arrow.names:
-                known = ", ".join(file.schema_arrow.names)
-                raise CorpusError(
-                    f"no column {field!r} (it has: {known})",
-                    where=source.name,
-                    fix="Name the column with `data.text_field`",
-                )
-            kind = file.schema_arrow.field(field).type
-            kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-            if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-                raise CorpusError(
-                    f"column {field!r} holds {kind}, not text",
-                    where=source.name,
-                    fix="Name the column with `data.text_field`",
-                )
-            _refuse_parquet_bomb(file.metadata, file.schema_arrow.names.index(field), source.name)
-            # Repeated values stay one value with many numbers until they are asked for, one after the other.
-            file = pyarrow.parquet.ParquetFile(stream, read_dictionary=[field])
-            for batch in file.iter_batches(256, columns=[field]):
-                for text in batch.column(0):
-                    yield from map(mend, _split(text.as_py() or ""))
-        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
-            raise CorpusError(
-                f"not a readable parquet file ({str(error).splitlines()[0]})", where=source.name
-            ) from None
-
-
-def _refuse_parquet_bomb(metadata: Any, column: int, name: str) -> None:
-    for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(column)
-        packed, unpacked = max(1, chunk.total_compressed_size), chunk.total_uncompressed_size
-        if unpacked > PARQUET_AT_ONCE and unpacked > PARQUET_RATIO * packed:
-            what = f"{packed} bytes of column {chunk.path_in_schema!r} unfold to {unpacked >> 20} MiB"
-            raise CorpusError(what, where=name, fix="No text compresses that well: check the file's source")
-
-
-def _hub(name: str, field: str) -> Iterator[Text]:
+def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
     """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library."""
     datasets = library("datasets", "hub", "hub data sets", CorpusError, where=name)
     path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
@@ -214,17 +307,11 @@ def _hub(name: str, field: str) -> Iterator[Text]:
             where=name,
             fix="Use the form hub:NAME:CONFIG:SPLIT",
         ) from error
-    if field not in records.column_names:
+    column = field if field in records.column_names else field.partition(".")[0]
+    if column not in records.column_names:
         known = ", ".join(records.column_names)
         raise CorpusError(
             f"no column {field!r} (it has: {known})", where=name, fix="Name the column with `data.text_field`"
         )
-    for record in records.select_columns([field]):
-        text = record[field]
-        if not isinstance(text, str | None):
-            raise CorpusError(
-                f"column {field!r} holds {type(text).__name__}, not text",
-                where=name,
-                fix="Name the column with `data.text_field`",
-            )
-        yield from map(mend, _split(text or ""))
+    for number, record in enumerate(records.select_columns([column]), 1):
+        yield from _row(record, field, lambda: f"{name}: row {number}", faults)  # noqa: B023

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,8 +19,10 @@ from typing import IO, Any
 
 from electra import durable
 from electra.artifacts.store import StoreFolder
-from electra.data.sources import explain, is_remote
+from electra.data.sources import copy_bytes, explain, is_remote
 from electra.errors import RunFolderError, StoreError
+
+MOST = 1 << 24  # bytes of a manifest
 
 __all__ = ["fetch_store", "is_remote"]
 
@@ -34,7 +35,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
     """The folder here that holds the store at `url`."""
     url = url.rstrip("/")
     with explain(url, error=StoreError), _open(f"{url}/{durable.MANIFEST}") as stream:
-        manifest = stream.read()
+        manifest = stream.read(MOST)
     try:
         listing: dict[str, dict[str, Any]] = json.loads(manifest)["files"]
         names = [name for name in listing if name == name.strip("/") and ".." not in name.split("/")]
@@ -54,7 +55,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
                 f"copying {url} to {folder}, {sum(entry['size'] for entry in listing.values()) / 1e6:,.0f} MB"
             )
             durable.commit_directory(
-                folder, {name: partial(_copy, f"{url}/{name}", listing[name]["sha256"]) for name in listing}
+                folder, {name: partial(_copy, f"{url}/{name}", listing[name]) for name in listing}
             )
     return folder
 
@@ -72,10 +73,10 @@ def _turn(folder: Path) -> Iterator[None]:
         yield
 
 
-def _copy(url: str, digest: str, target: Path) -> None:
+def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
     with explain(url, error=StoreError), _open(url) as stream, open(target, "wb") as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
-    if durable.sha256(target) != digest:
+        copy_bytes(stream, file, listed["size"], url, StoreError)
+    if durable.sha256(target) != listed["sha256"]:
         raise StoreError(
             "was damaged on the way, or does not match the manifest",
             where=url,

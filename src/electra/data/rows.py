@@ -21,7 +21,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -140,6 +140,8 @@ def stream_table(  # noqa: PLR0917
     format: str = "",
     lenient: bool = False,
     ratio: int = RATIO,
+    only: str = "",
+    broken: Callable[[DataError], None] | None = None,
 ) -> Table:
     """As `open_table`, row by row in bounded memory; `columns` are empty where only all rows tell them.
 
@@ -147,11 +149,13 @@ def stream_table(  # noqa: PLR0917
     lenient: bytes that are not of the encoding (UTF-8 where none is given) come as surrogates, for the caller
         to count; else they are errors.
     ratio: how often its own size a file may unfold to, beyond what any may.
+    only: the one column or field wanted, where others need not be read.
+    broken: called with what is wrong with a row, which is then left out (by default that is raised).
     """
     parts = parts_of(path)
     if not parts:
         raise DataError("no such file", where=path)
-    options = _Options(header, wanted, drop_malformed, encoding, optional, lenient, ratio)
+    options = _Options(header, wanted, drop_malformed, encoding, optional, lenient, ratio, only, broken)
     tables = [_open(part, format, options) for part in parts]
     first = tables[0]
     if len(tables) == 1:
@@ -175,6 +179,14 @@ class _Options:
     optional: Sequence[str] = ()
     lenient: bool = False
     ratio: int = RATIO
+    only: str = ""
+    broken: Callable[[DataError], None] | None = None
+
+    def leave_out(self, error: DataError) -> None:
+        """Raise what is wrong with a row, unless the caller counts it."""
+        if self.broken is None:
+            raise error from None
+        self.broken(error)
 
 
 def get(row: Mapping[str, Any], column: str) -> Any:
@@ -351,8 +363,12 @@ def _columnar(path: Path, kind: str, options: _Options) -> Table:
         if path.suffix.lower() in COMPRESSIONS:  # these formats are read from their end
             plain = _spooled(stack, open_bytes(path, options.ratio), path)
         names = columns(plain, str(path))
+        table = Table(path, names, iter(()))
+        wanted = table.named(options.only) if options.only else None
+        only = wanted and [wanted if wanted in names else wanted.partition(".")[0]]
         room = Room(most_bytes(path, options.ratio), str(path))
-        return Table(path, names, _closing(stack.pop_all(), _numbered(path, rows(plain, str(path), room))))
+        made = rows(plain, str(path), room, only or None)
+        return replace(table, rows=_closing(stack.pop_all(), _numbered(path, made)))
 
 
 def _spooled(stack: ExitStack, stream: IO[bytes], path: Path) -> Path:
@@ -479,21 +495,21 @@ def _delimited(path: Path, kind: str, options: _Options) -> Table:
     if options.encoding is None and used not in (None, "utf-8-sig"):
         notes.append(f"not UTF-8: read as {used} (`encoding` sets another)")
     table = Table(path, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
-    table.rows = _of_width(table, rows, options.drop_malformed)
+    table.rows = _of_width(table, rows, options)
     return table
 
 
-def _of_width(table: Table, lines: Iterator[tuple[int, list[str]]], drop_malformed: bool) -> Rows:
+def _of_width(table: Table, lines: Iterator[tuple[int, list[str]]], options: _Options) -> Rows:
     expected = len(table.columns)
     for number, cells in lines:
         if len(cells) == expected:
             yield f"{table.path}:{number}", dict(zip(table.columns, cells, strict=True))
-        elif drop_malformed:
+        elif options.drop_malformed:
             table.dropped += 1
         else:
             what = f"{len(cells)} columns instead of {expected} ({', '.join(table.columns)})"
             fix = "Fix the line; if the file has no header, pass `columns`"
-            raise DataError(what, where=f"{table.path}:{number}", fix=fix)
+            options.leave_out(DataError(what, where=f"{table.path}:{number}", fix=fix))
 
 
 def _short(name: str) -> str:
@@ -512,9 +528,11 @@ def _json_lines(path: Path, options: _Options) -> Rows:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
             fix = "Write one object per line"
-            raise DataError(f"not valid JSON ({error})", where=where, fix=fix) from None
+            options.leave_out(DataError(f"not valid JSON ({error})", where=where, fix=fix))
+            continue
         if not isinstance(row, dict):
-            raise DataError("not a JSON object", where=where, fix="Write one object per line")
+            options.leave_out(DataError("not a JSON object", where=where, fix="Write one object per line"))
+            continue
         yield where, row if options.lenient or not _SURROGATE.search(line) else mended(row)
 
 
@@ -530,7 +548,8 @@ def _json(path: Path, options: _Options) -> Rows:
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
         if not isinstance(row, dict):
-            raise DataError("not a JSON object", where=where, fix="Write a list of objects")
+            options.leave_out(DataError("not a JSON object", where=where, fix="Write a list of objects"))
+            continue
         yield where, row if options.lenient else mended(row)
 
 

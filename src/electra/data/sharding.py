@@ -132,6 +132,7 @@ def merge(
             ):
                 setattr(audit, name, getattr(audit, name) + description["audit"][name])
             audit.sources += description["audit"]["sources"]
+            audit.notes += description["audit"].get("notes", [])  # absent in older shards
         with durable.explain_disk_errors(out):
             for split in SPLITS:
                 setattr(

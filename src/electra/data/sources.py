@@ -1,9 +1,10 @@
 """Where text comes from: files, folders, globs, stdin, remote addresses, hub data sets, the Python
 documentation.
 
-What a user names becomes a list of `Source`s in a stable order: arguments as given, the files of a folder or
-glob sorted. What cannot be read twice (stdin, pipes, remote files) is first copied, as it is, into a scratch
-folder.
+What a user names becomes a list of `Source`s in a stable order: arguments as given, the files of a folder,
+glob or zip sorted. What cannot be read twice (stdin, pipes, remote files) is first copied, as it is, into a
+scratch folder. What a folder has that is not read is counted by kind and told, and where that is most of its
+text it is an error.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import os
 import re
 import shutil
 import sys
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,14 +26,28 @@ from typing import IO, Any
 from electra import durable
 from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
 from electra.artifacts.session import with_article
-from electra.data import python_docs
+from electra.data import python_docs, rows
 from electra.data.folders import folders_below
-from electra.data.lines import COMPRESSIONS
+from electra.data.lines import COMPRESSIONS, HEAD, decoded, encoding_of, open_bytes
 from electra.errors import CorpusError, ElectraError
 
-FORMATS = {".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+FORMATS = {".txt": "txt", **rows.FORMATS}
+RATIO = 1000  # how often its own size a file may unfold to, beyond what any may
 STDIN, HUB = "-", "hub:"
-_SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}"
+_SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {rows.ZIP}"
+_ALWAYS = ("txt", "jsonl", "parquet")  # tables of other formats may be about the text instead of having it
+_ALIKE = ({"json", "jsonl"}, {"csv", "tsv"})
+_NO_TEXT = {
+    ".html": "HTML",
+    ".htm": "HTML",
+    ".xml": "XML",
+    ".pdf": "PDF",
+    ".docx": "a Word document",
+    ".epub": "an e-book",
+    ".warc": "a web archive",
+}
+WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # how WikiExtractor begins a document
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
 
 
@@ -45,6 +62,7 @@ class Source:
     compression: str = ""  # of a file: "" or one of COMPRESSIONS
     named: bool = True  # named by the user, not found in a folder: then it must hold text
     argument: str = ""  # what the user named, when it is read through a copy
+    member: str = ""  # of a zip file: the file in it
 
     def describe(self) -> dict[str, Any]:
         """What identifies the content: the name, and the size and SHA-256 of the raw file."""
@@ -52,20 +70,60 @@ class Source:
             return python_docs.describe()
         if self.kind == "hub":
             return {"name": self.name, "argument": self.name}
-        with explain(self.name, OSError):
+        with explain(self.name, OSError), self.file() as path:
             listing: dict[str, Any] = {
                 "name": self.name,
-                "size": self.path.stat().st_size,
-                "sha256": durable.sha256(self.path),
+                "size": path.stat().st_size,
+                "sha256": durable.sha256(path),
             }
         return listing | ({"argument": self.argument} if self.argument else {})
+
+    @contextmanager
+    def file(self) -> Iterator[Path]:
+        """The file to read; of what is in a zip file, a copy."""
+        if not self.member:
+            yield self.path
+            return
+        with tempfile.TemporaryDirectory(prefix="electra-") as folder:
+            target = Path(folder) / f"member.{self.format}{self.compression}"
+            with (
+                explain(self.name),
+                zipfile.ZipFile(self.path) as archive,
+                archive.open(self.member) as stream,
+                open(target, "wb") as file,
+            ):
+                shutil.copyfileobj(stream, file, 1 << 20)  # no more than the listed size
+            yield target
+
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How files are told apart: what the user says of their format, and where their text is."""
+
+    format: str = "auto"
+    field: str = "text"
+    encoding: str | None = None
+    say: Say = lambda note: None
 
 
 def is_remote(name: str) -> bool:
     return bool(_URL.match(name))
 
 
-def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: str = "auto") -> list[Source]:
+def is_name(argument: str) -> bool:
+    """Whether a string can be nothing but the name of a source: special, remote, or with a file's ending."""
+    special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
+    return special or ("\n" not in argument and _recognised(argument))
+
+
+def find_sources(
+    arguments: Sequence[str | Path],
+    scratch: Path,
+    how: Finding = Finding(),
+) -> list[Source]:
     """Resolve what the user names; a name without text is an error, a file named twice is read once."""
     if not arguments:
         raise CorpusError(
@@ -74,13 +132,16 @@ def find_sources(arguments: Sequence[str | Path], scratch: Path, forced_format: 
     found: dict[str, Source] = {}
     for argument in map(str, arguments):
         with explain(argument, OSError):
-            for source in _expand(argument, scratch, forced_format):
-                found.setdefault(str(source.path.resolve()) if source.kind == "file" else source.name, source)
+            for source in _expand(argument, scratch, how):
+                name = f"{source.path.resolve()}/{source.member}" if source.kind == "file" else source.name
+                found.setdefault(name, source)
     return list(found.values())
 
 
 def same_text(
-    listings: list[dict[str, Any]], arguments: Sequence[str | Path], forced_format: str = "auto"
+    listings: list[dict[str, Any]],
+    arguments: Sequence[str | Path],
+    how: Finding = Finding(),
 ) -> bool:
     """Whether the user names what `describe` listed: by content, or by name where reading again copies."""
     now: list[dict[str, Any]] = []
@@ -88,7 +149,7 @@ def same_text(
         if _is_copied(argument):
             now.append({"argument": argument})
         else:
-            now += [source.describe() for source in find_sources([argument], Path(), forced_format)]
+            now += [source.describe() for source in find_sources([argument], Path(), how)]
     # a glob of addresses is many listings
     return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, now)))
 
@@ -107,7 +168,7 @@ def _is_copied(argument: str) -> bool:
     )
 
 
-def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
+def _expand(argument: str, scratch: Path, how: Finding) -> Iterator[Source]:
     path = Path(argument).expanduser()
     if argument == python_docs.NAME:
         yield Source(argument, "python-docs")
@@ -115,52 +176,168 @@ def _expand(argument: str, scratch: Path, forced: str) -> Iterator[Source]:
         yield Source(argument, "hub")
     elif argument == STDIN:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-            yield _copied(
-                Source(argument, "file", format="txt" if forced == "auto" else forced, argument=argument),
-                stream,
-                scratch,
-            )
+            format = "txt" if how.format == "auto" else how.format
+            yield _copied(Source(argument, "file", format=format, argument=argument), stream, scratch)
     elif _URL.match(argument):
-        yield from _remote(argument, scratch, forced)
+        yield from _remote(argument, scratch, how)
     elif path.is_dir():
         if (kind := _ours(path)) is not None:
             fix = "Give a store as `store`" if kind is StoreFolder else "Give the folder of the text"
             raise CorpusError(f"this is {with_article(kind.KIND)}, not text", where=argument, fix=fix)
-        files = sorted(_files_below(path), key=lambda file: file.relative_to(path).as_posix())
-        sources = [_file(str(file), file, forced, named=False) for file in files if _kind(file.name)[0]]
-        if not sources:
-            raise CorpusError(
-                "no text files in this folder",
-                where=argument,
-                fix=f"Recognised extensions: {_SUFFIXES}",
-            )
-        yield from sources
+        yield from _Folder(argument, path, how).sources()
     elif path.exists():
-        yield _file(argument, path, forced) if path.is_file() else _pipe(argument, path, scratch, forced)
+        yield from _file(argument, path, how) if path.is_file() else _pipe(argument, path, scratch, how)
     elif glob.has_magic(argument):
         files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if os.path.isfile(match))
         if not files:
             raise CorpusError(
                 "no file matches this pattern", where=argument, fix="Quote the pattern and check it with ls"
             )
-        yield from (_file(str(file), file, forced) for file in files)
+        for file in files:
+            yield from _file(str(file), file, how)
     else:
         fix = "Names of corpora are for a mixture: give `data.mix_temperature`" if "=" in argument else ""
         raise CorpusError("no such file or folder", where=argument, fix=fix)
 
 
-def _files_below(root: Path) -> Iterator[Path]:
+class _Folder:
+    """What is read of a folder, and what is passed over."""
+
+    def __init__(self, name: str, root: Path, how: Finding) -> None:
+        self.name, self.root, self.how = name, root, how
+        self.read = 0  # bytes
+        self.passed: dict[str, list[tuple[str, int]]] = {}  # by kind: names and sizes
+        self.left_out = 0  # bytes of text among them
+
+    def sources(self) -> list[Source]:
+        files = sorted(
+            _files_below(self.root, self._pass), key=lambda file: file.relative_to(self.root).as_posix()
+        )
+        found = [source for file in files for source in self._of(file)]
+        self._tell(bool(found))
+        return found
+
+    def _of(self, file: Path) -> Iterator[Source]:
+        if file.name.lower().endswith(rows.ZIP):
+            candidates = [replace(source, named=False) for source in _zipped(str(file), file)]
+        else:
+            format, compression = _kind(file.name)
+            candidates = [Source(str(file), "file", file, format, compression, named=False)]
+        for source in candidates or [Source(str(file), "file", file)]:
+            format, reason = self._decide(source)
+            size = file.stat().st_size // max(1, len(candidates))
+            if format:
+                self.read += size
+                yield replace(source, format=format)
+            else:
+                self._pass(file, reason, size if reason.startswith("without") or _is_text(source) else 0)
+
+    def _decide(self, source: Source) -> tuple[str, str]:
+        """The format to read a file in, or "" and what to call it."""
+        suffix = Path(source.member or source.path.name).suffix.lower()
+        kind = f"{suffix} files" if suffix and not suffix[1:].isdigit() else "files without an extension"
+        forced = self.how.format
+        if forced != "auto":
+            alike = {source.format, forced} in _ALIKE and _has(replace(source, format=forced), self.how)
+            fits = alike or source.format == forced or (not source.format and _is_text(source))
+            return (forced if fits else ""), kind
+        if not source.format and (not suffix or suffix[1:].isdigit() or source.compression):
+            with suppress(ElectraError, OSError):
+                head = _head(source)
+                return ("txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""), kind
+        if not source.format or source.format in _ALWAYS or _has(source, self.how):
+            return source.format, kind
+        return "", f"without a field {self.how.field!r}, {kind}"
+
+    def _pass(self, file: Path, kind: str, text: int = 0) -> None:
+        self.passed.setdefault(kind, []).append((file.relative_to(self.root).as_posix(), text))
+        self.left_out += text
+
+    def _tell(self, any_read: bool) -> None:
+        listed = sorted(self.passed.items(), key=lambda entry: -len(entry[1]))
+        each = [
+            f"{len(files):,} {kind} ({files[0][0]}{', ...' * (len(files) > 1)})" for kind, files in listed
+        ]
+        what = "; ".join(each)
+        fix = "To read them, name their format with `data.format`, or their field with `data.text_field`"
+        if not any_read:
+            found = f" (it has {what})" if what else ""
+            fix = (
+                f"{fix}; recognised extensions: {_SUFFIXES}"
+                if what
+                else f"Recognised extensions: {_SUFFIXES}"
+            )
+            raise CorpusError(f"no text files in this folder{found}", where=self.name, fix=fix)
+        if self.left_out > self.read:
+            what = f"most of the text of this folder would be passed over: {what}"
+            raise CorpusError(what, where=self.name, fix=f"{fix}; else name the files to read, as a glob")
+        if what:
+            self.how.say(f"{self.name}: passed over {what}")
+
+
+def _head(source: Source) -> str:
+    """The beginning of a file as characters."""
+    with (
+        source.file() as path,
+        open_bytes(path, source.compression, source.name, error=CorpusError) as stream,
+    ):
+        content = stream.peek(HEAD)[:HEAD]
+        return decoded(content, encoding_of(content))
+
+
+def _is_text(source: Source) -> bool:
+    try:
+        head = _head(source)
+    except (ElectraError, OSError):
+        return False
+    return bool(head) and not is_binary(head)
+
+
+def is_binary(head: str) -> int:
+    """How many of the characters are none of text, where that is too many; else 0."""
+    odd = len(_CONTROL.findall(head))
+    return odd if odd > 8 and odd * 10 > len(head) else 0
+
+
+def _has(source: Source, how: Finding) -> bool:
+    """Whether a table has the field of the text, by its columns or its first row."""
+    try:
+        with source.file() as path:
+            table = rows.stream_table(
+                path, format=source.format, encoding=how.encoding, lenient=True, ratio=RATIO, only=how.field
+            )
+            if table.columns:
+                return table.named(how.field) is not None
+            row = next(table.rows, None)
+            return row is not None and rows.get(row[1], how.field) is not None
+    except ElectraError:
+        return False
+
+
+def _files_below(root: Path, leave_out: Callable[[Path, str], None]) -> Iterator[Path]:
     """Files below a folder; hidden ones are left out, and so are runs, stores and fine-tunings, which may lie
-    beside the text. No folder is read twice, whatever links to it.
+    beside the text. No folder is read twice, whatever links to it. Of a data set that `datasets` saved, its
+    training split is read, or the only one.
     """
 
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
-    read = set()
+    read, others = set(), set()
     for folder in folders_below(root, fail=fail, enter=lambda folder: _ours(folder) is None):
+        splits = rows.saved_splits(folder)
+        chosen = splits.get("train") or next(iter(splits.values()), None)
+        for split in splits.values():
+            if split != chosen:
+                others.add(split)
+                leave_out(split, "saved splits")
+        if folder in others:
+            continue
         if (real := folder.resolve()) not in read:
             read.add(real)
+            if splits or rows.is_saved(folder):
+                yield from () if splits else rows.files_of(folder)
+                continue
             yield from (
                 path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir()
             )
@@ -172,6 +349,10 @@ def _ours(folder: Path) -> type[Folder] | None:
     return kind if kind in (RunFolder, StoreFolder, TuningFolder) else None
 
 
+def _recognised(name: str) -> bool:
+    return bool(_kind(name)[0]) or name.lower().endswith(rows.ZIP)
+
+
 def _kind(name: str) -> tuple[str, str]:
     """Format and compression that a file's name tells ("" when it tells none)."""
     stem, suffix = os.path.splitext(name.lower())
@@ -179,44 +360,107 @@ def _kind(name: str) -> tuple[str, str]:
     return FORMATS.get(os.path.splitext(stem)[1] if compression else suffix, ""), compression
 
 
-def _file(name: str, path: Path, forced: str, named: bool = True) -> Source:
-    return Source(name, "file", path, *_told(path.name, name, forced), named)
+def _file(name: str, path: Path, how: Finding) -> Iterator[Source]:
+    if path.name.lower().endswith(rows.ZIP):
+        members = list(_zipped(name, path, how.format))
+        if not members:
+            raise CorpusError("no text files in this zip file", where=name, fix=f"Recognised: {_SUFFIXES}")
+        yield from members
+    else:
+        yield Source(name, "file", path, *_told(path.name, name, how.format, path))
 
 
-def _told(listed: str, name: str, forced: str) -> tuple[str, str]:
-    """(format, compression) of a file by the name it has, or by what the user says."""
+def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
+    """The files of text in a zip file."""
+    with explain(name), zipfile.ZipFile(path) as archive:
+        entries = sorted(
+            (entry for entry in archive.infolist() if not entry.is_dir()), key=lambda entry: entry.filename
+        )
+    if sum(entry.file_size for entry in entries) > rows.SMALL + RATIO * path.stat().st_size:
+        fix = "No text compresses that well: check the file's source"
+        raise CorpusError("unfolds to far more than its size", where=name, fix=fix)
+    for entry in entries:
+        format, compression = _kind(entry.filename)
+        hidden = re.search(r"(^|/)(__MACOSX/|\.)", entry.filename)
+        if format and not hidden:
+            format = format if forced == "auto" else forced
+            yield Source(f"{name}/{entry.filename}", "file", path, format, compression, member=entry.filename)
+
+
+def _told(listed: str, name: str, forced: str, path: Path | None = None) -> tuple[str, str]:
+    """(format, compression) of a file by the name it has, or by what the user says; by its content where that
+    is WikiExtractor's.
+    """
     known, compression = _kind(listed)
-    if forced == "auto" and not known:
+    if forced != "auto":
+        return forced, compression
+    if not known and path is not None:
+        source = Source(name, "file", path, "", compression)
+        with suppress(ElectraError, OSError):
+            known = "txt" if WIKI.match(_head(source)) else ""
+    if not known:
+        suffix = Path(listed.removesuffix(compression)).suffix.lower()
+        if suffix in _NO_TEXT:
+            what = f"{_NO_TEXT[suffix]} is not read"
+            raise CorpusError(what, where=name, fix="Extract its text into .txt or .jsonl files first")
         fix = f"Use {_SUFFIXES}, or give `data.format`"
         raise CorpusError("unrecognised file extension", where=name, fix=fix)
-    return known if forced == "auto" else forced, compression
+    return known, compression
 
 
-def _pipe(name: str, path: Path, scratch: Path, forced: str) -> Source:
+def _pipe(name: str, path: Path, scratch: Path, how: Finding) -> Iterator[Source]:
     known, compression = _kind(path.name)
-    format = (known or "txt") if forced == "auto" else forced
+    format = (known or "txt") if how.format == "auto" else how.format
     with explain(name), open(path, "rb") as stream:
-        return _copied(
+        yield _copied(
             Source(name, "file", format=format, compression=compression, argument=name), stream, scratch
         )
 
 
-def _copied(source: Source, stream: IO[bytes], scratch: Path) -> Source:
+def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None = None) -> Source:
+    """The source with a copy of the stream, which must have `size` bytes where its listing says so."""
     scratch.mkdir(parents=True, exist_ok=True)
-    target = scratch / f"source-{sum(1 for _ in scratch.glob('source-*')):06d}"
+    number = sum(1 for _ in scratch.glob("source-*"))
+    target = scratch / f"source-{number:06d}.{source.format}{source.compression}"
     with durable.explain_disk_errors(target), open(target, "wb") as file:
-        shutil.copyfileobj(stream, file, 1 << 20)
+        copy_bytes(stream, file, size, source.name)
     return replace(source, path=target)
 
 
-def _remote(url: str, scratch: Path, forced: str) -> Iterator[Source]:
+def copy_bytes(
+    stream: IO[bytes], file: IO[bytes], size: int | None, name: str, error: type[ElectraError] = CorpusError
+) -> None:
+    """Copy a remote file; one that goes on beyond its listed size, or ends before it, is an error."""
+    copied = 0
+    while block := stream.read(1 << 20):
+        copied += len(block)
+        if size is not None and copied > size:
+            raise error(f"goes on beyond its listed size ({size:,} bytes)", where=name, fix="Try again later")
+        file.write(block)
+    if size is not None and copied < size:
+        raise error(f"ended after {copied:,} of {size:,} bytes", where=name, fix="Try again")
+
+
+def _remote(url: str, scratch: Path, how: Finding) -> Iterator[Source]:
     """A remote file, or through fsspec a glob or folder."""
     for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
-        format, compression = _told(re.sub(r"[?#].*", "", name), name, forced)
+        listed = re.sub(r"[?#].*", "", name)
+        zipped = listed.lower().endswith(rows.ZIP)
+        format, compression = ("zip", "") if zipped else _told(listed, name, how.format)
         with explain(name), opened() as stream:
-            yield _copied(
-                Source(name, "file", format=format, compression=compression, argument=url), stream, scratch
-            )
+            source = Source(name, "file", format=format, compression=compression, argument=url)
+            copy = _copied(source, stream, scratch, listed_size(stream))
+        if zipped:
+            yield from (replace(member, argument=url) for member in _zipped(name, copy.path, how.format))
+        else:
+            yield copy
+
+
+def listed_size(stream: Any) -> int | None:
+    """The size that a server or a file system gives of an open remote file; None where it gives none."""
+    headers = getattr(stream, "headers", None)
+    size = headers.get("Content-Length") if headers is not None else getattr(stream, "size", None)
+    return int(size) if size is not None and str(size).isdecimal() else None
 
 
 def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -234,7 +478,7 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         if glob.has_magic(path):
             files = sorted(system.glob(path))
         else:
-            files = [path] if _kind(path)[0] else sorted(file for file in system.find(path) if _kind(file)[0])
+            files = [path] if _recognised(path) else sorted(filter(_recognised, system.find(path)))
     if not files:
         raise CorpusError("no text files found there", where=url, fix=f"Recognised extensions: {_SUFFIXES}")
     for file in files:

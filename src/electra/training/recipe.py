@@ -163,11 +163,15 @@ class DataSection:
     unit: Literal["file", "blank-line", "line"] = "file"
     """What one document is in a .txt file: the file, a part between blank lines, or a line."""
     text_field: str = "text"
-    """Field of .jsonl, or column of .parquet and of hub data sets, that holds the text."""
-    format: Literal["auto", "txt", "jsonl", "parquet"] = "auto"
+    """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text; doc.body for a field
+    within another.
+    """
+    format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
     """Format of the sources (auto: what their file extension says; stdin is txt)."""
     encoding: str | None = None
-    """Encoding of text and JSON, such as cp1252 (default: UTF-8, or UTF-16 where a file begins so)."""
+    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 where a file begins so)."""
+    broken_rows: float = 0.01
+    """Share of the rows of tables that may be left out because they cannot be read or have no text."""
     heldout: float = 0.005
     """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
     near_duplicates: float | None = None

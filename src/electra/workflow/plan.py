@@ -18,8 +18,9 @@ from electra.training.experience import Expected, expected
 from electra.training.recipe import Recipe
 from electra.workflow.artifact import Source, given_name, given_path, several
 from electra.workflow.display import Display, Told, display_for
-from electra.workflow.prepare import corpus_config, counting, existing_tokenizer, sources, tokenizer_config
+from electra.workflow.prepare import corpus_config, counting, existing_tokenizer, tokenizer_config
 from electra.workflow.pretrain import compose
+from electra.workflow.texts import Text, named_sources
 from electra.workflow.train import Inputs
 from electra.workflow.warm_start import SHARE_OF_RATE, warm_start
 
@@ -119,7 +120,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def plan(
-    data: Source | Sequence[Source],
+    data: Text,
     budget: str,
     *,
     recipe: Source | None = None,
@@ -146,11 +147,14 @@ def plan(
     if not sizes:
         raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
     made = [at_size(base, size, overrides or {}) for size in sizes]
-    with display_for(progress) as display:
-        tokens, vocab_size = corpus_of(sources(data), base, display)
+    with (
+        display_for(progress) as display,
+        named_sources(data, "data", base.data.text_field, base.data.format, display.say) as given,
+    ):
+        tokens, vocab_size = corpus_of(given, base, display)
         made = [with_vocabulary(one, vocab_size) for one in made]
         found = tuple(options(made, tokens, vocab_size, display))
-    return Plan(budget, tokens, vocab_size, found, _is_store(sources(data)))
+    return Plan(budget, tokens, vocab_size, found, _is_store(given))
 
 
 def recipe_for(recipe: Source | None, purpose: str | None) -> Source:

@@ -18,6 +18,7 @@ from electra.signals import unwinding
 from electra.training.recipe import DataSection, TokenizerSection
 from electra.workflow.artifact import Source, given_name, given_path, name_of
 from electra.workflow.display import Display, Told, display_for
+from electra.workflow.texts import Text, is_data_set, named_sources
 
 if TYPE_CHECKING:
     from electra.data.corpus import CorpusConfig
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    source: Source | Sequence[Source] | Mapping[str, Source | Sequence[Source]],
+    source: Text | Mapping[str, Text],
     out: Source,
     *,
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece",
@@ -38,8 +39,9 @@ def prepare(
     sample_mb: int = 100,
     unit: Literal["file", "blank-line", "line"] = "file",
     text_field: str = "text",
-    format: Literal["auto", "txt", "jsonl", "parquet"] = "auto",
+    format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto",
     encoding: str | None = None,
+    broken_rows: float = 0.01,
     heldout: float = 0.005,
     near_duplicates: float | None = None,
     mix_temperature: float | None = None,
@@ -50,8 +52,9 @@ def prepare(
 ) -> Store:
     """Turn text into a token store at `out`, or open the one that was made there of this text.
 
-    source: files, folders, globs, URLs, "hub:NAME:CONFIG:SPLIT" or "python-docs"; one or several; or
-        several corpora by name, {"de": ..., "fi": ...}, for `mix_temperature`.
+    source: files, folders, globs, URLs, "hub:NAME:CONFIG:SPLIT" or "python-docs"; one or several. Or texts: a
+        list or generator of strings that name no file, a DataFrame, or a data set of `datasets`. Or several
+        corpora by name, {"de": ..., "fi": ...}, for `mix_temperature`.
     kind: of the tokenizer that is trained: WordPiece, byte-level BPE or Unigram.
     vocab_size: entries of the vocabulary that is trained on the text.
     tokenizer: an existing one instead: a folder, vocab.txt, tokenizer.json, a run or a hub name.
@@ -59,9 +62,11 @@ def prepare(
     strip_accents: remove the accents from letters (None: when lower-casing, as BERT does).
     sample_mb: megabytes of text that the vocabulary is trained on, taken evenly from the corpus.
     unit: what one document is in a .txt file: the file, a part between blank lines, or a line.
-    text_field: the field of .jsonl, or column of .parquet and of hub data sets, that holds the text.
+    text_field: the field or column of tables (csv, JSON, parquet, hub data sets) that holds the text;
+        "doc.body" for a field within another.
     format: of the sources ("auto": what their file extension says).
-    encoding: of text and JSON, such as "cp1252" (None: UTF-8, or UTF-16 where a file begins so).
+    encoding: of text, csv and JSON, such as "cp1252" (None: UTF-8, or UTF-16 where a file begins so).
+    broken_rows: share of the rows of tables that may be left out because they cannot be read or have no text.
     heldout: share of the documents held out for evaluation, chosen by a hash of their text; at least one.
     near_duplicates: drop documents this similar to an earlier one, such as 0.8 (None: only equal ones).
     mix_temperature: the power of a named corpus' tokens that its share is proportional to, from 0 (all
@@ -87,6 +92,7 @@ def prepare(
         "text_field": text_field,
         "format": format,
         "encoding": encoding,
+        "broken_rows": broken_rows,
         "heldout": heldout,
         "near_duplicates": near_duplicates,
         "mix_temperature": mix_temperature,
@@ -95,21 +101,18 @@ def prepare(
     chosen = config.build(TokenizerSection, vocabulary, where="")
     data = config.build(DataSection, reading, where="")
     workers, memory = config.convert(int | None, workers, "workers"), config.convert(int, memory, "memory")
-    if isinstance(source, Mapping):
-        if mix_temperature is None:
-            raise ConfigError(
-                "named corpora are for a mixture",
-                key="mix_temperature",
-                fix="Give it, such as 0.5, or a list of sources",
-            )
-        given = {str(name): sources(several, "source") for name, several in source.items()}
-        if nothing := [name for name in given if not given[name]]:
-            fix = "Give its files, or leave the corpus out"
-            raise ConfigError("a corpus of no files", key=nothing[0], fix=fix)
-        source = [f"{name}={one}" for name in given for one in given[name]]
-    with display_for(progress) as display:
+    if isinstance(source, Mapping) and not is_data_set(source) and mix_temperature is None:
+        raise ConfigError(
+            "named corpora are for a mixture",
+            key="mix_temperature",
+            fix="Give it, such as 0.5, or a list of sources",
+        )
+    with (
+        display_for(progress) as display,
+        named_sources(source, "source", text_field, format, display.say) as names,
+    ):
         return build(
-            sources(source, "source"),
+            names,
             given_path(out, "out"),
             chosen,
             data,

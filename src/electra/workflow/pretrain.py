@@ -6,7 +6,7 @@ Several are started from here (`launch`) as `python -m electra.workflow.train JO
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from electra.signals import EXIT_CODES, how_it_ended
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 from electra.workflow.artifact import Source, given_name, given_path
 from electra.workflow.display import Display, Terminal, Told, display_for
-from electra.workflow.prepare import sources
+from electra.workflow.texts import Text, named_sources
 from electra.workflow.train import Inputs, errors_of, train_here
 from electra.workflow.warm_start import rate_is_chosen, starts
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    data: Source | Sequence[Source],
+    data: Text,
     out: Source,
     *,
     recipe: Source = "tiny",
@@ -58,23 +58,26 @@ def pretrain(
     settings, RunFailed where the training diverges, and Interrupted when asked to stop (rerun to resume).
     """
     overrides = convert(dict[str, Any], overrides or {}, "overrides")
-    given, name = sources(data, "data"), given_name(recipe, "recipe")
+    name = given_name(recipe, "recipe")
     made = compose(name, overrides, budget)
-    is_store = len(given) == 1 and _is_store(given[0])
     begin = starts(init, init_discriminator, init_generator)
-    inputs = Inputs(
-        out=str(given_path(out, "out")),
-        corpus=() if is_store else tuple(given),
-        store=given[0] if is_store else None,
-        init_discriminator=begin[0],
-        init_generator=begin[1],
-        workers=workers,
-        processes=convert(int, processes, "processes"),
-        recipe_name=name,
-        rate_is_chosen=rate_is_chosen(name, overrides),
-        command="electra.pretrain(...)",
-    )
-    with display_for(progress) as display:
+    with (
+        display_for(progress) as display,
+        named_sources(data, "data", made.data.text_field, made.data.format, display.say) as given,
+    ):
+        is_store = len(given) == 1 and _is_store(given[0])
+        inputs = Inputs(
+            out=str(given_path(out, "out")),
+            corpus=() if is_store else tuple(given),
+            store=given[0] if is_store else None,
+            init_discriminator=begin[0],
+            init_generator=begin[1],
+            workers=workers,
+            processes=convert(int, processes, "processes"),
+            recipe_name=name,
+            rate_is_chosen=rate_is_chosen(name, overrides),
+            command="electra.pretrain(...)",
+        )
         return carry_out(made, inputs, display)
 
 

@@ -1,0 +1,293 @@
+"""Corpora as people have them: tables, folders of mixed files, zip, saved data sets, texts in Python."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electra.data.corpus import CorpusConfig, Documents
+from electra.data.packing import build_store
+from electra.data.tokenizer import Tokenizer
+from electra.errors import ConfigError, CorpusError
+from electra.workflow.prepare import prepare
+from electra.workflow.store import Store
+
+TEXTS = ["Der Koch kochte das Essen.", 'she said "no", twice', "요리사가 음식을 만들었다\nzweite Zeile"]
+
+
+def read(*sources: str | Path, **config: object) -> Documents:
+    scratch = Path(sources[0]).parent / "scratch"
+    return Documents(list(map(str, sources)), CorpusConfig(**config), scratch)  # type: ignore[arg-type]
+
+
+def texts(*sources: str | Path, **config: object) -> list[str]:
+    return [document.text for document in read(*sources, **config)]
+
+
+def write_csv(path: Path, delimiter: str = ",") -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerows([["id", "text"], *enumerate(TEXTS)])
+
+
+def write_pandas(path: Path) -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"id": range(3), "text": TEXTS})
+    if path.suffix == ".json":
+        frame.to_json(path, orient="records")
+    else:
+        pytest.importorskip("pyarrow")
+        getattr(frame, {".feather": "to_feather", ".parquet": "to_parquet"}[path.suffix])(path)
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    ".csv": write_csv,
+    ".tsv": lambda path: write_csv(path, "\t"),
+    ".json": write_pandas,
+    ".feather": write_pandas,
+    ".parquet": write_pandas,
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("packed", ["", ".gz", "zip"])
+def test_tables_as_other_libraries_write_them(ending: str, packed: str, tmp_path: Path) -> None:
+    plain = tmp_path / f"a{ending}"
+    WRITERS[ending](plain)
+    if packed == ".gz":
+        path = tmp_path / f"b{ending}.gz"
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+    elif packed == "zip":
+        path = tmp_path / "b.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.write(plain, f"inside/a{ending}")
+            archive.writestr("inside/.hidden.txt", "hidden")
+    else:
+        path = plain
+    found = texts(path)
+    assert (
+        found == TEXTS
+        if ending != ".tsv"
+        else [t.split("\n")[0] for t in found] == [t.split("\n")[0] for t in TEXTS]
+    )
+    [listed] = read(path).describe()
+    assert listed["size"] == (plain if packed == "zip" else path).stat().st_size
+
+
+def test_a_field_within_another(tmp_path: Path) -> None:
+    rows = [{"doc": {"body": {"text": text}}} for text in TEXTS]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "a.json").write_text(json.dumps({"data": rows}))
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.json", "a.parquet"):
+        assert texts(tmp_path / name, text_field="doc.body.text") == TEXTS, name
+        with pytest.raises(CorpusError, match=r"data\.text_field"):
+            texts(tmp_path / name, text_field="doc.title")
+
+
+def test_what_datasets_saves(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    train, test = datasets.Dataset.from_dict({"text": TEXTS}), datasets.Dataset.from_dict({"text": ["no"]})
+    train.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"test": test, "train": train}).save_to_disk(tmp_path / "two")
+    assert texts(tmp_path / "one") == texts(tmp_path / "two") == TEXTS
+    assert any("test" in note for note in read(tmp_path / "two").notes()), "the other split is named"
+    assert texts(tmp_path / "two" / "test") == ["no"]
+    [file] = (tmp_path / "one").glob("*.arrow")
+    assert texts(file) == TEXTS
+
+
+def c4(folder: Path) -> None:
+    folder.mkdir()
+    for number, text in enumerate(TEXTS):
+        row = json.dumps({"text": text, "url": "x"}) + "\n"
+        (folder / f"c4.{number:05d}-of-00003.json.gz").write_bytes(gzip.compress(row.encode() * 2))
+
+
+def test_a_readme_beside_the_corpus_is_not_the_corpus(tmp_path: Path) -> None:
+    c4(tmp_path / "c4")
+    (tmp_path / "c4" / "README.txt").write_text("About this corpus")
+    (tmp_path / "c4" / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99_999))
+    (tmp_path / "c4" / "info.json").write_text('{"license": "none"}')
+    for format, first in (("auto", ["About this corpus"]), ("jsonl", [])):
+        documents = read(tmp_path / "c4", format=format)
+        assert [d.text for d in documents] == first + [text for text in TEXTS for _ in range(2)]
+        [note] = documents.notes() if format == "auto" else documents.notes()[:1]
+        assert "logo.png" in note
+        assert "info.json" in note or format == "jsonl"
+
+
+def test_most_of_a_folder_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "README.txt").write_text("About this corpus")
+    for number in range(3):
+        (folder / f"chapter{number}.md").write_text("the text itself " * 100)
+    with pytest.raises(CorpusError, match=r"3 \.md files.*`data\.format`"):
+        texts(folder)
+    assert len(texts(folder, format="txt")) == 4
+    (folder / "table.csv").write_text("title,body\n" + "a,b c d\n" * 5000)
+    with pytest.raises(CorpusError, match=r"without a field 'text'.*`data\.text_field`"):
+        texts(folder)
+
+
+@pytest.mark.parametrize("name", ["wiki_00", "wiki_00.bz2", "wiki.txt"])
+def test_wikiextractor(name: str, tmp_path: Path) -> None:
+    content = "".join(
+        f'<doc id="{n}" url="https://example.org/{n}" title="T{n}">\nT{n}\n\nthe text {n}\n\n</doc>\n'
+        for n in range(3)
+    ).encode()
+    (tmp_path / "AA").mkdir()
+    (tmp_path / "AA" / name).write_bytes(bz2.compress(content) if name.endswith("bz2") else content)
+    for source in (tmp_path / "AA", tmp_path / "AA" / name):
+        documents = read(source)
+        assert [d.text.split() for d in documents] == [[f"T{n}", "the", "text", str(n)] for n in range(3)]
+        assert [note for note in documents.notes() if "WikiExtractor" in note and name in note]
+    assert [t.strip() for t in texts(tmp_path / "AA", unit="line") if t.strip()] == [
+        line for n in range(3) for line in (f"T{n}", f"the text {n}")
+    ]
+
+
+def test_a_few_broken_rows_are_named_and_many_are_an_error(tmp_path: Path) -> None:
+    good = [json.dumps({"text": f"text {n}"}) for n in range(500)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join([*good[:100], '{"text": "cut', '{"id": 1}', *good[100:], '{"text": null}']))
+    documents = read(path)
+    assert [d.text for d in documents] == [f"text {n}" for n in range(500)] + [""]
+    broken, null = documents.notes()
+    assert "2 of 503 rows" in broken and f"{path}:101" in broken and f"{path}:102" in broken
+    assert "1 of 503 rows" in null and f"{path}:503" in null
+    with pytest.raises(
+        CorpusError, match=r"a\.jsonl:101: not valid JSON.*2 of 503 rows.*`data\.broken_rows`"
+    ):
+        texts(path, broken_rows=0.001)
+    (tmp_path / "a.csv").write_text("id,text\n" + "1,fine\n" * 300 + "one,too,many\n")
+    documents = read(tmp_path / "a.csv")
+    assert len(list(documents)) == 300 and "a.csv:302" in documents.notes()[0]
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text('{"body": "x"}\n' * 5000)
+    with pytest.raises(CorpusError, match=r"wrong\.jsonl:1: no text in field 'text' .*body.*1,000 of 1,000"):
+        texts(wrong)
+
+
+def test_files_that_cannot_be_decoded_are_named_with_the_option(tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number:02d}.txt").write_text("ein schönes, großes Haus " * 4, encoding="cp1252")
+    documents = read(folder)
+    assert sum(d.replaced for d in documents) == 40 * 8
+    [note] = documents.notes()
+    assert "320 bytes in 40 files" in note and "00.txt (8)" in note and "--data.encoding" in note
+    assert "cp1252" in note
+    documents = read(folder, encoding="cp1252")
+    assert {d.text for d in documents} == {"ein schönes, großes Haus " * 4} and not documents.notes()
+
+
+def test_a_large_file_of_many_parts_is_one_document_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "dump.txt"
+    path.write_text(("a sentence of the text\n" * 5 + "\n") * 6000)
+    documents = read(path)
+    list(documents)
+    [note] = documents.notes()
+    assert "dump.txt" in note and "--data.unit blank-line" in note
+    documents = read(path, unit="blank-line")
+    assert len(list(documents)) == 6000 and not documents.notes()
+
+
+def test_zip_files_that_are_none_or_unfold_too_far(tmp_path: Path) -> None:
+    (tmp_path / "no.zip").write_bytes(b"no zip file")
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w") as archive:
+        archive.writestr("a.txt", b"a")
+    content = bytearray((tmp_path / "bomb.zip").read_bytes())
+    place = content.rindex(b"PK\x01\x02")
+    content[place + 24 : place + 28] = (1 << 31).to_bytes(4, "little")  # the listed size
+    (tmp_path / "bomb.zip").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
+        archive.writestr("a.png", b"a")
+    for name, said in {
+        "no.zip": "cannot be read",
+        "bomb.zip": "unfolds to far more",
+        "images.zip": "no text files in this zip",
+    }.items():
+        with pytest.raises(CorpusError, match=rf"{name}: {said}"):
+            texts(tmp_path / name)
+
+
+def test_a_store_of_a_zip_is_reused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.txt", "the cat sat on the mat, " * 50)
+        archive.writestr("b.csv", "text\n" + "the dog ran in the park\n" * 3)
+    first = build_store([tmp_path / "a.zip"], tokenizer, tmp_path / "store", workers=1)
+    again = build_store([tmp_path / "a.zip"], tokenizer, tmp_path / "store", workers=1)
+    assert first.digest == again.digest
+
+
+def corpus(count: int = 60) -> list[str]:
+    return [f"the film {n} was fine, and the {n % 7} of us saw it twice" for n in range(count)]
+
+
+def made(tmp_path: Path, given: Any, name: str = "store", **options: Any) -> tuple[Store, list[str]]:
+    said: list[str] = []
+    options = {"vocab_size": 60, "workers": 1} | options
+    told = lambda line, share: said.append(line) if share is None else None  # noqa: E731
+    return prepare(given, tmp_path / name, progress=told, **options), said
+
+
+def test_texts_in_python(tmp_path: Path) -> None:
+    """A list, a generator, dicts, a DataFrame and a data set give the store that a file of them gives."""
+    pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
+    rows = [{"text": text} for text in corpus()]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    expected = made(tmp_path, tmp_path / "a.jsonl")[0].tokens.digest
+
+    def generator() -> Iterator[str]:
+        yield from corpus()
+
+    given: dict[str, Any] = {
+        "list": corpus(),
+        "generator": generator(),
+        "dicts": rows,
+        "frame": pandas.DataFrame({"text": corpus(), "id": 1}),
+        "series": pandas.Series(corpus()),
+        "dataset": datasets.Dataset.from_list(rows),
+        "splits": datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)}),
+    }
+    for name, value in given.items():
+        store, said = made(tmp_path, value, name)
+        assert store.tokens.digest == expected, name
+        assert [line for line in said if "60 texts given" in line], name
+    store, _ = made(tmp_path, corpus(), "list")
+    assert store.tokens.digest == expected, "the same texts again: the store is reused"
+    nested = [{"doc": {"body": text}} for text in corpus()]
+    assert made(tmp_path, nested, "nested", text_field="doc.body")[0].tokens.digest == expected
+    (tmp_path / "b.txt").write_text("\n".join(text[::-1] for text in corpus()))
+    both = {"a": corpus(), "b": [tmp_path / "b.txt"]}
+    mixed = made(tmp_path, both, "mix", mix_temperature=0.5, unit="line")[0]
+    assert [row["name"] for row in mixed.audit["mixture"]] == ["a", "b"]
+
+
+def test_names_that_are_missing_are_not_taken_for_texts(tmp_path: Path) -> None:
+    (tmp_path / "there.txt").write_text("text")
+    for given in (
+        ["missing.txt"],
+        ["my texts.txt", "a b.jsonl.gz"],
+        ["corpus/de"],
+        [str(tmp_path / "there.txt"), "a text here"],
+        "a text here",
+        [tmp_path / "a b"],
+    ):
+        with pytest.raises(CorpusError, match="no such file or folder"):
+            prepare(given, tmp_path / "out", vocab_size=60)
+    with pytest.raises(CorpusError, match="text 2: 3 is not a text"):
+        prepare(["a text here", 3], tmp_path / "out", vocab_size=60)
+    with pytest.raises(ConfigError, match="format"):
+        prepare(["a text here"], tmp_path / "out", vocab_size=60, format="csv")
