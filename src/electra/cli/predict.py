@@ -16,8 +16,9 @@ class Arguments:
     model: Positional[str]
     """What `electra finetune` wrote, or any fine-tuned ELECTRA's folder or hub name."""
     file: Positional[str]
-    """What the task reads: csv, tsv, jsonl or parquet; for tagging also CoNLL-U and columns; for questions
-    also SQuAD's JSON. - is standard input: a table with a header line, JSON lines, or a text on each line.
+    """The file to predict: csv, tsv, jsonl, parquet or another table; for taggers also CoNLL-U, columns, or
+    .txt with a sentence on each line; for questions also SQuAD's JSON. - is standard input: a table with a
+    header line, JSON lines, or a text on each line.
     """
     out: str = "-"
     """Where to write the predictions, beside the file's own columns; - is the terminal. The file extension
@@ -34,9 +35,12 @@ class Arguments:
     encoding: str | None = None
     """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess where that fails)."""
     threshold: float | None = None
-    """For questions that may have no answer: give none where the null odds exceed this (default: the best
-    threshold on dev, else the published one).
+    """For a tagger with two labels, such as grammatical error detection: mark a word where its probability is
+    at least this (default: 0.5). For questions that may have no answer: give none where the null odds exceed
+    this (default: the best threshold on dev, else the published one).
     """
+    scores: bool = False
+    """For a tagger: write the probability of every label for each word, not of the predicted one alone."""
     device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     backend: Literal["torch", "onnx"] = "torch"

@@ -90,16 +90,18 @@ class Predictor:
     max_length: int
     tuned: TunedModel
 
-    def __call__(
+    def __call__(  # noqa: PLR0917
         self,
         file: Path,
         text_column: Sequence[str] = (),
         columns: Sequence[str] = (),
         threshold: float | None = None,
         encoding: str | None = None,
+        scores: bool = False,
     ) -> Predictions:
-        """Predict each row of `file`."""
+        """Predict each row of `file`. scores: of a tagger, the probability of each label for each word."""
         task = self.task if threshold is None else self.task.at_threshold(threshold)
+        task = task.with_every_score() if scores else task
         if encoding:
             task.refuse_unless_table("encoding")
         if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
@@ -118,7 +120,9 @@ class Predictor:
         values = task.predict(outputs, windows, examples)
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 
-    def texts(self, given: Sequence[Text], threshold: float | None = None) -> Predictions:
+    def texts(
+        self, given: Sequence[Text], threshold: float | None = None, scores: bool = False
+    ) -> Predictions:
         """Predict texts, pairs (tuples), sentences as lists of words, or rows as the task's files have them.
 
         They take the way through a file that rows of files take.
@@ -129,7 +133,7 @@ class Predictor:
             lines = "".join(json.dumps(row, default=plain) + "\n" for row in rows)
             file.write_text(lines, encoding="utf-8")
             try:
-                found = self(file, columns, threshold=threshold)
+                found = self(file, columns, threshold=threshold, scores=scores)
             except DataError as error:  # what it says of the file is true of what was given
                 what, where = (
                     said.replace(f"{file}:", "row ").replace(str(file), "the texts")

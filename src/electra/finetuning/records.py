@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,6 +18,7 @@ from electra.machine import library
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 ANSWERS = ("label", "score", "answer")  # what the tables of the tasks call what is predicted
+AROUND = 12  # words before and after a tagged one that are shown with it
 Record = dict[str, Any]
 
 
@@ -39,10 +40,10 @@ def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]
     """A record for each answer: the columns of its file, then `predicted`, `probability` and the rest.
 
     answers: the rows of the task's table, one for each example; or of tagged sentences one for each word,
-        which have the word in place of columns.
+        with the word's cell where a column has one for each.
     """
     if answers and "word" in answers[0]:
-        return [{"id": row["id"], "word": row["word"], **_answer(row)} for row in answers]
+        return [_of_word(row, example, place) for row, example, place in _words(answers, examples)]
     joined = []
     for row, example in zip(answers, examples, strict=True):
         found, own = _answer(row), example.row or {"id": example.id, "text": example.texts[0]}
@@ -55,9 +56,16 @@ def judged(answers: Sequence[Record], examples: Sequence[Example], task: Task) -
     of the columns that they come from.
     """
     if answers and "word" in answers[0]:
-        tags = [tag for example in examples for tag in example.gold]
-        found = zip(join(answers, examples), tags, strict=True)
-        return [{"id": r.pop("id"), "text": r.pop("word"), "gold": tag, **r} for r, tag in found]
+        return [
+            {
+                "id": row["id"],
+                "text": in_sentence(example.texts, place),
+                "word": row["word"],
+                "gold": example.gold[place],
+                **_answer(row),
+            }
+            for row, example, place in _words(answers, examples)
+        ]
     made = []
     for row, example in zip(answers, examples, strict=True):
         used = {*task.columns_read(example.row), "id"}
@@ -65,6 +73,29 @@ def judged(answers: Sequence[Record], examples: Sequence[Example], task: Task) -
         told = {"text": " | ".join(example.texts), "gold": task.gold_told(example), **_answer(row)}
         made.append({"id": example.id, **{name: own[name] for name in own if name not in told}, **told})
     return made
+
+
+def _words(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[tuple[Record, Example, int]]:
+    """The row of each word, with its sentence and its place there."""
+    places = ((example, place) for example in examples for place in range(len(example.texts)))
+    return ((row, *at) for row, at in zip(answers, places, strict=True))
+
+
+def _of_word(row: Record, example: Example, place: int) -> Record:
+    answer, words = _answer(row), len(example.texts)
+    own = {
+        name: value[place] if isinstance(value, list) and len(value) == words else value
+        for name, value in example.row.items()
+        if name not in answer and name not in ("id", "word")
+    }
+    return {"id": row["id"], "word": row["word"], **own, **answer}
+
+
+def in_sentence(words: Sequence[str], place: int) -> str:
+    """A word, marked, with the words around it."""
+    first, end = max(0, place - AROUND), min(len(words), place + AROUND + 1)
+    shown = [*words[first:place], f"**{words[place]}**", *words[place + 1 : end]]
+    return " ".join([*["..."] * (first > 0), *shown, *["..."] * (end < len(words))])
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:

@@ -209,6 +209,10 @@ class Task(ABC):
         """How the answer follows from the outputs, where the user can change it."""
         return ""
 
+    def with_every_score(self) -> Task:
+        """The task with the score of each label in its table, where that has the likeliest alone."""
+        return self
+
     def at_threshold(self, threshold: float) -> Task:
         """The task with another threshold in its rule."""
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Leave it out")

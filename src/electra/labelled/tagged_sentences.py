@@ -168,11 +168,10 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     if tags and all(tag.isdecimal() for tag in tags):
         low, high = min(map(int, tags)), max(map(int, tags))
         notes.append(f"the tags are numbers ({low} to {high}), and the file has no names for them")
-    alone = [example for example in examples if len(example.texts) == 1 and _unspaced(example.texts[0])]
-    if alone and not labelled and alone[0].spans:
-        notes.append(
-            f"{len(alone)} texts have no spaces and are read as one word each: pass lists of words instead"
-        )
+    alone = sum(any(map(_unspaced, example.texts)) for example in examples if example.spans)
+    if alone:
+        what = "without spaces: what stands between marks is read as one word: pass lists of words instead"
+        notes.append(f"{alone} of {len(examples)} texts {what}")
     split = _without_language(examples) if ending in COLUMNS else Split(tuple(examples))
     return replace(split, notes=(*notes, *split.notes))
 
@@ -236,7 +235,7 @@ def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> tup
             title: [row[i] for row in block.rows] for i, title in enumerate(titles) if i != word
         }
         if block.comments:
-            own["comments"] = "\n".join(block.comments)
+            own["comments"] = ["\n".join(block.comments), *[""] * (len(block.rows) - 1)]
         words = tuple(row[word] for row in block.rows)
         found.append(Example(block.name, block.where, words, tuple(tags) if tags else None, row=own))
     return found, file.notes

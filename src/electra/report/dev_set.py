@@ -17,7 +17,8 @@ MOST_LABELS = 12  # in a confusion matrix
 MISTAKES = 25
 LONGEST = 400  # characters of a text that are shown
 WIDEST = 60  # characters of a further column
-OURS = {"id", "text", "gold", "predicted", "probability", "null_odds"}  # columns that are not the user's
+# columns that are not the user's
+OURS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
 BINS = 10
 
 

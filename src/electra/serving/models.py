@@ -97,10 +97,10 @@ class Served:
         assert filler is not None
         return [to_json(slots) for slots in fill(filler, texts, top)]
 
-    def predict(self, inputs: Sequence[Text]) -> list[dict[str, Any]]:
+    def predict(self, inputs: Sequence[Text], threshold: float | None = None) -> list[dict[str, Any]]:
         """One record for each input; of a sentence the records of its words."""
         assert self.predictor is not None
-        found = self.predictor.texts(inputs).of_each()
+        found = self.predictor.texts(inputs, threshold).of_each()
         if len(found) != len(inputs):
             fix = (
                 "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"

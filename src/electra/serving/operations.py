@@ -118,6 +118,10 @@ class Predict(Request):
         description="All of one kind: texts; pairs of texts or, for a tagger, the words of a sentence, as"
         " lists; or objects with the columns of the task's files"
     )
+    threshold: float | None = Field(
+        None,
+        description="Of a tagger with two labels: the probability from which a word is marked; null: 0.5",
+    )
 
     @property
     def items(self) -> Sequence[Any]:
@@ -145,7 +149,7 @@ class Predict(Request):
     def work(self, served: Served, items: Sequence[Any]) -> Sequence[Any]:
         assert served.predictor is not None
         pairs = isinstance(items[0], list) and served.predictor.task.head != "tagger"
-        return served.predict([tuple(one) for one in items] if pairs else items)
+        return served.predict([tuple(one) for one in items] if pairs else items, self.threshold)
 
 
 class Fill(OfTexts):

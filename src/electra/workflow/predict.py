@@ -32,6 +32,7 @@ def predict(
     columns: str | Sequence[str] = (),
     encoding: str | None = None,
     threshold: float | None = None,
+    scores: bool = False,
     device: Device = "auto",
     format: Format | None = None,
     backend: Literal["torch", "onnx"] = "torch",
@@ -40,6 +41,9 @@ def predict(
 
     model: a fine-tuning, or any fine-tuned model's folder or hub name.
     file: "-" is standard input: rows of a table with its header line, JSON lines, or a text on each line.
+    threshold: of a tagger with two labels, the probability from which a word is marked; for questions that
+        may have no answer, the null odds above which none is given.
+    scores: of a tagger, the probability of each label for each word.
     encoding: of a csv or tsv (None: UTF-8, or what else it looks like).
     format: of `out` (None: by its ending).
     backend: "onnx" runs a folder with a graph, on the CPU.
@@ -54,7 +58,7 @@ def predict(
     predictor = open_predictor(given_name(model, "model"), device, backend)
     text_column, columns = several(text_column, "text_column"), several(columns, "columns")
     with as_file(given_name(file, "file"), predictor.task, text_column, columns) as path:
-        found = predictor(path, text_column, columns, threshold, encoding)
+        found = predictor(path, text_column, columns, threshold, encoding, scores)
     if target is not None:
         commit_file(target, found.content(kind))
     return found

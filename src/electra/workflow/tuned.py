@@ -67,6 +67,7 @@ class FineTuned(Artifact[TuningFolder]):
         texts: Text | Iterable[Text] | pandas.DataFrame | Source,
         *,
         threshold: float | None = None,
+        scores: bool = False,
         device: Device = "auto",
     ) -> Rows:
         """One row a text (a row a word for tags): its own columns, then `predicted`, `probability`, and the
@@ -74,7 +75,9 @@ class FineTuned(Artifact[TuningFolder]):
 
         texts: texts, pairs (tuples), sentences as lists of words, or rows (dicts, a DataFrame), whose columns
             come back as they are; or the path of a file of them (as a Path: a str is a text).
-        threshold: for questions that may have no answer: none is given where the null odds exceed this.
+        threshold: of a tagger with two labels, the probability from which a word is marked; for questions
+            that may have no answer, the null odds above which none is given.
+        scores: of a tagger, the probability of each label for each word.
 
         Raises DataError for what is not a text.
         """
@@ -82,9 +85,9 @@ class FineTuned(Artifact[TuningFolder]):
 
         predictor = open_predictor(str(self.path), device)
         if isinstance(texts, Path):
-            return Rows(predictor(texts, threshold=threshold).records())
+            return Rows(predictor(texts, threshold=threshold, scores=scores).records())
         given = [texts] if isinstance(texts, str | tuple | Mapping) else records(texts)
-        return Rows(predictor.texts(given, threshold).records() if given else ())
+        return Rows(predictor.texts(given, threshold, scores).records() if given else ())
 
     def mistakes(self) -> Rows:
         """The examples of dev that the kept model gets wrong, the surest first: their own columns, `text`,
