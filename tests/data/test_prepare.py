@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,55 @@ def test_what_python_gets_wrong(wrong: dict[str, Any], said: str, tmp_path: Path
         prepare(**arguments)
     assert str(caught.value).startswith(said)
     assert not (tmp_path / "store").exists()
+
+
+SCRIPTS = {  # two words that removing the marks of Unicode's decomposition makes one
+    "ja": ("\u304b", "\u304c"),
+    "ru": ("\u043c\u043e\u0438", "\u043c\u043e\u0439"),
+    "hi": ("\u0915", "\u0915\u0941"),
+    "th": ("\u0e21\u0e32", "\u0e21\u0e49\u0e32"),
+    "ar": ("\u0643\u064e\u062a\u064e\u0628\u064e", "\u0643\u064f\u062a\u0650\u0628\u064e"),
+    "vi": ("ma", "m\u00e1"),
+    "de": ("mochte", "m\u00f6chte"),
+    "ko": ("\uac01", "\uac02"),
+}
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_lower_casing_keeps_apart_what_accents_tell_apart(kind: str, tmp_path: Path) -> None:
+    """By default, in every script; in English they are removed, as BERT does."""
+    options: dict[str, Any] = {
+        "unit": "line",
+        "vocab_size": 60,
+        "workers": 1,
+        "progress": "quiet",
+        "kind": kind,
+    }
+    for name, (first, second) in SCRIPTS.items():
+        assert unmarked(first) == unmarked(second) or name == "ko", name
+        text = tmp_path / f"{name}.txt"
+        text.write_text("".join(f"{first} {second} {n}\n" for n in range(60)), encoding="utf-8")
+        store = prepare(text, tmp_path / name, **options)
+        assert store.tokenizer.encode(first).ids != store.tokenizer.encode(second).ids, name
+        assert store.tokenizer.encode(second.upper()).ids == store.tokenizer.encode(second).ids
+        assert store.audit["accents"]["removed"] is False
+        lines = text.read_text(encoding="utf-8").splitlines()
+        share = sum(map(marked, "".join(lines))) / len("".join(lines))
+        assert store.audit["accents"]["share"] == pytest.approx(share, rel=0.02)
+    english = tmp_path / "en.txt"
+    english.write_text(
+        "".join(f"the caf\u00e9 and the room pleased us {'very ' * 200} {n}\n" for n in range(60))
+    )
+    store = prepare(english, tmp_path / "en", **options)
+    assert store.tokenizer.encode("caf\u00e9").ids == store.tokenizer.encode("cafe").ids
+    assert store.audit["accents"]["removed"] is True
+    forced = prepare(tmp_path / "de.txt", tmp_path / "forced", strip_accents=True, **options)
+    assert forced.tokenizer.encode("m\u00f6chte").ids == forced.tokenizer.encode("mochte").ids
+
+
+def unmarked(text: str) -> str:
+    return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
+
+
+def marked(character: str) -> bool:
+    return unmarked(character) != character

@@ -189,3 +189,13 @@ def test_it_is_trained_further_as_a_discriminator(name: str, uncased: Tokenizer,
     assert "from the encoder" in load_weights_into(pair, discriminator=tmp_path)[0]
     ids, _ = rows(0)
     assert torch.equal(pair.main.encoder(ids), loaded.encoder(ids))
+
+
+def test_special_ids_that_contradict_the_tokenizer_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]) + "\n")
+    shape: dict[str, Any] = {"vocab_size": 8, "hidden_size": 16, "intermediate_size": 16}
+    shape |= {"num_hidden_layers": 1, "num_attention_heads": 1, "max_position_embeddings": 16}
+    for wrong in ({}, {"pad_token_id": 3}, {"cls_token_id": 1, "eos_token_id": 5}):
+        transformers.BertModel(transformers.BertConfig(**shape, **wrong)).save_pretrained(tmp_path)
+        notes = [note for note in load(tmp_path, "encoder").notes if "_token_id" in note]
+        assert len(notes) == len(wrong) and all(any(key in note for note in notes) for key in wrong)

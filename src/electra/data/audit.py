@@ -36,6 +36,8 @@ class Audit:
     # share of [PAD] in an epoch of training rows of a length
     padding: dict[str, float] = field(default_factory=dict)
     near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, the least similar first
+    # whether a vocabulary trained here removes accents, and the share of the characters that this changes
+    accents: dict[str, Any] | None = None
     mixture: list[dict[str, Any]] = field(default_factory=list)  # of named corpora: what is read of each
     notes: list[str] = field(default_factory=list)  # what was passed over or repaired, a line each
     sources: list[dict[str, Any]] = field(default_factory=list)
@@ -64,7 +66,7 @@ class Audit:
             "tokens_per_word": self.tokens_per_word,
         }
         plain = asdict(self)
-        for name in ("near_duplicates", "mixture", "notes"):
+        for name in ("near_duplicates", "mixture", "notes", "accents"):
             if not plain[name]:
                 del plain[name]
         return plain | derived
@@ -74,6 +76,8 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """An audit, as it stands in audit.json, as the lines of a table."""
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
     near = f", {count['documents_near_duplicate']} nearly so" if audit.get("documents_near_duplicate") else ""
+    accents = audit.get("accents") or {}
+    of = f"{100 * accents.get('share', 0):.2g} % of the characters"
     return [
         (
             "documents",
@@ -100,6 +104,7 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("tokens per word", f"{audit['tokens_per_word']:.3f}"),
         ("unknown tokens", f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)"),
         ("vocabulary used", f"{count['vocabulary_used']} of {count['vocab_size']}"),
+        *([("accents", f"{'removed from' if accents['removed'] else 'kept on'} {of}")] if accents else []),
         *(
             (
                 f"mixed: {corpus['name']}",

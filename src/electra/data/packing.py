@@ -39,6 +39,7 @@ from electra.data.parallel import encode_in_order
 from electra.data.runs import MEMORY
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.wordpiece import settle_accents
 from electra.errors import CorpusError, RunFolderError, StoreError
 
 Counted = Callable[
@@ -98,6 +99,7 @@ def _build(
     progress: Counted,
 ) -> None:
     audit = Audit(sources=documents.describe())
+    accents = None
     if isinstance(tokenizer, TokenizerConfig):
         sample = _sample(
             kept(documents, audit, partial(progress, "reading"), work, memory),
@@ -107,9 +109,11 @@ def _build(
         if not sample:
             raise no_text(audit)
         progress("training the vocabulary", sum(map(len, sample)))
+        tokenizer, accents = settle_accents(sample, tokenizer)
         tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
+    audit.accents = None if accents is None else accents._asdict()
     with durable.explain_disk_errors(out):
         write_documents(
             kept(documents, audit, partial(progress, "encoding"), work, memory),

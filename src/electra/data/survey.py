@@ -13,6 +13,7 @@ from electra.data.corpus import CorpusConfig, Documents
 from electra.data.kept import Kept, kept
 from electra.data.packing import Counted, no_text, sample_of
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.wordpiece import settle_accents
 
 SAMPLE = 4_000_000  # characters, to train a vocabulary on and to count the tokens of
 
@@ -52,7 +53,7 @@ def survey(
             raise no_text(Audit(documents_read=audit.documents_read, sources=read.describe()))
     if isinstance(tokenizer, TokenizerConfig):
         progress("training a vocabulary on a sample", sum(map(len, sample)))
-        tokenizer = Tokenizer.train(sample, tokenizer)
+        tokenizer = Tokenizer.train(sample, settle_accents(sample, tokenizer)[0])
     tokens = sum(map(len, tokenizer.encode_corpus(sample)))
     share = characters / max(1, sum(map(len, sample)))
     return Survey(documents, characters, round(tokens * share), tokenizer.vocab_size)

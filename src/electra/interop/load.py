@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -205,7 +204,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         raise ModelError(
             f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
         )
-    notes += _contradictions(ModelFolder(folder).record, tokenizer)
+    notes += _other_ids(ModelFolder(folder), tokenizer)
     return Loaded(
         encoder,
         head,
@@ -222,16 +221,15 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     )
 
 
-def _contradictions(record: Mapping[str, Any], tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Notes where config.json gives a special token another id than the tokenizer, whose ids are used."""
+def _other_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Notes where config.json gives a special token another id than the tokenizer does."""
     keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
-    notes = []
-    for role, own in tokenizer.specials._asdict().items():
-        for key in keys.get(role, (f"{role}_token_id",)):
-            given = record.get(key)
-            if isinstance(given, int) and given != own:
-                notes.append(f"config.json says {key} {given}; the tokenizer's id, {own}, is used")
-    return tuple(notes)
+    return tuple(
+        f"{CONFIG} says {key} {given}; the tokenizer's id, {own}, is used"
+        for role, own in tokenizer.specials._asdict().items()
+        for key in keys.get(role, (f"{role}_token_id",))
+        if isinstance(given := folder.record.get(key), int) and given != own
+    )
 
 
 def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:

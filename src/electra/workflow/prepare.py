@@ -59,7 +59,7 @@ def prepare(
     vocab_size: entries of the vocabulary that is trained on the text.
     tokenizer: an existing one instead: a folder, vocab.txt, tokenizer.json, a run or a hub name.
     lowercase: lower-case the text; set it to False where capitals carry meaning, as in German.
-    strip_accents: remove the accents from letters (None: when lower-casing, as BERT does).
+    strip_accents: remove the accents from letters (None: when lower-casing text with hardly any).
     sample_mb: megabytes of text that the vocabulary is trained on, taken evenly from the corpus.
     unit: what one document is in a .txt file: the file, a part between blank lines, or a line.
     text_field: the field or column of tables (csv, JSON, parquet, hub data sets) that holds the text;
