@@ -20,6 +20,7 @@ from electra.errors import ConfigError, nearest, one_of
 RECIPES = Path(__file__).parent / "recipes"
 
 T = TypeVar("T")
+LARGEST = 1 << 63  # of whole numbers, as TOML itself has them
 _MOST_DOTS = 1000  # of a line, strings apart
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
@@ -59,7 +60,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot be read ({error.strerror})", where=path) from None
     except RecursionError:
         raise ConfigError("not valid TOML: nested too deeply", where=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
         raise ConfigError(f"not valid TOML: {error}", where=path) from None
 
 
@@ -122,6 +123,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
                 return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind in (int, float) and not isinstance(value, bool):
         if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # numpy's among them
+            if isinstance(value, numbers.Integral) and not -LARGEST <= int(value) < LARGEST:
+                raise ConfigError("must be a number of at most 64 bits", where=where)
             return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
         return Path(os.path.expanduser(value))
@@ -183,7 +186,7 @@ def check_least(settings: Any, least: Mapping[str, int], section: str = "") -> N
             raise ConfigError(f"must be at least {bound}, not {value}", key=f"{section}{name}")
 
 
-def check_most(settings: Any, most: Mapping[str, int], section: str = "") -> None:
+def check_most(settings: Any, most: Mapping[str, float], section: str = "") -> None:
     for name, bound in most.items():
         if (value := getattr(settings, name)) is not None and value > bound:
             raise ConfigError(f"must be at most {bound}, not {value}", key=f"{section}{name}")

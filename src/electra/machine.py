@@ -56,6 +56,20 @@ def _quota_of(group: Path) -> float:
     return float("inf")
 
 
+def memory() -> int | None:
+    """Bytes of main memory that this machine has, or its container may use; None: not known here."""
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            found = min(found, int(Path(limit).read_text(encoding="ascii")))
+        except (OSError, ValueError):  # no such group, or "max"
+            continue
+    return found
+
+
 def usual_threads() -> int:
     """Threads that computing takes unless told otherwise: a core each, or what OMP_NUM_THREADS says."""
     return min(cores(), int(os.environ["OMP_NUM_THREADS"])) if threads_are_chosen() else cores()

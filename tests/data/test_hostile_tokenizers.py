@@ -76,3 +76,47 @@ def test_too_many_entries(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match="added tokens has 20,001 entries"):
         Tokenizer.load(write(tmp_path, definition(added_tokens=added)))
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("number", [2**31, 10**25, -1, 1.5, "7", None])
+@pytest.mark.parametrize("place", ["vocabulary", "added", "template", "bert"])
+def test_ids_that_no_vocabulary_has(place: str, number: object, tmp_path: Path) -> None:
+    assert_refused(place, number, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["template", "bert"])
+def test_a_post_processor_that_adds_ids_outside_the_vocabulary(place: str, tmp_path: Path) -> None:
+    assert_refused(place, 7, tmp_path)  # the vocabulary has 0 to 6
+    Tokenizer.load(write(tmp_path, with_id(place, 6)))
+
+
+def assert_refused(place: str, number: object, folder: Path) -> None:
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(write(folder, with_id(place, number)))
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+
+
+def with_id(place: str, number: object) -> dict[str, Any]:
+    """A definition in which [SEP], or an added token, has this id."""
+    if place == "vocabulary":
+        content = definition()
+        content["model"]["vocab"]["b"] = number
+        return content
+    if place == "added":
+        token = {
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": False,
+        }
+        return definition(added_tokens=[{"id": number, "content": "x", **token}])
+    if place == "bert":
+        return definition(
+            post_processor={"type": "BertProcessing", "sep": ["[SEP]", number], "cls": ["[CLS]", 2]}
+        )
+    single = [{"SpecialToken": {"id": "[SEP]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    special = {"[SEP]": {"id": "[SEP]", "ids": [number], "tokens": ["[SEP]"]}}
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
+    template = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
+    return definition(post_processor={"type": "Sequence", "processors": [template]})

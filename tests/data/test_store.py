@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,14 @@ def damaged(path: Path, file: str, change: Callable[[bytes], bytes]) -> None:
     (path / file).write_bytes(change((path / file).read_bytes()))
 
 
+def exchanged(content: bytes) -> bytes:
+    """store.json with [MASK] and [PAD] in each other's place."""
+    record = json.loads(content)
+    specials = record["specials"]
+    record["specials"] = specials | {"mask": specials["pad"], "pad": specials["mask"]}
+    return json.dumps(record).encode()
+
+
 def test_damage_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = write(tmp_path, texts(50))
     cases: list[tuple[str, Callable[[bytes], bytes], str]] = [
@@ -33,6 +42,14 @@ def test_damage_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
         ("store.json", lambda content: content.replace(b'"pad"', b'"bad"'), "store.json is damaged"),
         ("store.json", lambda content: b"[]", "store.json is damaged"),
     ]
+    for wrong in (80, -1, 2**70, "1", 1.5, True, None):
+
+        def change(content: bytes, mask: object = wrong) -> bytes:
+            record = json.loads(content)
+            record["specials"]["mask"] = mask
+            return json.dumps(record).encode()
+
+        cases.append(("store.json", change, "mask is .*, which is no token id"))
     for number, (file, change, message) in enumerate(cases):
         path = build_store([corpus], tokenizer, tmp_path / str(number)).path
         damaged(path, file, change)
@@ -50,6 +67,10 @@ def test_damage_is_named(tmp_path: Path, tokenizer: Tokenizer) -> None:
         TokenStore.open(tmp_path / "nowhere")
     with pytest.raises(StoreError, match="not a token store"):
         TokenStore.open(tmp_path)
+    path = build_store([corpus], tokenizer, tmp_path / "exchanged").path
+    damaged(path, "store.json", exchanged)
+    with pytest.raises(StoreError, match=r"special tokens are .* but the tokenizer's are"):
+        TokenStore.open(path).check()
     other = Tokenizer.train(texts(9), TokenizerConfig(vocab_size=70))
     with pytest.raises(StoreError, match="another tokenizer"):
         TokenStore.open(build_store([corpus], tokenizer, tmp_path / "good").path, tokenizer=other)

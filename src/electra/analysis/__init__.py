@@ -129,7 +129,7 @@ def _value(config: type, key: str, text: str) -> Any:
     """The first reading of `text` that fits the option's type: as TOML, as it is, as a list with commas."""
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         readings = []
     readings += [text, text.split(",")]
     problem: ConfigError | None = None

@@ -76,5 +76,5 @@ def setting(word: str) -> tuple[str, Any]:
         raise ConfigError(f"{word!r} is not key=value", key="option", fix="For example: `option=epochs=1`")
     try:
         return name.replace("-", "_"), tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:
         return name.replace("-", "_"), text

@@ -20,9 +20,37 @@ def refuse(definition: Mapping[str, Any], origin: object) -> None:
     for found, most, name in sizes:
         if isinstance(found, list | dict) and len(found) > most:
             raise TokenizerError(f"its {name} has {len(found):,} entries, over {most:,}", where=origin)
+    ids, special = list(_numbers(entries, added)), _special_ids(definition.get("post_processor"))
+    for number in (*ids, *special):
+        if type(number) is not int or not 0 <= number < 2 * MOST_ENTRIES:
+            raise TokenizerError(f"{number!r} is no token id", where=origin)
+    if special and max(special) > max(ids, default=-1):
+        what = f"its post-processor adds token id {max(special)}, which is outside its vocabulary"
+        raise TokenizerError(what, where=origin)
     if _growth(definition.get("normalizer")) > MOST_GROWTH:
         what = f"its normalizer makes over {MOST_GROWTH:,} characters of one"
         raise TokenizerError(what, where=origin, fix="Download it again from its source")
+
+
+def _numbers(entries: Any, added: Any) -> Iterator[Any]:
+    """The ids of a vocabulary (a list numbers its entries) and of added tokens."""
+    if isinstance(entries, Mapping):
+        yield from entries.values()
+    elif isinstance(entries, list):
+        yield from range(len(entries))
+    yield from (token["id"] for token in added if isinstance(token, Mapping) and "id" in token)
+
+
+def _special_ids(processor: Any) -> list[Any]:
+    """The ids that a post-processor adds: of a template's tokens, or of BERT's and RoBERTa's pair."""
+    if not isinstance(processor, Mapping):
+        return []
+    parts, tokens = processor.get("processors"), processor.get("special_tokens")
+    found = [number for part in parts for number in _special_ids(part)] if isinstance(parts, list) else []
+    for token in tokens.values() if isinstance(tokens, Mapping) else ():
+        found += token["ids"] if isinstance(token, Mapping) and isinstance(token.get("ids"), list) else []
+    pairs = (processor.get(name) for name in ("cls", "sep"))
+    return found + [pair[1] for pair in pairs if isinstance(pair, list) and len(pair) == 2]
 
 
 def _growth(normalizer: Any) -> int:

@@ -120,7 +120,7 @@ class TokenStore:
                 path,
                 train,
                 held,
-                specials=Specials(**description["specials"]),
+                specials=_specials(description["specials"], int(description["vocab_size"])),
                 vocab_size=int(description["vocab_size"]),
                 tokenizer_digest=str(description["tokenizer_digest"]),
                 description=description,
@@ -145,6 +145,9 @@ class TokenStore:
                 where=StoreFolder(self.path).tokenizer,
                 fix=REBUILD,
             )
+        if tokenizer.specials != self.specials:
+            what = f"its special tokens are {self.specials}, but the tokenizer's are {tokenizer.specials}"
+            raise StoreError(what, where=self.path / StoreFolder.RECORD, fix=REBUILD)
         return tokenizer
 
     @cached_property
@@ -222,6 +225,13 @@ class ContentCheck(threading.Thread):
         """Raise StoreError if damage has been found by now."""
         if self.problem:
             raise StoreError(self.problem, where=self.store.path, fix=REBUILD)
+
+
+def _specials(ids: dict[str, Any], vocab_size: int) -> Specials:
+    wrong = [role for role, number in ids.items() if type(number) is not int or not 0 <= number < vocab_size]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is {ids[wrong[0]]!r}, which is no token id")
+    return Specials(**ids)
 
 
 def largest_id(documents: TokenDocuments) -> int:

@@ -15,7 +15,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.errors import ModelError
 from electra.interop.names import Kind
 from electra.interop.pooling import Pooling
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import LARGEST, EncoderConfig
 
 CLASSES: dict[str, dict[Kind, str]] = {
     "electra": {
@@ -48,7 +48,6 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 # From which P(replaced) its words are marked; best by F1 on held-out text.
 THRESHOLD, HALF = "detection_threshold", 0.5
 SHORTEST = 3  # positions: [CLS], a token, [SEP]
-LARGEST = 1 << 20  # a size beyond this is a damaged file; it is refused before memory is taken for it
 NEEDED = (
     "Give the folder of an ELECTRA, BERT, RoBERTa or ModernBERT: config.json, model.safetensors,"
     " tokenizer.json"

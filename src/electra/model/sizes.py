@@ -13,6 +13,7 @@ from typing import Literal
 from electra.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
+LARGEST = 1 << 20  # a size beyond this is a mistake or a damaged file; it is refused before memory is taken
 Architecture = Literal["electra", "modern"]
 
 
@@ -58,9 +59,19 @@ class EncoderConfig:
     window: int = 0  # tokens to either side, of layers with a window
     window_theta: float = 10_000.0  # base of their rotary positions
 
+    @property
+    def least_parameters(self) -> int:
+        """Of the token table and the layers' matrices: known before any memory is taken."""
+        matrices = 2 if self.architecture == "electra" else 3
+        layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
+        return self.vocab_size * self.embedding_size + self.num_layers * layer
+
 
 def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
     """A size with another number of layers or another width; embeddings as wide as the layers stay so."""
+    for key, value in (("layers", layers), ("hidden_size", hidden_size)):
+        if value is not None and value > LARGEST:
+            raise ConfigError(f"must be at most {LARGEST}, not {value}", key=f"model.{key}")
     if name not in SIZES:
         raise ConfigError(f"no size named {name!r}", key="model.size", fix=nearest(name, list(SIZES)))
     size = SIZES[name]

@@ -223,12 +223,11 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     intervals = ("log_every", "checkpoint_every", "evaluate_every")
     check_least(training, {**dict.fromkeys((*counts, *intervals), 1), "warmup_steps": 0}, "training.")
     check_least(recipe.evaluation, {"rows": 1}, "evaluation.")
-    if not -(2**63) <= training.seed < 2**63:
-        raise ConfigError("must be a number of at most 64 bits", key="training.seed")
     check_most(training, {"threads": MOST_THREADS}, "training.")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
     check_positive(model, ("generator_width", "generator_depth"), "model.")
+    check_most(model, dict.fromkeys(("generator_width", "generator_depth"), 64), "model.")
     check_shares(model, ("dropout", "attention_dropout"), "model.")
     check_positive(training, ("epsilon", "clip"), "training.")
     rates = ("learning_rate", "generator_learning_rate", "weight_decay")

@@ -27,6 +27,7 @@ from electra.training.shapes import (
     as_built,
     network_shapes,
     refuse_length,
+    refuse_memory,
     refuse_settings,
     shapes_taken,
 )
@@ -166,6 +167,7 @@ def build_run(
     shapes = network_shapes(recipe, store, objective, warm)
     refuse_length(training.length, shapes)
     device = pick_device(training.device, world.local_rank, "training.device")
+    refuse_memory(recipe, shapes, device, world.size)
     precision = pick_precision(training.precision, device)
     pair = build_pair(
         *shapes,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import torch
+
 from electra.data.store import TokenStore
 from electra.errors import ConfigError
+from electra.machine import memory
 from electra.model.pair import NAMES, Main, Pair
 from electra.model.sizes import SIZES, EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes
@@ -60,6 +63,28 @@ def refuse_length(length: int, shapes: Shapes) -> None:
             key="training.length",
             fix=f"Use at most {most}, or start from a model made longer by electra extend MODEL OUT --length",
         )
+
+
+def refuse_memory(recipe: Recipe, shapes: Shapes, device: torch.device, processes: int = 1) -> None:
+    """A run that this machine's memory cannot hold, by what it takes at the very least."""
+    training = recipe.training
+    rows = training.batch_size // processes
+    tokens = min(training.micro_batch or rows, rows) * training.length
+    # fp32 weights, gradients and two moments; a GPU's weights begin in main memory
+    weights = (16 if device.type == "cpu" else 4) * sum(shape.least_parameters for shape in shapes if shape)
+    batch = 25 * rows * training.length  # as `data.batches.Rows` holds it
+    passed = 2 * tokens * shapes.main.num_layers * shapes.main.hidden_size  # a 16-bit output of each layer
+    needed = weights + batch + (passed if device.type == "cpu" else 0)
+    most = memory()
+    if most is not None and needed > most:
+        what = f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {most / 2**30:,.1f} GiB"
+        if weights > most:
+            fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
+            raise ConfigError(f"this model {what}", key="model", fix=fix)
+        if batch > most:
+            raise ConfigError(f"this batch {what}", key="training.batch_size", fix="Use a smaller one")
+        fix = "Set a smaller `training.micro_batch`; the result is the same"
+        raise ConfigError(f"this batch {what}", key="training.micro_batch", fix=fix)
 
 
 def as_built(recipe: Recipe, shapes: Shapes) -> Recipe:
