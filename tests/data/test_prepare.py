@@ -221,6 +221,21 @@ def test_lower_casing_keeps_apart_what_accents_tell_apart(kind: str, tmp_path: P
     assert forced.tokenizer.encode("m\u00f6chte").ids == forced.tokenizer.encode("mochte").ids
 
 
+def test_a_tokenizer_that_removes_accents_says_so(tmp_path: Path) -> None:
+    """A published uncased vocabulary on text in another language, say."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"\u043c\u043e\u0438", "##\u043e", "##\u0438"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    (tmp_path / "a.txt").write_text("\u043c\u043e\u0439 \u043c\u043e\u0438\n" * 50, encoding="utf-8")
+    for options, share in (({}, 1 / 8), ({"do_lower_case": False}, None)):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+        out = tmp_path / str(share)
+        store = prepare(
+            tmp_path / "a.txt", out, tokenizer=tmp_path / "vocab.txt", workers=1, progress="quiet"
+        )
+        expected = share and {"removed": True, "share": pytest.approx(share, rel=0.02)}
+        assert store.audit.get("accents") == expected
+
+
 def unmarked(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
 

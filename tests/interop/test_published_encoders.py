@@ -198,4 +198,6 @@ def test_special_ids_that_contradict_the_tokenizer_are_noted(tmp_path: Path) -> 
     for wrong in ({}, {"pad_token_id": 3}, {"cls_token_id": 1, "eos_token_id": 5}):
         transformers.BertModel(transformers.BertConfig(**shape, **wrong)).save_pretrained(tmp_path)
         notes = [note for note in load(tmp_path, "encoder").notes if "_token_id" in note]
+        with pytest.raises(ModelError, match="BertModel"):  # its own class, not the one it is read as
+            load(tmp_path, "discriminator")
         assert len(notes) == len(wrong) and all(any(key in note for note in notes) for key in wrong)

@@ -39,7 +39,7 @@ from electra.data.parallel import encode_in_order
 from electra.data.runs import MEMORY
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.data.wordpiece import settle_accents
+from electra.data.wordpiece import Characters, settle_accents
 from electra.errors import CorpusError, RunFolderError, StoreError
 
 Counted = Callable[
@@ -47,6 +47,7 @@ Counted = Callable[
 ]  # what is being done, and the characters done so far; may raise to end the build
 FEWEST_HELD_OUT = 10_000  # tokens, in a corpus of ten times as many
 # of each document of a split, in SPLIT.docs
+_EXAMINED = 4_000_000  # characters that a given tokenizer's normalisation is looked at in
 RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
 
 
@@ -113,16 +114,25 @@ def _build(
         tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
-    audit.accents = None if accents is None else accents._asdict()
+    characters = Characters()
+
+    def counted(read: Iterable[Kept]) -> Iterator[Kept]:
+        for document in read:
+            if characters.total < _EXAMINED:
+                characters.add(document.text)
+            yield document
+
     with durable.explain_disk_errors(out):
         write_documents(
-            kept(documents, audit, partial(progress, "encoding"), work, memory),
+            counted(kept(documents, audit, partial(progress, "encoding"), work, memory)),
             tokenizer,
             workers,
             work,
             audit,
             mixture=mixture,
         )
+    accents = accents or tokenizer.removed_accents(characters)
+    audit.accents = None if accents is None else accents._asdict()
     commit_store(work, out, tokenizer, audit, settings, mixture=mixture)
 
 

@@ -24,7 +24,7 @@ from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.specials import Specials
 from electra.data.tokenizer_folder import STYLES, VOCABULARIES
-from electra.data.wordpiece import TokenizerConfig
+from electra.data.wordpiece import Accents, Characters, TokenizerConfig, loses_marks
 from electra.errors import TokenizerError
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
@@ -148,6 +148,14 @@ class Tokenizer:
         """The ids of each text, without special tokens: the fast way, for text that needs no offsets."""
         with hostile.panics(self.origin):
             return self._corpus_encoder(texts)
+
+    def removed_accents(self, characters: Characters) -> Accents | None:
+        """The share of characters that lose their marks here; None where none does."""
+        normalizer = self._raw.normalizer
+        if normalizer is None:
+            return None
+        share = characters.share(lambda letter: loses_marks(letter, normalizer.normalize_str(letter)))
+        return Accents(removed=True, share=share) if share else None
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """A text or a pair with its special tokens. Beyond `max_length` the longer text is truncated."""

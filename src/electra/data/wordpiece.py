@@ -10,8 +10,9 @@ ELECTRA paper takes over.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -69,6 +70,24 @@ class Accents(NamedTuple):
     share: float  # of the characters, that removing them changes
 
 
+class Characters:
+    """How often each character beyond ASCII occurs, and how many there are in all."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.counts: Counter[str] = Counter()
+        self.total = 0
+        for text in texts:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        self.total += len(text)
+        for found in _BEYOND_ASCII.findall(text):
+            self.counts.update(found)
+
+    def share(self, wanted: Callable[[str], bool]) -> float:
+        return sum(count for letter, count in self.counts.items() if wanted(letter)) / max(1, self.total)
+
+
 def settle_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
     """Keep accents by default in text whose letters have them often: without, Japanese \u304b and \u304c, or
     Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are the same. None: removing them changes nothing,
@@ -76,25 +95,23 @@ def settle_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[Token
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
-    counts: Counter[str] = Counter()
-    characters = 0
-    for text in texts:
-        characters += len(text)
-        for found in _BEYOND_ASCII.findall(text):
-            counts.update(found)
-    with_, without = (
-        normalizers.BertNormalizer(lowercase=False, strip_accents=strip) for strip in (False, True)
-    )
-    changed = sum(
-        count
-        for letter, count in counts.items()
-        if with_.normalize_str(letter) != without.normalize_str(letter)
-    )
-    share = changed / max(1, characters)
+    keep, strip = (normalizers.BertNormalizer(lowercase=False, strip_accents=each) for each in (False, True))
+    share = Characters(texts).share(lambda letter: keep.normalize_str(letter) != strip.normalize_str(letter))
     removed = config.strip_accents is True or share < _RARE_ACCENTS
     return (config if removed else replace(config, strip_accents=False)), Accents(
         removed, share
-    ) if changed else None
+    ) if share else None
+
+
+def loses_marks(letter: str, normalized: str) -> bool:
+    """Whether a letter's marks are gone from what a tokenizer makes of it."""
+    return any(map(_is_mark, unicodedata.normalize("NFD", letter))) and not any(
+        map(_is_mark, unicodedata.normalize("NFD", normalized))
+    )
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) == "Mn"
 
 
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:

@@ -297,6 +297,8 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
         return network
     has = NEEDS.get(present[0], "") if present else "an encoder without a head"
     name = CLASSES[described.encoder.architecture][present[0] if present else "encoder"]
+    own = ModelFolder(folder).record.get("architectures")
+    name = str(own[0]) if isinstance(own, list) and own else name  # a BERT is read as an ELECTRA
     raise AbsentNetwork(
         f"this is {has} ({name}), and {NEEDS[network]} is needed",
         where=folder,
