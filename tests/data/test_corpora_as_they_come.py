@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import http.server
 import json
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from electra.data import sources
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.packing import build_store
 from electra.data.tokenizer import Tokenizer
@@ -23,13 +26,12 @@ from electra.workflow.store import Store
 TEXTS = ["Der Koch kochte das Essen.", 'she said "no", twice', "요리사가 음식을 만들었다\nzweite Zeile"]
 
 
-def read(*sources: str | Path, **config: object) -> Documents:
-    scratch = Path(sources[0]).parent / "scratch"
-    return Documents(list(map(str, sources)), CorpusConfig(**config), scratch)  # type: ignore[arg-type]
+def read(*names: str | Path, **config: object) -> Documents:
+    return Documents(names, CorpusConfig(**config), Path())  # type: ignore[arg-type]
 
 
-def texts(*sources: str | Path, **config: object) -> list[str]:
-    return [document.text for document in read(*sources, **config)]
+def texts(*names: str | Path, **config: object) -> list[str]:
+    return [document.text for document in read(*names, **config)]
 
 
 def write_csv(path: Path, delimiter: str = ",") -> None:
@@ -291,3 +293,49 @@ def test_names_that_are_missing_are_not_taken_for_texts(tmp_path: Path) -> None:
         prepare(["a text here", 3], tmp_path / "out", vocab_size=60)
     with pytest.raises(ConfigError, match="format"):
         prepare(["a text here"], tmp_path / "out", vocab_size=60, format="csv")
+
+
+def test_a_small_parquet_that_stands_for_gigabytes(tmp_path: Path) -> None:
+    """One long value in many rows: refused after a few, not read to the end."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = pyarrow.DictionaryArray.from_arrays([0] * 20_000, pyarrow.array(["b" * (1 << 20)]))
+    path = tmp_path / "bomb.parquet"
+    parquet.write_table(pyarrow.table({"text": values}), path, store_schema=False, compression="zstd")
+    read_so_far = 0
+    with pytest.raises(CorpusError, match=r"bomb\.parquet: unfolds to more than"):
+        for document in read(path):
+            read_so_far += len(document.text)
+    assert path.stat().st_size < 20_000 and read_so_far < 100 << 20
+
+
+class Cut(http.server.BaseHTTPRequestHandler):
+    """Serves half of what it lists."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2000")
+        self.end_headers()
+        self.wfile.write(b"a text\n" * 143)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_remote_files_of_another_size_than_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cut) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(CorpusError, match=r"a\.txt: ended after 1,001 of 2,000 bytes"):
+            Documents([f"http://127.0.0.1:{server.server_port}/a.txt"], CorpusConfig(), tmp_path)
+        server.shutdown()
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    memory.pipe("/sizes/a.txt", b"more than listed")
+    memory.pipe("/sizes/b.csv", b"text\nfrom afar\n")
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("c.txt", "in a zip")
+    memory.pipe("/sizes/c.zip", (tmp_path / "c.zip").read_bytes())
+    scratch = tmp_path / "scratch"
+    documents = Documents(["memory://sizes/*.csv", "memory://sizes/c.zip"], CorpusConfig(), scratch)
+    assert [d.text for d in documents] == ["from afar", "in a zip"]
+    monkeypatch.setattr(sources, "listed_size", lambda stream: 4)
+    with pytest.raises(CorpusError, match=r"a\.txt: goes on beyond its listed size"):
+        Documents(["memory://sizes/a.txt"], CorpusConfig(), scratch)
