@@ -95,6 +95,12 @@ def test_a_field_within_another(tmp_path: Path) -> None:
             texts(tmp_path / name, text_field="doc.title")
 
 
+def test_json_that_is_only_strings(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(TEXTS))
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, TEXTS)))
+    assert texts(tmp_path / "a.json") == texts(tmp_path / "b.jsonl") == TEXTS
+
+
 def test_what_datasets_saves(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     train, test = datasets.Dataset.from_dict({"text": TEXTS}), datasets.Dataset.from_dict({"text": ["no"]})

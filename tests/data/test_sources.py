@@ -249,7 +249,8 @@ def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
         ),
         "false.parquet": (b"PAR1 no parquet at all PAR1", "parquet"),
         "table.csv": (b"a,b\n1,2\n", r"table.csv: no column 'text' \(it has: a, b\)"),
-        "page.html": (b"<html>", r"page.html: HTML is not read\. Extract its text"),
+        "page.html": (b"<html>", r"page.html: \.html files are not read\. Extract its text"),
+        "pages.tar.gz": (b"", r"pages.tar.gz: \.tar files are not read\. Unpack it"),
         "notes.xyz": (b"text", r"unrecognised file extension.*\.txt .*\.jsonl"),
     }
     bad: dict[str, tuple[str | Path, str]] = {}

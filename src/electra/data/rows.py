@@ -149,7 +149,8 @@ def stream_table(  # noqa: PLR0917
     lenient: bytes that are not of the encoding (UTF-8 where none is given) come as surrogates, for the caller
         to count; else they are errors.
     ratio: how often its own size a file may unfold to, beyond what any may.
-    only: the one column or field wanted, where others need not be read.
+    only: the one column or field wanted, where others need not be read; JSON may then have it alone, as a
+        string.
     broken: called with what is wrong with a row, which is then left out (by default that is raised).
     """
     parts = parts_of(path)
@@ -530,6 +531,8 @@ def _json_lines(path: Path, options: _Options) -> Rows:
             fix = "Write one object per line"
             options.leave_out(DataError(f"not valid JSON ({error})", where=where, fix=fix))
             continue
+        if options.only and isinstance(row, str):
+            row = {options.only: row}
         if not isinstance(row, dict):
             options.leave_out(DataError("not a JSON object", where=where, fix="Write one object per line"))
             continue
@@ -545,8 +548,9 @@ def _json(path: Path, options: _Options) -> Rows:
     if first is not None and second is None and isinstance(first, dict):
         rows = _unfolded(first, path)
     number = 0
-    for number, row in enumerate(rows, 1):
+    for number, value in enumerate(rows, 1):
         where = f"{path}: row {number}"
+        row = {options.only: value} if options.only and isinstance(value, str) else value
         if not isinstance(row, dict):
             options.leave_out(DataError("not a JSON object", where=where, fix="Write a list of objects"))
             continue

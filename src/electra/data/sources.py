@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,14 +38,10 @@ STDIN, HUB = "-", "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {rows.ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables of other formats may be about the text instead of having it
 _ALIKE = ({"json", "jsonl"}, {"csv", "tsv"})
-_NO_TEXT = {
-    ".html": "HTML",
-    ".htm": "HTML",
-    ".xml": "XML",
-    ".pdf": "PDF",
-    ".docx": "a Word document",
-    ".epub": "an e-book",
-    ".warc": "a web archive",
+_OTHERS = {  # what people have that is not read, and what to do about it
+    "Extract its text into .txt or .jsonl files first": ".htm .html .xml .pdf .doc .docx .odt .epub .warc",
+    "Unpack it, and name the folder": ".tar .tgz .7z .rar",
+    "Save it as csv": ".xls .xlsx .ods",
 }
 WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # how WikiExtractor begins a document
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
@@ -208,6 +205,7 @@ class _Folder:
         self.read = 0  # bytes
         self.passed: dict[str, list[tuple[str, int]]] = {}  # by kind: names and sizes
         self.left_out = 0  # bytes of text among them
+        self.skipped = 0  # bytes of any kind
 
     def sources(self) -> list[Source]:
         files = sorted(
@@ -252,6 +250,7 @@ class _Folder:
     def _pass(self, file: Path, kind: str, text: int = 0) -> None:
         self.passed.setdefault(kind, []).append((file.relative_to(self.root).as_posix(), text))
         self.left_out += text
+        self.skipped += file.stat().st_size if file.is_file() else 0
 
     def _tell(self, any_read: bool) -> None:
         listed = sorted(self.passed.items(), key=lambda entry: -len(entry[1]))
@@ -272,7 +271,8 @@ class _Folder:
             what = f"most of the text of this folder would be passed over: {what}"
             raise CorpusError(what, where=self.name, fix=f"{fix}; else name the files to read, as a glob")
         if what:
-            self.how.say(f"{self.name}: passed over {what}")
+            size, whole = self.skipped / 1e6, (self.skipped + self.read) / 1e6
+            self.how.say(f"{self.name}: passed over {size:,.1f} of {whole:,.1f} MB: {what}")
 
 
 def _head(source: Source) -> str:
@@ -300,7 +300,7 @@ def is_binary(head: str) -> int:
 
 
 def _has(source: Source, how: Finding) -> bool:
-    """Whether a table has the field of the text, by its columns or its first row."""
+    """Whether a table has the field of the text, by its columns or its first rows."""
     try:
         with source.file() as path:
             table = rows.stream_table(
@@ -308,8 +308,7 @@ def _has(source: Source, how: Finding) -> bool:
             )
             if table.columns:
                 return table.named(how.field) is not None
-            row = next(table.rows, None)
-            return row is not None and rows.get(row[1], how.field) is not None
+            return any(rows.get(row, how.field) is not None for _, row in islice(table.rows, 100))
     except ElectraError:
         return False
 
@@ -399,10 +398,10 @@ def _told(listed: str, name: str, forced: str, path: Path | None = None) -> tupl
         with suppress(ElectraError, OSError):
             known = "txt" if WIKI.match(_head(source)) else ""
     if not known:
-        suffix = Path(listed.removesuffix(compression)).suffix.lower()
-        if suffix in _NO_TEXT:
-            what = f"{_NO_TEXT[suffix]} is not read"
-            raise CorpusError(what, where=name, fix="Extract its text into .txt or .jsonl files first")
+        suffix = Path(listed.lower().removesuffix(compression)).suffix
+        for fix, suffixes in _OTHERS.items():
+            if suffix and suffix in suffixes.split():
+                raise CorpusError(f"{suffix} files are not read", where=name, fix=fix)
         fix = f"Use {_SUFFIXES}, or give `data.format`"
         raise CorpusError("unrecognised file extension", where=name, fix=fix)
     return known, compression
