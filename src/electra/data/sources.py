@@ -227,19 +227,21 @@ class _Folder:
             if format:
                 self.read += size
                 yield replace(source, format=format)
-            else:
+            elif size:
                 self._pass(file, reason, size if reason.startswith("without") or _is_text(source) else 0)
 
     def _decide(self, source: Source) -> tuple[str, str]:
         """The format to read a file in, or "" and what to call it."""
-        suffix = Path(source.member or source.path.name).suffix.lower()
-        kind = f"{suffix} files" if suffix and not suffix[1:].isdigit() else "files without an extension"
+        suffix, advice = _not_read(source.member or source.path.name, source.compression)
+        named = bool(suffix) and not suffix[1:].isdigit()
+        kind = f"{suffix}{source.compression} files" if named else "files without an extension"
+        kind += f" ({advice[0].lower()}{advice[1:]})" if advice else ""
         forced = self.how.format
         if forced != "auto":
             alike = {source.format, forced} in _ALIKE and _has(replace(source, format=forced), self.how)
             fits = alike or source.format == forced or (not source.format and _is_text(source))
             return (forced if fits else ""), kind
-        if not source.format and (not suffix or suffix[1:].isdigit() or source.compression):
+        if not source.format and (not named or source.compression):
             with suppress(ElectraError, OSError):
                 head = _head(source)
                 return ("txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""), kind
@@ -271,8 +273,8 @@ class _Folder:
             what = f"most of the text of this folder would be passed over: {what}"
             raise CorpusError(what, where=self.name, fix=f"{fix}; else name the files to read, as a glob")
         if what:
-            size, whole = self.skipped / 1e6, (self.skipped + self.read) / 1e6
-            self.how.say(f"{self.name}: passed over {size:,.1f} of {whole:,.1f} MB: {what}")
+            size, whole = self.skipped / 1e3, (self.skipped + self.read) / 1e3
+            self.how.say(f"{self.name}: passed over {size:,.1f} of {whole:,.1f} kB: {what}")
 
 
 def _head(source: Source) -> str:
@@ -398,13 +400,18 @@ def _told(listed: str, name: str, forced: str, path: Path | None = None) -> tupl
         with suppress(ElectraError, OSError):
             known = "txt" if WIKI.match(_head(source)) else ""
     if not known:
-        suffix = Path(listed.lower().removesuffix(compression)).suffix
-        for fix, suffixes in _OTHERS.items():
-            if suffix and suffix in suffixes.split():
-                raise CorpusError(f"{suffix} files are not read", where=name, fix=fix)
+        suffix, advice = _not_read(listed, compression)
+        if advice:
+            raise CorpusError(f"{suffix} files are not read", where=name, fix=advice)
         fix = f"Use {_SUFFIXES}, or give `data.format`"
         raise CorpusError("unrecognised file extension", where=name, fix=fix)
     return known, compression
+
+
+def _not_read(name: str, compression: str) -> tuple[str, str]:
+    """The ending of a file's name, and what to do where such files are known not to be read."""
+    suffix = Path(name.lower().removesuffix(compression)).suffix
+    return suffix, next((fix for fix, known in _OTHERS.items() if suffix and suffix in known.split()), "")
 
 
 def _pipe(name: str, path: Path, scratch: Path, how: Finding) -> Iterator[Source]:
