@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
+import electra
+from electra.errors import ModelError
+from electra.finetuning.features import Batch
+from electra.finetuning.predict import open_tuned, task_of, tuned_model
+from electra.interop.detection import split
 from electra.interop.embedding import embed
-from electra.interop.load import load
+from electra.interop.load import load, read_tensors
+from electra.interop.onnx_graph import write_onnx
+from electra.interop.onnx_session import load_onnx
 from electra.interop.transfer import export
 from electra.testing import small
 
@@ -24,3 +36,159 @@ def test_it_gives_the_same_vectors(tmp_path: Path) -> None:
         export(replace(made, pooling=pooling), folder, folder)
         theirs = library.SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
         np.testing.assert_allclose(theirs, embed(load(folder), TEXTS), atol=1e-5)
+
+
+def sentence_model(folder: Path, steps: Callable[[Any, int], list[Any]], **settings: Any) -> tuple[Path, Any]:
+    """A BERT of random weights, with `steps` after it, as the library saves it; and the library's model."""
+    library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=24, pad_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    words = small.tokenizer(folder)
+    words.save(folder / "bert")
+    config.vocab_size = words.vocab_size
+    transformers.BertModel(config).save_pretrained(folder / "bert")
+    parts = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    transformer = parts.Transformer(str(folder / "bert"), **settings)
+    model = library.SentenceTransformer(modules=[transformer, *steps(parts, 16)], device="cpu")
+    return folder / "saved", model
+
+
+STEPS: dict[str, Callable[[Any, int], list[Any]]] = {
+    **{
+        mode: lambda models, size, mode=mode: [models.Pooling(size, pooling_mode=mode)]
+        for mode in ("cls", "mean", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens")
+    },
+    "two": lambda models, size: [models.Pooling(size, pooling_mode=("mean", "max"))],
+    "normalize": lambda models, size: [models.Pooling(size), models.Normalize()],
+    "dense": lambda models, size: [
+        models.Pooling(size),
+        models.Dense(size, 5),
+        models.Dense(5, 7, bias=False, activation_function=torch.nn.GELU()),
+        models.LayerNorm(7),
+        models.Dropout(0.5),
+        models.Normalize(),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_step_of_a_folder_is_applied(tmp_path: Path, name: str) -> None:
+    folder, theirs = sentence_model(tmp_path, STEPS[name], max_seq_length=8)
+    theirs.prompts, theirs.default_prompt_name = {"document": "that old "}, "document"
+    theirs.save(str(folder))
+    wanted = theirs.encode(TEXTS)
+    np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), wanted, atol=1e-5)
+    if name in ("dense", "two"):  # so has a graph that is made of it
+        write_onnx(load(folder, "encoder"), tmp_path / "graph")
+        np.testing.assert_allclose(embed(load_onnx(tmp_path / "graph", "encoder"), TEXTS), wanted, atol=1e-4)
+
+
+def test_switches_of_older_versions_and_folders_of_their_own(tmp_path: Path) -> None:
+    folder, theirs = sentence_model(tmp_path, STEPS["two"])
+    theirs.save(str(folder))
+    wanted = theirs.encode(TEXTS)
+    switches = {"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 16, **switches})
+    )
+    # the switches have an order of their own: cls, max, mean
+    swapped = np.concatenate([wanted[:, 16:], wanted[:, :16]], axis=1)
+    np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), swapped, atol=1e-5)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0] |= {"path": "0_BERT", "type": "sentence_transformers.models.BERT"}
+    (folder / "0_BERT").mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file() and path.name != "modules.json"]:
+        path.rename(folder / "0_BERT" / path.name)
+    (folder / "modules.json").write_text(json.dumps(modules))
+    np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), swapped, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("modules.json", lambda steps: [*steps, {**steps[-1], "type": "sentence_transformers.models.CNN"}]),
+        ("modules.json", lambda steps: [*steps[:1], {**steps[1], "path": "../elsewhere"}]),
+        ("modules.json", lambda steps: {"steps": steps}),
+        ("1_Pooling/config.json", lambda values: {**values, "pooling_mode": "median"}),
+        ("2_Dense/config.json", lambda values: {**values, "activation_function": "my.module.Swish"}),
+        ("2_Dense/config.json", lambda values: {**values, "use_residual": True}),
+        ("2_Dense/config.json", lambda values: {**values, "module_input_name": "token_embeddings"}),
+        ("sentence_bert_config.json", lambda values: {**values, "max_seq_length": "long"}),
+        ("config_sentence_transformers.json", lambda values: {**values, "default_prompt_name": "query2"}),
+    ],
+)
+def test_what_cannot_be_applied_is_refused(tmp_path: Path, name: str, change: Callable[[Any], Any]) -> None:
+    folder, theirs = sentence_model(tmp_path, STEPS["dense"])
+    theirs.save(str(folder))
+    values = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(change(values)))
+    with pytest.raises(ModelError) as raised:
+        load(folder, "encoder")
+    assert "\n" not in str(raised.value) and name.partition("/")[0].partition(".")[0] in str(raised.value)
+
+
+@pytest.mark.parametrize("mode", ["mean", "max", "lasttoken"])
+def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode: str) -> None:
+    """The default head on a sentence encoder, after no training at all, sees the encoder's own vector."""
+    folder, theirs = sentence_model(tmp_path, STEPS[mode])
+    theirs.save(str(folder))
+    (tmp_path / "rows.csv").write_text(
+        "text,label\n" + "".join(f"a cat {i},x\nthat old chef {i},y\n" for i in range(20))
+    )
+    tuned = electra.finetune(
+        folder, task="classification", data=tmp_path / "rows.csv", out=tmp_path / "tuned", epochs=0.1,
+        learning_rate=1e-12, dropout=0, floors=False, max_length=16,
+    )  # fmt: skip
+    seen: list[Any] = []
+    opened, record = open_tuned(str(tuned.path))
+    model = tuned_model(opened, task_of(opened, record)[0], record)
+    model.head.dense.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))  # type: ignore[union-attr]
+    specials = opened.tokenizer.specials
+    ids = [[specials.cls, *split(opened.tokenizer, text).ids, specials.sep] for text in TEXTS[:2]]
+    longest = max(map(len, ids))
+    batch = Batch(
+        np.arange(2),
+        torch.tensor([[*row, *[0] * (longest - len(row))] for row in ids]),
+        torch.zeros(2, longest, dtype=torch.long),
+        torch.tensor([[*[0] * len(row), *[-1] * (longest - len(row))] for row in ids]),
+        None,
+    )
+    with torch.no_grad():
+        model.eval()(batch)
+    np.testing.assert_allclose(seen[0], theirs.encode(TEXTS[:2]), atol=1e-4)
+
+
+def test_weights_in_several_files_and_wrapped_names(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder, theirs = sentence_model(tmp_path, STEPS["mean"])
+    theirs.save(str(folder))
+    wanted = embed(load(folder, "encoder"), TEXTS)
+    transformers.BertModel.from_pretrained(folder).save_pretrained(tmp_path / "shards", max_shard_size="4KB")
+    (folder / "model.safetensors").unlink()
+    for path in (tmp_path / "shards").glob("model*"):
+        path.rename(folder / path.name)
+    assert len([*folder.glob("model-*")]) > 2
+    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), wanted)
+    tensors = read_tensors(folder)
+    for path in folder.glob("model-*"):
+        path.unlink()
+    with pytest.raises(ModelError, match="model-0000"):
+        load(folder, "encoder")
+    (folder / "model.safetensors.index.json").unlink()
+    save_file({f"module.{name}": tensor for name, tensor in tensors.items()}, folder / "model.safetensors")
+    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), wanted)
+    for dtype in (torch.int8, torch.bool, torch.float8_e4m3fn, torch.complex64):
+        wrong = dict(tensors)
+        name = next(iter(wrong))
+        wrong[name] = wrong[name].to(dtype)
+        save_file(wrong, folder / "model.safetensors")
+        with pytest.raises(ModelError, match=name):
+            load(folder, "encoder")
+    (folder / "model.safetensors").unlink()
+    (folder / "tf_model.h5").touch()
+    with pytest.raises(ModelError, match=r"tf_model\.h5"):
+        load(folder, "encoder")

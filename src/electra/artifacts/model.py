@@ -19,7 +19,9 @@ SHARED = "encoder_beside"  # in config.json: the name of the folder beside that 
 SHARED_DIGEST = "encoder_beside"  # in the same header: SHA-256 of the encoder and the tokenizer beside
 FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files that were written with them
 _LONGEST_HEADER = 100_000_000  # of the format
+SHARDS = f"{WEIGHTS}.index.json"  # in its place where the weights are in several files
 PICKLE = "pytorch_model.bin"
+OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot")
 ONNX = "model.onnx"  # in the place of the weights
 TASK = "task.json"  # what a fine-tuned model answers: task and settings as its finetune.json has them
 # What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.

@@ -26,7 +26,7 @@ class Arguments:
     """
     text_column: str = "text"
     """The column of a table that holds the texts."""
-    pooling: Literal["auto", "mean", "cls"] = "auto"
+    pooling: Literal["auto", "mean", "max", "last", "cls"] = "auto"
     """What represents the whole text: the mean of its tokens, or [CLS] (auto: as the model's folder says)."""
     device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""

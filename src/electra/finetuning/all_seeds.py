@@ -77,7 +77,8 @@ def finetune(
     loaded = load(source_of(model), "encoder")
     if settings.search:
         parted(dataset)  # raises where there is too little
-    tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, loaded.pooling), dataset, loaded)
+    pooling = made_with(loaded, dataset.task)
+    tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, pooling), dataset, loaded)
     folder = TuningFolder(settings.out)
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
         digests.forget(folder.path)  # until all is written
@@ -130,8 +131,15 @@ def source_of(model: str) -> str | Path:
     return folder.model.path if folder.exists() else model
 
 
+def made_with(loaded: Loaded, task: Task) -> Pooling | None:
+    """How the encoder makes vectors, if it was made to: a discriminator's or generator's was not."""
+    if task.head == "vectors":
+        return loaded.pooling
+    return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
+
+
 def resolve(
-    settings: Settings, task: Task, config: EncoderConfig, pooling: Pooling = "mean"
+    settings: Settings, task: Task, config: EncoderConfig, pooling: Pooling | None = None
 ) -> ResolvedSettings:
     """The settings with nothing left open, by the task, the model's size and how it makes vectors."""
     positions = config.max_positions
@@ -150,7 +158,7 @@ def resolve(
         "epochs": settings.epochs or (COMPARING_EPOCHS if settings.head == "compare" else task.epochs),
         "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
         "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),
-        "pooling": choose_pooling(settings.pooling, task.head, settings.head, config.architecture, pooling),
+        "pooling": choose_pooling(settings.pooling, task.head, config.architecture, pooling),
         "max_length": settings.max_length or min(task.max_length, positions),
     }
     return ResolvedSettings(**values)

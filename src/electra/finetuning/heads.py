@@ -1,9 +1,10 @@
 """The heads that stand on the encoder in fine-tuning, but for the paper's own reader (joint_head.py).
 
 A head takes the encoder's output [B, T, D] and the batch, and gives logits: [B, outputs], or [B, T, outputs]
-where `per_token`. A classifier reads one vector of the text. `cls`: the one at [CLS]. `mean`: the mean over
-all tokens, special ones included, padding excluded, which is what `classifier_pooling = "mean"` means in
-ModernBERT. ElectraForSequenceClassification knows [CLS] only.
+where `per_token`. A classifier reads one vector of the text: the one at [CLS] (`cls`); the `mean` over all
+tokens, special ones included, padding excluded, which is what `classifier_pooling = "mean"` means in
+ModernBERT; the largest numbers among them (`max`); or the `last` of them. ElectraForSequenceClassification
+knows [CLS] only, so the others are saved as an encoder with the head beside it.
 """
 
 from __future__ import annotations
@@ -40,9 +41,14 @@ class Head(nn.Module):
         """One vector of each text."""
         if self.pooling == "cls":
             return hidden_BTD[:, 0]
+        pieces = torch.zeros_like(batch.input_ids) if batch.piece_ids is None else batch.piece_ids
+        real_BT1 = (pieces >= 0).unsqueeze(-1)
+        if self.pooling == "max":
+            return hidden_BTD.masked_fill(~real_BT1, -torch.inf).amax(1)
+        if self.pooling == "last":
+            return hidden_BTD[torch.arange(len(hidden_BTD)), real_BT1.sum(1).squeeze(-1) - 1]
         if batch.piece_ids is None:
             return hidden_BTD.mean(1)
-        real_BT1 = (batch.piece_ids >= 0).unsqueeze(-1)
         return (hidden_BTD * real_BT1).sum(1) / real_BT1.sum(1)
 
     def rescale(self, factor: float, offset: float) -> None:

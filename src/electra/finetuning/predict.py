@@ -295,7 +295,8 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         return TunedModel(loaded.encoder, VectorHead(record["settings"]["pooling"]))
     beside = ModelFolder(Path(loaded.folder)).head
     style: HeadStyle = "transformers"
-    if record and not exportable(task.head, record["settings"]["head"], loaded.config.architecture):
+    made = record["settings"] if record else {}
+    if record and not exportable(task.head, made["head"], loaded.config.architecture, made["pooling"]):
         if not beside.is_file():
             raise ModelError("missing: the head of this model", where=beside, fix=AGAIN)
         weights, style, pooling = (

@@ -29,7 +29,8 @@ from electra.training.checkpoint import on_host
 
 def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
     settings, task = tuning.settings, tuning.task
-    whole = exportable(task.head, settings.head, tuning.start.config.architecture)
+    architecture = tuning.start.config.architecture
+    whole = exportable(task.head, settings.head, architecture, settings.pooling)
     model = load_seed(tuning, chosen)
     finish_head(model, tuning)
     beside = {} if whole else on_host(model.head.state_dict())
@@ -65,8 +66,8 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     )
     if beside:
         tuning.say(
-            f"transformers has no class with a {settings.head} head: it loads {folder.path.name}/ as an"
-            f" encoder; electra predict also reads {folder.head.name} there"
+            f"transformers has no class with the head {settings.head} and the pooling {settings.pooling}: it"
+            f" loads {folder.path.name}/ as an encoder; electra predict also reads {folder.head.name} there"
         )
 
 

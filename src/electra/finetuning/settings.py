@@ -83,8 +83,9 @@ class Settings:
     instead of training it on what counting leaves. Better where labels are many and the texts much alike.
     """
     pooling: Pooling | None = None
-    """What a classifier reads: [CLS], or the mean of all tokens (default: mean for the modern encoder; cls
-    for the paper's, whose transformers class supports nothing else).
+    """What a classifier reads: [CLS], the mean or the largest values of all tokens, or the last token
+    (default: what the encoder's 1_Pooling says; else mean for the modern encoder, and cls for the paper's,
+    whose transformers class supports nothing else).
     """
     epochs: float | None = None
     """Passes over the training data (default: the task's, 1, 2, 3 or 10; 1 with the head compare)."""

@@ -100,9 +100,11 @@ def build_head(  # noqa: PLR0917
     return head
 
 
-def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture) -> bool:
+def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture, pooling: Pooling) -> bool:
     """Whether transformers has a class with this head."""
     if kind in ("vectors", "candidates"):
+        return False
+    if kind == "classifier" and pooling not in ("cls", "mean")[: 1 + (architecture == "modern")]:
         return False
     return style == "transformers" or (style == "linear" and LINEAR[kind] is TRANSFORMERS[architecture][kind])
 
@@ -110,24 +112,20 @@ def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture) -> 
 def choose_pooling(
     wanted: Pooling | None,
     kind: HeadKind,
-    style: HeadStyle,
     architecture: Architecture,
-    own: Pooling = "mean",
+    own: Pooling | None = None,
 ) -> Pooling:
-    """Where nothing is `wanted`: the mean if the saved class can do it. Replaced token detection asks about
-    each token and never about the text, so nothing has taught [CLS] to stand for it.
+    """Where nothing is `wanted`: as the encoder makes vectors, if its folder says so; else the mean, or [CLS]
+    where the saved class reads nothing else. Replaced token detection asks about each token and never about
+    the text, so nothing has taught [CLS] to stand for it.
 
-    own: how the model that is started from makes vectors, which a model of vectors keeps.
+    own: how the model that is started from makes vectors.
     """
     if kind == "vectors":
-        return wanted or own
+        return wanted or own or "mean"
     if kind != "classifier":
-        if wanted == "mean":
+        if wanted not in (None, "cls"):
             what = f"a {kind} answers for each token: there is nothing to pool"
             raise ConfigError(what, key="pooling", fix="Leave it out")
         return "cls"
-    if wanted == "mean" and architecture == "electra" and style == "transformers":
-        what = "ElectraForSequenceClassification reads [CLS] only, so a mean could not be saved"
-        fix = "Leave it out, use `head` linear, or a model of the modern architecture"
-        raise ConfigError(what, key="pooling", fix=fix)
-    return wanted or ("mean" if architecture == "modern" else "cls")
+    return wanted or own or ("mean" if architecture == "modern" else "cls")

@@ -1,4 +1,4 @@
-"""One vector of each text: the mean of its tokens' last hidden states, or the one at [CLS].
+"""One vector of each text, pooled of its tokens' last hidden states as the model's folder says.
 
 A text longer than the model's positions is read in overlapping windows, as in detection: each token counts
 once, where it stands farthest from a cut edge; [CLS] is that of the first window.
@@ -15,7 +15,7 @@ from electra.arrays import Vectors
 from electra.config import convert
 from electra.interop.detection import TEXTS_AT_ONCE, cut, split
 from electra.interop.load import Loaded
-from electra.interop.pooling import Pooling
+from electra.interop.pooling import PooledText, Pooling, TextVector
 from electra.model.passes import Pass, read
 
 
@@ -29,45 +29,54 @@ def embed(
 ) -> Vectors:
     """float32 [N, D] of N texts, in their order.
 
-    pooling: "mean" over all tokens, special ones included, or "cls"; None: what the model says.
+    pooling: "mean" over all tokens, special ones included, their "max", the "last" token's or "cls"; None:
+        what the model's folder says, with all that sentence-transformers does before and after pooling.
     progress: told the share that is done.
     """
-    pooling = convert(Pooling | None, pooling, "pooling") or loaded.pooling
-    vectors = np.zeros((len(texts), loaded.config.hidden_size), np.float32)
+    given = convert(Pooling | None, pooling, "pooling")
+    way = loaded.text_vector if given is None else loaded.text_vector.with_pooling(given)
+    if given is None and loaded.kind == "classifier":
+        way = TextVector((loaded.pooling,))
+    vectors: list[Vectors] = []
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         chunk = texts[start : start + TEXTS_AT_ONCE]
-        vectors[start : start + len(chunk)] = _of_chunk(loaded, chunk, pooling, overlap)
+        vectors.append(way.apply(_of_chunk(loaded, chunk, way, overlap)).astype(np.float32))
         progress((start + len(chunk)) / len(texts))
-    return vectors
+    size = len(way.apply(np.zeros((1, loaded.config.hidden_size * len(way.modes))))[0])
+    return np.concatenate(vectors) if vectors else np.zeros((0, size), np.float32)
 
 
 def _of_chunk(
-    loaded: Loaded, texts: Sequence[str], pooling: Pooling, overlap: float
+    loaded: Loaded, texts: Sequence[str], way: TextVector, overlap: float
 ) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
-    parts: list[tuple[int, int, int]] = []  # of each row: its text, and which of its positions count there
+    parts: list[tuple[int, int, int, int]] = []  # of each row: its text, tokens before, which positions count
     for number, text in enumerate(texts):
-        ids = split(loaded.tokenizer, text).ids
+        whole = way.prompt + text
+        ids = split(loaded.tokenizer, whole.lower() if way.lowercase else whole).ids
+        if way.max_length is not None and way.max_length - 2 < size:
+            ids = ids[: way.max_length - 2]
         windows = cut(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
         for index, (start, stop, keep_from, keep_to) in enumerate(windows):
             first, last = index == 0, index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
-            begin, end = keep_from - start + (not first), keep_to - start + 1 + last
-            parts.append((number, begin, end) if pooling == "mean" else (number, 0, int(first)))
+            before = keep_from + (not first)
+            parts.append((number, before, keep_from - start + (not first), keep_to - start + 1 + last))
 
-    def summed(one: Pass) -> list[npt.NDArray[np.float64]]:
+    def pooled(one: Pass) -> list[PooledText]:
         hidden_BTD = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).double().cpu().numpy()
-        spans = (parts[row] for row in one.index)
         return [
-            hidden_TD[begin:end].sum(0) for hidden_TD, (_, begin, end) in zip(hidden_BTD, spans, strict=True)
+            PooledText(way.modes, hidden_TD[begin:end], before)
+            for hidden_TD, (_, before, begin, end) in zip(
+                hidden_BTD, (parts[row] for row in one.index), strict=True
+            )
         ]
 
-    sums = np.zeros((len(texts), loaded.config.hidden_size))
-    counts = np.zeros((len(texts), 1))
-    for (number, begin, end), total in zip(
-        parts, read(rows, summed, loaded.device, pad=specials.pad), strict=True
-    ):
-        sums[number] += total
-        counts[number] += end - begin
-    return sums / np.maximum(counts, 1)
+    by_text: dict[int, PooledText] = {}
+    for (number, *_), window in zip(parts, read(rows, pooled, loaded.device, pad=specials.pad), strict=True):
+        if number in by_text:
+            by_text[number].join(window)
+        else:
+            by_text[number] = window
+    return np.array([by_text[number].vector() for number in range(len(texts))])

@@ -13,16 +13,25 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from electra.artifacts.model import CONFIG, HEAD, PICKLE, SHARED_DIGEST, WEIGHTS, ModelFolder
+from electra.artifacts.model import (
+    CONFIG,
+    HEAD,
+    OTHER_WEIGHTS,
+    PICKLE,
+    SHARDS,
+    SHARED_DIGEST,
+    WEIGHTS,
+    ModelFolder,
+)
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, Damaged, ModelError
 from electra.interop import names, run_folder
 from electra.interop.configs import CLASSES, HALF, LOG_ODDS, FolderConfig, read_config
 from electra.interop.names import Kind
-from electra.interop.pooling import Pooling, read_pooling
+from electra.interop.pooling import Pooling, TextVector, read_text_vector, transformer_folder
 from electra.interop.source import locate
-from electra.interop.weights import digest, read_safetensors, recorded_digest, refuse_broken
+from electra.interop.weights import digest, read_safetensors, read_shards, recorded_digest, refuse_broken
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder
@@ -56,6 +65,8 @@ class Loaded:
     # what stands for a whole text: the mean of all tokens, or the state at [CLS], about which replaced token
     # detection never asks; of a classifier: what its head reads
     pooling: Pooling = "mean"
+    # all that makes a text's vector, where the folder says more than a pooling
+    text_vector: TextVector = field(default_factory=TextVector)
     # of a discriminator: whether its logits are log-odds of "replaced" or energies
     output: str = LOG_ODDS
     # of what `detect` asks: P(replaced) from which a word is marked
@@ -142,7 +153,9 @@ def load_language_model(path: Path) -> Loaded | None:
 
 
 def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
-    """A model in transformers' format."""
+    """A model in transformers' format, or sentence-transformers'."""
+    text_vector = read_text_vector(folder) or TextVector()
+    folder = transformer_folder(folder)
     described = read_config(folder)
     config = described.encoder
     read = read_tensors(folder, allow_pickle)
@@ -194,7 +207,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         else ()
     )
     classifier = kind == "classifier"
-    pooling = described.pooling if classifier else read_pooling(ModelFolder(folder)) or "mean"
+    pooling = described.pooling if classifier else text_vector.pooling or "mean"
     for name, problem in ModelFolder(folder).changed().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Get it or export it again")
@@ -216,6 +229,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         head_weights,
         notes,
         pooling,
+        text_vector,
         described.output,
         described.threshold,
     )
@@ -242,10 +256,16 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     path = folder / WEIGHTS
     if path.is_file():
         return read_safetensors(path)
+    if (index := folder / SHARDS).is_file():
+        return read_shards(index)
     pickle = folder / PICKLE
     if not pickle.is_file():
-        graph = ModelFolder(folder).holds_graph
-        fix = "It holds an ONNX graph: use `backend=onnx`" if graph else "Give a folder with its weights"
+        others = [name for name in OTHER_WEIGHTS if (folder / name).is_file()]
+        fix = "Give a folder with its weights"
+        if others:
+            fix = f"{others[0]} is of another library: save it as safetensors with transformers"
+        elif ModelFolder(folder).holds_graph:
+            fix = "It holds an ONNX graph: use `backend=onnx`"
         raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
     if not allow_pickle:
         fix = (

@@ -162,8 +162,9 @@ def normalise(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0
     prefix. BERT's and RoBERTa's become ELECTRA's, without the pooler and the first `skipped` positions.
     """
     old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+    wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
     renamed = {
-        reduce(lambda found, pair: found.replace(*pair), old, name): tensor
+        reduce(lambda found, pair: found.replace(*pair), old, name.removeprefix("module." * wrapped)): tensor
         for name, tensor in tensors.items()
     }
     if architecture == "electra":

@@ -137,7 +137,7 @@ def commit_graph(
         config = loaded.config
         common: dict[str, durable.Content] = {
             **tokenizer_files(loaded.tokenizer, config.architecture, config.max_positions, loaded.kind),
-            **pooling_files(loaded.pooling, config.hidden_size),
+            **(loaded.text_vector.files or pooling_files(loaded.pooling, config.hidden_size)),
             ONNX: made.read_bytes(),
         }
         durable.commit_directory(out, {**common, **files})

@@ -20,7 +20,7 @@ from electra.errors import AbsentNetwork, ModelError
 from electra.interop.configs import read_config
 from electra.interop.load import NEEDS, Loaded
 from electra.interop.names import Kind
-from electra.interop.pooling import read_pooling
+from electra.interop.pooling import TextVector, read_text_vector
 from electra.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
@@ -42,10 +42,11 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         what = f"this is {NEEDS.get(described.kind, 'an encoder')}, and {NEEDS[network]} is needed"
         raise AbsentNetwork(what, where=folder)
     encoder = OnnxEncoder(described.encoder, open_session(model.onnx))
-    tokenizer = Tokenizer.load(folder)
+    tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
     return OnnxLoaded(
         encoder, None, described.encoder, tokenizer, described.kind, described.labels, folder,
-        pooling=read_pooling(model) or "mean", output=described.output, threshold=described.threshold,
+        pooling=text_vector.pooling or "mean", text_vector=text_vector,
+        output=described.output, threshold=described.threshold,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from electra.artifacts.model import (
     ONNX,
     PICKLE,
     POOLING,
+    SHARDS,
     TASK,
     TOKENIZER_FILES,
     WEIGHTS,
@@ -27,9 +28,17 @@ from electra.artifacts.model import (
 from electra.artifacts.run import BESIDE_MAIN
 from electra.data.tokenizer import could_be_hub_name, in_repository
 from electra.errors import ModelError
+from electra.interop.pooling import SENTENCE_FILES, transformer_folder
 
 _MODEL = (CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
-_WANTED = [*_MODEL, *(f"{folder}/{name}" for folder in BESIDE_MAIN for name in _MODEL)]
+_WANTED = [
+    *_MODEL,
+    *(f"{folder}/{name}" for folder in BESIDE_MAIN for name in _MODEL),
+    SHARDS,
+    "model-*-of-*.safetensors",
+    *SENTENCE_FILES,
+    *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
+]
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
@@ -54,11 +63,12 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
 
 def _fetch(name: str, allow_pickle: bool) -> Path:
     folder = _download(name, _WANTED)
-    if not ModelFolder.is_at(folder):
+    model = ModelFolder(transformer_folder(folder))
+    if not model.exists():
         raise ModelError(
             "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
         )
-    if ModelFolder(folder).weights.is_file():
+    if model.weights.is_file() or (model.path / SHARDS).is_file():
         return folder
     # others' repositories have graphs and pickles beside the weights: large, and of no use then
     folder = _download(name, [*_WANTED, ONNX, durable.MANIFEST, *([PICKLE] if allow_pickle else [])])

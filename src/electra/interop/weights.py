@@ -89,9 +89,36 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
+def read_shards(index: Path) -> dict[str, Tensor]:
+    """The tensors of `model.safetensors.index.json`, which says in which file beside it each is."""
+    listed = durable.read_json(index, ModelError)
+    places = listed.get("weight_map") if isinstance(listed, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
+        raise ModelError("no weight_map that says in which file each tensor is", where=index)
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(set(places.values())):
+        shard = index.parent / file
+        if Path(file).name != file or not shard.is_file():
+            raise ModelError("missing: a file of the weights", where=shard, fix="Get the whole model again")
+        tensors |= read_safetensors(shard)
+    if lost := sorted(places.keys() - tensors.keys()):
+        raise ModelError(f"the tensor {lost[0]} is in none of its files", where=index, fix="Get it again")
+    return tensors
+
+
 def refuse_broken(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Weights that are not numbers would make every answer of the model "not a number", silently."""
+    """Weights that are not numbers would make every answer of the model "not a number", silently; those of
+    quantised models mean something else than they say.
+    """
     for name, tensor in tensors.items():
+        if tensor.dtype not in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+            if name.endswith(("position_ids", "num_batches_tracked")):  # buffers that some versions save
+                continue
+            raise ModelError(
+                f"tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point weights",
+                where=folder,
+                fix="Save the model in float32, float16 or bfloat16",
+            )
         if not tensor.isfinite().all():
             raise ModelError(
                 f"tensor {name} holds values that are not finite (NaN or infinity)",
