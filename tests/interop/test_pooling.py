@@ -54,19 +54,11 @@ def test_a_folder_that_says_nothing_takes_the_mean(tmp_path: Path) -> None:
     assert not np.allclose(embed(loaded, TEXTS), embed(loaded, TEXTS, "cls"))
 
 
-@pytest.mark.parametrize(
-    ("says", "named"),
-    [
-        ({"pooling_mode_max_tokens": True}, "max"),
-        ({"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}, "mean.*cls"),
-        ({"pooling_mode": "lasttoken"}, "lasttoken"),
-        ([], "nothing"),
-    ],
-)
-def test_another_way_of_pooling_is_refused(tmp_path: Path, says: object, named: str) -> None:
+@pytest.mark.parametrize("says", [{"pooling_mode": "median"}, {"pooling_mode_third_token": True}, []])
+def test_another_way_of_pooling_is_refused(tmp_path: Path, says: object) -> None:
     folder = small.write_pair(tmp_path / "pair") / "discriminator"
     (folder / POOLING).write_text(json.dumps(says))
-    with pytest.raises(ModelError, match=f"config.json: unknown pooling: .*{named}.* Set one of"):
+    with pytest.raises(ModelError, match=r"1_Pooling/config\.json: "):
         load(folder)
 
 

@@ -350,7 +350,7 @@ def _saved_files(folder: Path) -> list[Path]:
         if any(Path(name).name != name for name in names):
             raise ValueError("a file elsewhere")
     except FileNotFoundError:
-        fix = "Pass a file, or a folder that `datasets` saved"
+        fix = "Pass a file, or a folder that save_to_disk wrote"
         raise DataError("this is a folder", where=folder, fix=fix) from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"names no data files ({error})", where=folder / SAVED) from None

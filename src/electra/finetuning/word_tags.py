@@ -322,7 +322,7 @@ def _refuse_other_tags(examples: Sequence[Example]) -> None:
             )
             if tag.isdecimal():
                 what = f"the tags are numbers such as {tag}, and the file has no names for them"
-                fix = "Write their names (B-TYPE, I-TYPE, O; parquet saved by `datasets` has them)"
+                fix = "Write their names (B-TYPE, I-TYPE, O; parquet of the datasets library has them)"
             fix += ", or use `task` tagging to score single tags"
             raise DataError(what, where=example.where, fix=fix)
 

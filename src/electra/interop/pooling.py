@@ -19,7 +19,6 @@ import numpy.typing as npt
 from electra import durable
 from electra.artifacts.model import MODULES, POOLING, TOKENIZER_CONFIG
 from electra.errors import ModelError
-from electra.interop.weights import read_safetensors, refuse_broken
 
 Pooling = Literal["cls", "mean", "max", "last"]
 Array = npt.NDArray[np.float64]
@@ -198,6 +197,8 @@ class _Reader:
 
     def tensors(self, path: str, names: Sequence[str]) -> list[Array]:
         """The weights of a step, by their names in its file."""
+        from electra.interop.weights import read_safetensors, refuse_broken  # torch, which names do without
+
         file = self.folder / path / "model.safetensors"
         if not file.is_file():
             what = f"no {file.name}, which holds this step's weights"
