@@ -39,6 +39,8 @@ def test_lists_in_the_cells_of_a_csv(printed: Any, tmp_path: Path) -> None:
     for name, separator in (("a.csv", ","), ("b.csv", ";")):
         pandas.DataFrame(rows).to_csv(tmp_path / name, index=False, sep=separator)
         assert sentences(load_task("ner").read(tmp_path / name)) == EXPECTED
+    table = "tokens\tner_tags\n" + "".join(f"{r['tokens']}\t{r['ner_tags']}\n" for r in rows)
+    assert sentences(split_of(tmp_path / "a.tsv", table)) == EXPECTED
     tagged = replace(load_task("tagging"), label=("ner_tags",)).read(tmp_path / "a.csv")
     assert sentences(tagged) == EXPECTED
 
@@ -138,6 +140,8 @@ GERMEVAL = "".join(lines([[str(n), w, t, "O"] for n, (w, t) in enumerate(pairs, 
         ("tabs after some", UNEVEN),
         ("no empty line, a document mark", f"{FIRST.strip()}\n-DOCSTART-\tO\n{SECOND}"),
         ("no empty line, a numbered sentence", NUMBERED),
+        ("tags before words", "".join(lines([[t, w] for w, t in pairs]) for pairs in PAIRS)),
+        ("a column of scores", "".join(lines([[w, t, "0.5"] for w, t in p]) for p in PAIRS)),
         ("commas", "".join(lines([list(p) for p in pairs], ",") for pairs in PAIRS)),
         ("semicolons", "".join(lines([list(p) for p in pairs], ";") for pairs in PAIRS)),
         ("spaces and tabs", lines([list(p) for p in PAIRS[0]], " ") + lines([list(p) for p in PAIRS[1]])),
@@ -185,6 +189,19 @@ def test_sentences_with_missing_tags_can_be_left_out(tmp_path: Path) -> None:
     split = split_of(tmp_path / "a.tsv", content, skip_unlabelled=True)
     assert sentences(split) == [(("Bob",), ("B-PER",))]
     assert split.notes
+
+
+def test_a_note_says_what_is_unusual_and_nothing_else(tmp_path: Path) -> None:
+    assert split_of(tmp_path / "a.tsv", FIRST + SECOND).notes == ()
+    assert "column 2" in " ".join(split_of(tmp_path / "a.tsv", GERMEVAL).notes)
+    assert "utf-16" in " ".join(load_task("ner").read(_utf16(tmp_path / "a.tsv")).notes)
+    alike = split_of(tmp_path / "a.tsv", "Ada\tB-PER\nBob\tb-per\nran\tO\n")
+    assert "capitals" in " ".join(alike.notes)
+
+
+def _utf16(path: Path) -> Path:
+    path.write_text(FIRST + SECOND, encoding="utf-16")
+    return path
 
 
 CONLLU = "# text = Ada ran\n1\tAda\t_\tPROPN\t_\t_\t2\tdep\t_\t{}\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t{}\n\n"

@@ -545,7 +545,10 @@ def _json(path: Path, options: _Options) -> Rows:
     first = next(document, None)
     second = next(document, None)
     rows: Iterator[Any] = chain((value for value in (first, second) if value is not None), document)
-    if first is not None and second is None and isinstance(first, dict):
+    listed = (
+        next(_pieces(path, options), "").lstrip("\ufeff \t\r\n").startswith("[")
+    )  # a list of one is a row
+    if first is not None and second is None and isinstance(first, dict) and not listed:
         rows = _unfolded(first, path)
     number = 0
     for number, value in enumerate(rows, 1):

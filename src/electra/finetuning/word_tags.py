@@ -44,7 +44,14 @@ from electra.finetuning.task import (
 )
 from electra.interop.detection import cut
 from electra.labelled.examples import Example, Split
-from electra.labelled.tagged_sentences import CORRECT, FORMATS, INCORRECT, TagColumns, read_sentences
+from electra.labelled.tagged_sentences import (
+    CORRECT,
+    FORMATS,
+    INCORRECT,
+    TagColumns,
+    is_number,
+    read_sentences,
+)
 from electra.labelled.words import SPLITTINGS, Splitting, splitting_of
 
 DEFAULT, SPLITTING = "default_label", "word_splitting"  # in config.json of a saved model
@@ -92,6 +99,7 @@ class WordTagging(Task):
             header=self.header,
             absent=absent,
             is_entity=lambda tag: is_entity_tag(tag) or tag in self.labels,
+            entities=self.scheme == "entities",
             split=self.splitting,
             split_in=tuple(names[0] for names in (*WORDS, *(self.texts if self.usual_texts else ()))),
             skip_unlabelled=self.skip_unlabelled,
@@ -320,7 +328,7 @@ def _refuse_other_tags(examples: Sequence[Example]) -> None:
                 f"the tag {tag!r} is neither BIO nor BIOES",
                 "Write B-TYPE, I-TYPE and O (also E-, S-)",
             )
-            if tag.isdecimal():
+            if is_number(tag):
                 what = f"the tags are numbers such as {tag}, and the file has no names for them"
                 fix = "Write their names (B-TYPE, I-TYPE, O; parquet of the datasets library has them)"
             fix += ", or use `task` tagging to score single tags"

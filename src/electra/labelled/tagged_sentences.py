@@ -40,6 +40,7 @@ from electra.labelled.word_columns import (
     read_blocks,
     sentence_column,
     tag_column,
+    tags_before_words,
     without_empty_columns,
     word_column,
 )
@@ -63,6 +64,7 @@ class TagColumns:
     header: tuple[str, ...] = ()  # the columns' names, for a file of columns
     absent: str = "O"  # the tag of a word without the key, where the tag is a key of MISC
     is_entity: Callable[[str], bool] = lambda tag: False  # whether a tag is one of named entities
+    entities: bool = False  # whether the tags must be such
     split: Splitting = "punctuation"  # texts into words
     split_in: tuple[str, ...] = (
         "word",
@@ -165,15 +167,21 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     if skipped:
         notes.append(f"{skipped} sentences with missing tags are left out")
     tags = {tag for example in examples for tag in example.gold or ()}
-    if tags and all(tag.isdecimal() for tag in tags):
-        low, high = min(map(int, tags)), max(map(int, tags))
-        notes.append(f"the tags are numbers ({low} to {high}), and the file has no names for them")
+    if tags and all(map(is_number, tags)):
+        low, high = min(map(float, tags)), max(map(float, tags))
+        notes.append(f"the tags are numbers ({low:g} to {high:g}), and the file has no names for them")
+    elif alike := [tag for tag in sorted(tags) if tag != tag.casefold() and tag.casefold() in tags]:
+        notes.append(f"{alike[0]!r} and {alike[0].casefold()!r} differ by capitals alone: read as two tags")
     alone = sum(any(map(_unspaced, example.texts)) for example in examples if example.spans)
     if alone:
         what = "without spaces: what stands between marks is read as one word: pass lists of words instead"
         notes.append(f"{alone} of {len(examples)} texts {what}")
     split = _without_language(examples) if ending in COLUMNS else Split(tuple(examples))
     return replace(split, notes=(*notes, *split.notes))
+
+
+def is_number(tag: str) -> bool:
+    return bool(re.fullmatch(r"-?\d+(\.\d*)?", tag))
 
 
 # Files of columns
@@ -216,6 +224,8 @@ def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> tup
     if word is None:
         fix = f"It has {', '.join(known)}: name one with `text_column`"
         raise DataError(f"no column {' or '.join(names.word)}", where=path, fix=fix)
+    if header and not conllu and _bracketed([row[word] for block in blocks for row in block.rows]):
+        return _table(path, names, labelled)
     if len(blocks) == 1 and len(blocks[0].rows) > LONG:
         what = f"no empty lines: its {len(blocks[0].rows):,} words are one sentence"
         if labelled:
@@ -254,9 +264,11 @@ def _by_content(path: Path, file: ColumnFile, names: TagColumns, labelled: bool)
             if numbering(file.blocks, column) == "sentences":
                 file.blocks = by_sentence_column(file.blocks, column)
                 file.notes.append(f"no empty lines: column {column + 1} numbers the sentences")
+    if (swapped := tags_before_words(file, word, names.is_entity)) is not None:
+        word = swapped
     found, refused = {"word": word}, dict[int, str]()
     if file.width > 1 and "tag" in names.tag:
-        tag, refused = tag_column(file, word, names.is_entity)
+        tag, refused = tag_column(file, word, names.is_entity, names.entities)
         if tag is not None:
             found["tag"] = tag
         elif labelled:
@@ -439,7 +451,8 @@ def _is_text(path: Path, names: TagColumns) -> bool:
         return False
     widths = {len(line.split()) for line in lines}
     if widths == {1}:
-        return any(_unspaced(line) for line in lines)
+        alone = len(lines) == 1 and len(split_text(lines[0], names.split)[0]) > 1
+        return alone or any(map(_unspaced, lines))
     last = {line.split()[-1] for line in lines}
     return len(widths) > 1 or (not all(map(names.is_entity, last)) and 2 * len(last) > len(lines))
 
@@ -475,7 +488,7 @@ def _m2(path: Path) -> Iterator[Example]:
             tags = [CORRECT] * len(words)
         elif kind == "A":
             fields = rest.split("|||")
-            span = [int(place) for place in fields[0].split() if place.lstrip("-").isdecimal()]
+            span = [int(place) for place in fields[0].split() if re.fullmatch(r"-?\d+", place)]
             if len(fields) != 6 or len(span) != 2 or not (span[0] <= span[1] <= len(words)):
                 raise DataError(
                     "not an edit within its sentence",

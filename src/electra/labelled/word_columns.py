@@ -22,7 +22,7 @@ from electra.data.rows import read_bytes, read_lines
 from electra.errors import DataError
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-MISSING = frozenset({"", "_", "-"})  # marks of a cell without a value
+MISSING = frozenset({"", "_", "-", "-100"})  # marks of a cell without a value
 SENTENCE_COLUMNS = {"sentence", "sent", "sentenceid", "sentid", "sid", "sentenceno", "sentenceidx", "sentno"}
 SENTENCE_COLUMNS |= {"sentencenumber", "sentencenum", "sentnum", "sentenceindex", "sentidx", "sentencenr"}
 MANY = 20  # words from which a column of all different cells cannot be tags
@@ -63,7 +63,7 @@ def read_blocks(path: Path, conllu: bool) -> ColumnFile:
     widths = Counter(len(cells_of(line, between)) for line in words)
     width = len(CONLLU) if conllu else max(widths, key=lambda w: (widths[w], w), default=0)
     found = ColumnFile([], width, conllu)
-    if encoding != "utf-8":
+    if encoding not in ("utf-8", "utf-8-sig"):
         found.notes.append(f"not UTF-8: read as {encoding}")
     if not conllu and between == "\t" and width == len(CONLLU) and _conllu_ids(words):
         found.conllu = True
@@ -182,12 +182,22 @@ def word_column(file: ColumnFile) -> int:
     return found
 
 
+def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
+    """The column of the words where the first has tags of entities, and the last has other cells."""
+    rows = [row for block in file.blocks for row in block.rows]
+    first, last = {row[word] for row in rows}, {row[-1] for row in rows}
+    if len(first) < 2 or not all(map(is_tag, first)) or all(map(is_tag, last)) or last <= MISSING:
+        return None
+    return file.width - 1
+
+
 def tag_column(
-    file: ColumnFile, word: int, is_tag: Callable[[str], bool]
+    file: ColumnFile, word: int, is_tag: Callable[[str], bool], entities: bool = False
 ) -> tuple[int | None, dict[int, str]]:
     """The last column that can be tags: (its number, why each other after the word cannot).
 
-    is_tag: whether it is a tag of a named entity. A column of one value throughout gives way to one of such.
+    is_tag: whether it is a tag of a named entity. A column of one value throughout gives way to one of such;
+        where `entities` are wanted, any other column does.
     """
     cells = {
         column: [row[column] for block in file.blocks for row in block.rows] for column in range(file.width)
@@ -204,9 +214,9 @@ def tag_column(
         elif len(values) >= MANY and 2 * len(different) > len(values):
             refused[column] = f"has {len(different):,} different values in {len(values):,} words"
     left = [column for column in cells if column != word and column not in refused]
-    entities = [c for c in left if len({*cells[c]}) > 1 and all(map(is_tag, cells[c]))]
-    if left and entities and len({*cells[left[-1]]}) == 1:
-        return entities[-1], refused
+    found = [c for c in left if len({*cells[c]}) > 1 and all(map(is_tag, cells[c]))]
+    if left and found and (len({*cells[left[-1]]}) == 1 or entities):
+        return found[-1], refused
     return (left[-1] if left else None), refused
 
 
