@@ -17,6 +17,7 @@ from electra.ablation.study import find_study, read_study
 from electra.errors import ConfigError
 from electra.report.study import write_report
 from electra.report.svg import PALETTE
+from electra.workflow.ablate import Study
 
 
 def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
@@ -47,6 +48,23 @@ def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
     )
     assert (found["primary"], found["complete"], found["seeds"]) == ("panel", True, [1, 2, 3])
     assert describe(found)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
+
+
+def test_the_table_of_a_study_has_the_panel(tmp_path: Path) -> None:
+    """What a study is made for: each task's score and their mean, as score.json has them."""
+    fake_study.make(tmp_path, "objectives", seeds=1)
+    (tmp_path / "study.json").write_text("{}")
+    scored = sorted(tmp_path.glob("arms/*/seed-1/score.json"))
+    for path in scored:
+        path.with_name("run.toml").write_text("[training]\nsteps = 1\n")
+    scored[-1].unlink()  # of a run that the panel has yet to score
+    rows = list(Study(tmp_path).table)
+    assert len(rows) > 2 and [row for row in rows if "panel" not in row] == [rows[-1]]
+    for row in rows[:-1]:
+        record = json.loads((tmp_path / "arms" / row["arm"] / "seed-1" / "score.json").read_text())
+        scores = {task: one["value"] for task, one in record["scores"].items()}
+        assert {task: row[task] for task in scores} == scores and set(scores) == {"pos", "chunking"}
+        assert row["panel"] == pytest.approx(sum(scores.values()) / 2)
 
 
 def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -> None:

@@ -83,6 +83,14 @@ def test_a_figure_has_a_line_for_each_place_and_its_references() -> None:
     assert rows["series"][1]["low"] == []
 
 
+def test_the_headline_of_a_record_in_one_line() -> None:
+    exact = {"value": 0.25, "low": 0.125, "high": 0.5}
+    record = {"headline": {"AUC": exact, "rank": {"value": None}, "chance": 0.5, **dict.fromkeys("abc", 1.0)}}
+    line = probes.headline(record)
+    assert line.startswith("AUC 0.250 [0.125, 0.500]; chance 0.500; ") and "rank" not in line
+    assert "1 more" in line and probes.headline({"headline": {}}) == ""
+
+
 def test_records_of_format_1_make_the_page_they_made(tmp_path: Path) -> None:
     (tmp_path / "matching.probe.json").write_text(KEPT.read_text())
     html = probes.write_page(tmp_path).read_text()

@@ -177,3 +177,36 @@ def test_wrong_input_is_one_line(
     error = capfd.readouterr().err
     assert said in error and error.count("\n") == 1
     assert not Path("wandb").exists()
+
+
+def test_each_seed_of_a_fine_tuning_is_a_run(tmp_path: Path) -> None:
+    """Losses, dev after each epoch, and every split's scores at the end, read back by TensorBoard itself."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    folder, out = tmp_path / "sst", tmp_path / "out"
+    for seed in (0, 3):
+        results = {
+            "steps": 20,
+            "seconds": 40.0,
+            "losses": [[10, 0.5 + seed], [20, 0.25]],
+            "epochs": [{"epoch": 1, "accuracy": 0.5}, {"epoch": 2, "accuracy": 0.75}],
+            "eval": {"loss": 1.5, "accuracy": 0.75, "f1": None, "reasons": {"f1": "one class"}},
+            "others": {"test": {"loss": 2.5, "accuracy": 0.625, "reasons": {}}},
+        }
+        (folder / "seeds" / f"seed-{seed}").mkdir(parents=True)
+        (folder / "seeds" / f"seed-{seed}" / "results.json").write_text(json.dumps(results))
+        (folder / "seeds" / f"seed-{seed}" / "manifest.json").write_text("{}")
+    (folder / "finetune.json").write_text(json.dumps({"settings": {"task": "sst2", "epochs": 2}}))
+    assert electra.log(folder, "tensorboard", out=out) == 2 * 6
+    assert electra.log(folder, "tensorboard", out=out) == 0
+    for seed in (0, 3):
+        read = EventAccumulator(str(out / f"sst-seed-{seed}"))
+        read.Reload()
+        found = {tag: [(one.step, one.value) for one in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
+        assert found == {
+            "train/loss": [(10, 0.5 + seed), (20, 0.25)],
+            "dev/accuracy": [(10, 0.5), (19, 0.75), (20, 0.75)],
+            "dev/loss": [(20, 1.5)],
+            "test/accuracy": [(20, 0.625)],
+            "test/loss": [(20, 2.5)],
+        }

@@ -128,6 +128,7 @@ def test_all_leaves_out_what_has_no_data_and_says_so(
         == 0
     )
     said = capsys.readouterr().out
+    assert re.search(r"^errors: average precision \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\];", said, re.M)
     assert "bias: left out" in said and "gold parts of speech" in said and "errors.probe.json" in said
     assert analyze(folders / "pair", "--data", tmp_path / "text.md", "--out", tmp_path / "none") == 2
     assert "no probe could be run" in capsys.readouterr().err

@@ -5,7 +5,7 @@ compute.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -113,10 +113,7 @@ def _scores(done: Sequence[Standing], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
     for progress in done:
         seed = progress.job.seed
-        record = durable.read_json(RunFolder(progress.folder).score, RunFolderError)
-        found = {name: float(record["scores"][name]["value"]) for name in tasks}
-        if found:
-            found = {PANEL: math.fsum(found.values()) / len(found), **found}
+        found = panel_scores(RunFolder(progress.folder), tasks)
         last = _evaluations(progress)[-1:]
         found |= {
             name: float(row["metrics"][name])
@@ -127,6 +124,13 @@ def _scores(done: Sequence[Standing], tasks: Mapping[str, Any]) -> Scores:
         for name, value in found.items():
             scores.setdefault(name, {})[seed] = value
     return scores
+
+
+def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str, float]:
+    """Of a run that its panel has scored: each task's (None: all), after their mean."""
+    record = durable.read_json(run.score, RunFolderError)["scores"]
+    found = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
+    return {PANEL: math.fsum(found.values()) / len(found), **found} if found else {}
 
 
 def _costs(done: Sequence[Standing], arm: Mapping[str, Any], index: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Send a run's curves to TensorBoard, Trackio, Weights & Biases or MLflow, after or while it trains."""
+"""Send the curves of a run or a fine-tuning to TensorBoard, Trackio, Weights & Biases or MLflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from electra.cli.arguments import Positional
 @dataclass(frozen=True)
 class Arguments:
     run: Positional[Path]
-    """A run folder, in progress or ended."""
+    """A run folder or a fine-tuning, in progress or ended. Each seed of a fine-tuning becomes a run there."""
     to: Literal["tensorboard", "trackio", "wandb", "mlflow"]
     """Where to send them. Each needs its extra: pip install "electra-encoder[wandb]"."""
     out: Path | None = None

@@ -9,6 +9,8 @@ from typing import Any
 from electra.artifacts.tuning import SeedFolder, scatter
 from electra.finetuning.metrics import summary
 
+STARTS = "which starts from counting (a model with it cannot be exported to ONNX)"
+
 
 @dataclass(frozen=True)
 class FinishedSeed:
@@ -70,4 +72,4 @@ def compared(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
     own, ahead = results[key], max(known, key=lambda name: known[name])
     if own is None or own <= known[ahead]:
         told = f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
-        yield told + scatter(results) + (f"; try --head {head}, which starts from counting" if head else "")
+        yield told + scatter(results) + (f"; try --head {head}, {STARTS}" if head else "")

@@ -76,7 +76,7 @@ class Settings:
     can be counted, which helps most where labels are few: for pairs of texts how far they agree (compare),
     for single texts which words are there (bag). linear: the original code's; joint: its reader of answers
     (SQuAD). transformers has no class for the last four: the saved model is then the encoder, with the head's
-    weights in a file of ours beside it.
+    weights in a file of ours beside it. joint, compare and bag cannot be exported to ONNX.
     """
     apart: bool = False
     """With the heads compare and bag: train the network by itself and add what was counted afterwards,

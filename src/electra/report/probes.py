@@ -17,9 +17,10 @@ from electra.artifacts.evaluation import AnalysisFolder
 from electra.errors import ConfigError
 from electra.report import charts, svg
 from electra.report.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
-from electra.report.verdicts import verdict
+from electra.report.verdicts import ends_of, value_of, verdict
 
 FORMATS = (1, 2)
+IN_A_LINE = 4  # headline numbers
 LONG = 40  # rows from which a table is folded
 
 
@@ -62,6 +63,14 @@ def read_record(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("format") not in FORMATS:
         raise ConfigError("not a probe's record of this version", where=path, fix=fix)
     return record if record["format"] == 1 else {**record, **filled(record)}
+
+
+def headline(record: Mapping[str, Any]) -> str:
+    """The headline numbers of a record with their intervals, in one line; "" where it has none."""
+    known = [(name, one) for name, one in record["headline"].items() if value_of(one) is not None]
+    shown = [f"{name} {value_of(one):z.3f}{ends_of(one)}" for name, one in known[:IN_A_LINE]]
+    more = [f"{len(known) - IN_A_LINE} more on the page"] if len(known) > IN_A_LINE else []
+    return "; ".join([*shown, *more])
 
 
 def filled(record: Mapping[str, Any]) -> dict[str, Any]:

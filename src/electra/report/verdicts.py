@@ -32,13 +32,13 @@ class Verdict(NamedTuple):
 
 def verdict(record: Mapping[str, Any]) -> Verdict | None:
     """Of a record with its tables and figures filled in; None where it has no headline number."""
-    found = next(((name, one) for name, one in record["headline"].items() if _value(one) is not None), None)
+    found = next(((name, one) for name, one in record["headline"].items() if value_of(one) is not None), None)
     if found is None:
         return None
     (name, one), model = found, record["models"][0]["name"]
-    value, floors = _value(one), dict(_floors(record, name, one))
+    value, floors = value_of(one), dict(_floors(record, name, one))
     described = record["probe"] in DESCRIBED
-    said = f"{name[0].upper()}{name[1:]}: {value:z.3f}{_ends(one)} for {model}"
+    said = f"{name[0].upper()}{name[1:]}: {value:z.3f}{ends_of(one)} for {model}"
     if described:
         other = floors.get(_UNTRAINED)
         return Verdict("", f"{said}." if other is None else f"{said}; {other:z.3f} for fresh weights.")
@@ -53,7 +53,7 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
 
 def _floors(record: Mapping[str, Any], name: str, one: Any) -> Iterator[tuple[str, float]]:
     best = "best" in name or "strongest" in name  # chosen among depths, so the floor may choose, too
-    value, chance = _value(one), _value(record["headline"].get(f"chance: {name}"))
+    value, chance = value_of(one), value_of(record["headline"].get(f"chance: {name}"))
     if chance is not None:
         yield "chance", chance
     beside = [figure for figure in record["figures"] if any(value in own["y"] for own in figure["series"])]
@@ -70,8 +70,8 @@ def _floors(record: Mapping[str, Any], name: str, one: Any) -> Iterator[tuple[st
     for table in record["tables"]:
         column = next((row.index(one) for row in table["rows"] if one in row), 0)
         for row in table["rows"] if column else ():
-            if row[0] in _FLOORS and _value(row[column]) is not None:
-                yield row[0], _value(row[column])
+            if row[0] in _FLOORS and value_of(row[column]) is not None:
+                yield row[0], value_of(row[column])
     if not beside and chance is None:  # a mean over what is drawn: its chance is that of the parts
         for figure in record["figures"]:
             for other in figure["series"]:
@@ -79,7 +79,7 @@ def _floors(record: Mapping[str, Any], name: str, one: Any) -> Iterator[tuple[st
                     yield "chance", other["y"][0]
 
 
-def _value(one: Any) -> Any:
+def value_of(one: Any) -> Any:
     return one.get("value") if isinstance(one, Mapping) else one if isinstance(one, float) else None
 
 
@@ -87,6 +87,6 @@ def _interval(one: Any) -> tuple[Any, Any]:
     return (one.get("low"), one.get("high")) if isinstance(one, Mapping) else (None, None)
 
 
-def _ends(one: Any) -> str:
+def ends_of(one: Any) -> str:
     low, high = _interval(one)
     return "" if low is None or high is None else f" [{low:z.3f}, {high:z.3f}]"

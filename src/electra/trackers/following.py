@@ -19,6 +19,7 @@ from electra import durable
 from electra.artifacts.ledger import Follower, Ledger, Row, point_of
 from electra.artifacts.private import without_paths
 from electra.artifacts.run import RunFolder
+from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, RunFolderError
 from electra.progress import Say, quiet
 from electra.signals import Stop
@@ -42,6 +43,8 @@ def carry(
         raise ConfigError(
             f"{to} is not installed", key="to", fix=f'Install it: pip install "electra-encoder[{to}]"'
         )
+    if TuningFolder.is_at(run):
+        return _carry_seeds(TuningFolder(run), to, out, project, name, follow=follow, stop=stop)
     folder = RunFolder.open(run)
     record = folder.record
     follower = Follower(folder.metrics)
@@ -82,6 +85,50 @@ def carry(
                 tracker.close(ended)
 
 
+def _carry_seeds(
+    folder: TuningFolder, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop
+) -> int:
+    """The curves of a fine-tuning, each seed a run of its own, which is sent when the seed has ended."""
+    settings = dict(_flat(without_paths(folder.record["settings"])))
+    sent, ended = 0, False
+    while True:
+        ended = folder.results.is_file()  # then no seed comes any more
+        for number, seed in folder.seeds():
+            rows, called = _rows_of(seed.record), f"{name}-seed-{number}"
+            mark = out / ".electra" / called.replace("/", "-")
+            with durable.lock(mark):
+                reached = _Reached(mark / "reached.json", rows[0], called)
+                if not (new := [row for row in rows if row["step"] > reached.steps.get(row["kind"], -1)]):
+                    continue
+                began = (folder.path / folder.RECORD).stat().st_mtime
+                target = Target(called, out, project, {**settings, "seed": number}, began, reached.id)
+                tracker = importlib.import_module(f"electra.trackers.{to}").open(target)
+                reached.id = tracker.id
+                try:
+                    sent += _send(new, tracker, reached)
+                finally:
+                    tracker.close(finished=True)
+        if not follow or ended or stop():
+            return sent
+        time.sleep(BETWEEN)
+
+
+def _rows_of(results: Mapping[str, Any]) -> list[Row]:
+    """A seed's results as rows of a ledger: losses, dev after each epoch that was scored, all splits at the
+    end.
+    """
+    steps, seconds = results["steps"], results["seconds"]
+    rows: list[Row] = [{"kind": "train", "step": step, "loss": loss} for step, loss in results["losses"]]
+    each = steps / max((one["epoch"] for one in results["epochs"]), default=1)
+    for one in results["epochs"]:
+        scores = {metric: value for metric, value in one.items() if metric != "epoch"}
+        rows.append({"kind": "dev", "step": min(steps - 1, round(one["epoch"] * each)), **scores})
+    for split, scores in {"dev": results["eval"], **results["others"]}.items():
+        rows.append({"kind": split, "step": steps, **scores})
+    rows.sort(key=lambda row: row["step"])
+    return [{**row, "seconds": seconds * row["step"] / max(1, steps)} for row in rows]
+
+
 class _Reached:
     """How far each kind of row was sent."""
 
@@ -111,7 +158,9 @@ def _send(rows: list[Row], tracker: Tracker, reached: _Reached) -> int:
     for row in rows:
         kind, point = row["kind"], point_of(row)
         measured = {**point.values, "tokens": point.tokens, "flops": point.flops}
-        values = {f"{KINDS[kind]}/{key.replace('.', '/')}": value for key, value in measured.items()}
+        values = {
+            f"{KINDS.get(kind, kind)}/{key.replace('.', '/')}": value for key, value in measured.items()
+        }
         known = {name: value for name, value in values.items() if value is not None}
         tracker.log(point.step, point.seconds or 0.0, known)
         reached.steps[kind] = point.step

@@ -48,7 +48,9 @@ class Study(Artifact[StudyFolder]):
 
     @property
     def table(self) -> Rows:
-        """One row a run: arm, seed, status, step and its last held-out scores."""
+        """One row a run: arm, seed, status, step, its last held-out scores, and those of the panel's tasks
+        with their mean as `panel`.
+        """
         return Rows(
             {
                 "arm": str(run.path.relative_to(self.folder.arms).parent),
@@ -56,6 +58,7 @@ class Study(Artifact[StudyFolder]):
                 "status": run.status,
                 "step": run.step,
                 **run.scores,
+                **_panel_scores(run),
             }
             for run in self.runs
         )
@@ -64,6 +67,12 @@ class Study(Artifact[StudyFolder]):
     def failed(self) -> list[dict[str, Any]]:
         """The runs that failed: job and problem."""
         return list(self.results.get("failed", []))
+
+
+def _panel_scores(run: Run) -> dict[str, float]:
+    from electra.ablation.results import panel_scores
+
+    return panel_scores(run.folder) if run.folder.score.is_file() else {}
 
 
 @dataclass(frozen=True, kw_only=True)

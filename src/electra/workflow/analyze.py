@@ -117,7 +117,7 @@ def _ask(
 ) -> None:
     """One probe after the other, then the page. Where `every` one is asked, one that fails is left out."""
     from electra.analysis.contract.record import run_probe
-    from electra.report.probes import write_page
+    from electra.report.probes import headline, read_record, write_page
 
     folder, done = session.folder.path, 0
     for name, (probe, found) in ready.items():
@@ -144,6 +144,8 @@ def _ask(
         seconds = f"{time.monotonic() - began:.0f} s"
         took = "reused: asked before, with the same options, data and weights" if answered.kept else seconds
         session.say(f"{name}: {answered.path} ({took})")
+        if numbers := headline(read_record(answered.path)):
+            session.say(f"{name}: {numbers}")
     if not done:
         raise _none_left(folder)
     session.say(f"page: {write_page(folder)}")

@@ -23,15 +23,16 @@ def log(
     follow: bool = False,
     progress: Told = None,
 ) -> int:
-    """Send a run's curves and recipe to a tracker, as far as it lacks them; the number of rows sent.
+    """Send the curves and settings of a run or a fine-tuning to a tracker, as far as it lacks them; returns
+    the number of rows sent. Each finished seed of a fine-tuning becomes a run there, NAME-seed-N.
 
     out:     the folder of the tracker's files (None: one named after the tracker, here).
     project: the project or experiment there; TensorBoard has none.
     name:    of the run there (None: that of its folder).
     follow:  go on until the run ends. To end it before, interrupt it: nothing is lost or sent twice.
 
-    Raises ConfigError where the tracker is not installed, and RunFolderError where `run` is no run or another
-    run of this name was sent there.
+    Raises ConfigError where the tracker is not installed, and RunFolderError where `run` is neither or
+    another run of this name was sent there.
     """
     run, where = given_path(run, "run"), given_path(to if out is None else out, "out")
     with display_for(progress) as display, StopRequest() as stop:
