@@ -67,14 +67,14 @@ def _growth(normalizer: Any) -> int:
 
 @contextmanager
 def panics(origin: object) -> Iterator[None]:
-    """Turn a panic of the library, which is no Exception, into one line."""
+    """Turn a panic of the library, which is no Exception, or its bare Exception into one line."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if type(error).__name__ != "PanicException" and type(error) is not Exception:  # what it raises
             raise
         what = (
             f"its tokenizer library gave up ({str(error).splitlines()[0][:200] if str(error) else 'a panic'})"
         )
-        fix = "A pattern that backtracks without end? Use a tokenizer from a source you know"
+        fix = "A pattern that backtracks without end, or no entry for its unk_token? Use another tokenizer"
         raise TokenizerError(what, where=origin, fix=fix) from None

@@ -60,9 +60,6 @@ class Tokenizer:
         self.origin = origin
         vocabulary = self._raw.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values(), default=-1) + 1
-        if self.vocab_size > hostile.MOST_ENTRIES:
-            what = f"a token has the id {self.vocab_size - 1:,}, beyond {hostile.MOST_ENTRIES:,}"
-            raise TokenizerError(what, where=origin)
         self.names = _find_names(names, vocabulary, origin)
         self.specials = Specials(**{role: vocabulary[name] for role, name in self.names.items()})
         if (plain := self.with_plain_roles()) != content:
