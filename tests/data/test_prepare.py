@@ -242,3 +242,20 @@ def unmarked(text: str) -> str:
 
 def marked(character: str) -> bool:
     return unmarked(character) != character
+
+
+def test_the_next_command_continues_from_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its vocabulary was given as --tokenizer: a fresh network of another size is not what follows."""
+    from electra.cli.main import main
+
+    text = str(corpus(tmp_path / "a.txt"))
+    assert (
+        main(["prepare", text, "--tokenizer", "tiny-en", "--out", str(tmp_path / "a"), "--workers", "1"]) == 0
+    )
+    assert "electra pretrain --init tiny-en" in "".join(capsys.readouterr())
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+    given = ["--tokenizer", str(tmp_path / "vocab.txt"), "--out", str(tmp_path / "b"), "--workers", "1"]
+    assert main(["prepare", text, *given]) == 0
+    assert "--init" not in "".join(capsys.readouterr())
