@@ -52,6 +52,18 @@ def test_every_form_of_the_network_says_what_its_outputs_are(run_folder: Path, t
     assert load(tmp_path / "again", "discriminator").output == "energy", "an export of an export"
 
 
+def test_worked_examples_and_cards_are_held_out_text(run_folder: Path, toy_store: Path) -> None:
+    store = TokenStore.open(toy_store)
+    ids = store.heldout.tokens.tolist()
+    texts = [example["text"] for example in json.loads((run_folder / "examples.json").read_text())]
+    assert len(texts) == 2
+    for text in texts:
+        own = store.tokenizer.encode(text).ids[1:-1]
+        assert any(ids[start : start + len(own)] == own for start in range(len(ids)))
+    card = (run_folder / "discriminator" / "README.md").read_text()
+    assert json.dumps(texts[0]) in card and "chef" not in card
+
+
 def test_detect_refuses_it_and_scoring_does_not(run_folder: Path) -> None:
     loaded, generator = electra.load(run_folder).pair()
     assert generator is None and loaded is not None

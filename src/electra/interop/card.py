@@ -19,6 +19,7 @@ from electra.config import write_toml
 from electra.data.tokenizer import could_be_hub_name, in_repository
 from electra.interop.configs import LOG_ODDS
 from electra.interop.names import Kind
+from electra.visible import one_line
 
 USES = {
     "discriminator": (
@@ -34,13 +35,9 @@ USES = {
     ),
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
-EXAMPLE = 'logits = model(**tokenizer("The chef ate the meal", return_tensors="pt")).logits'
-EXAMPLES = {
-    "reader": (
-        'starts = model(**tokenizer("Who ate?", "The chef ate the meal", return_tensors="pt")).start_logits '
-        " # and end_logits"
-    ),
-    "encoder": 'states = model(**tokenizer("The chef ate the meal", return_tensors="pt")).last_hidden_state',
+RESULTS = {
+    "reader": ("starts", "start_logits  # and end_logits"),
+    "encoder": ("states", "last_hidden_state"),
 }
 ENERGIES = (
     "A text encoder pre-trained as an energy-based cloze model"
@@ -95,6 +92,8 @@ class Card:
     output: str = LOG_ODDS
     # of what `detect` asks: P(replaced) from which words are marked
     threshold: float | None = None
+    # a text, or a pair of texts, of the kind that the model was made for
+    example: tuple[str, ...] = ()
 
 
 def card_of_run(
@@ -139,12 +138,19 @@ def card_of_run(
         ),
         training={key: value for key, value in training.items() if value is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
-        audit=_read_optional_json(folder.audit),
+        audit=_read_optional(folder.audit, dict),
         recipe=write_toml(record),
         base_model=in_repository(started_from)[0] if _is_of_the_hub(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
+        example=_worked_example(folder),
         threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
     )
+
+
+def _worked_example(run: RunFolder) -> tuple[str, ...]:
+    examples = _read_optional(run.examples, list)
+    text = examples[0].get("text") if examples and isinstance(examples[0], dict) else None
+    return (text,) if isinstance(text, str) else ()
 
 
 def _is_of_the_hub(name: str) -> bool:
@@ -189,7 +195,8 @@ def render(card: Card) -> str:
         _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
         _section(
             "Before you publish it",
-            "Add licence and language to the header of this file, and say where the text comes from.",
+            "Add licence and language to the header of this file, and say where the text comes from."
+            + " The example sentence is from your data: replace it if they are private." * bool(card.example),
         ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -255,9 +262,17 @@ def _usage(card: Card) -> str:
         f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
         "tokenizer = AutoTokenizer.from_pretrained(name)\n"
         f"model = {card.architecture}.from_pretrained(name)\n"
-        f"{EXAMPLES.get(card.kind, EXAMPLE)}\n"
+        f"{_call(card)}\n"
         f"```{_advice(card)}",
     )
+
+
+def _call(card: Card) -> str:
+    """The line of the example that runs the model, with texts that cannot end the fence around it."""
+    name, result = RESULTS.get(card.kind, ("logits", "logits"))
+    plain = [one_line(text).replace("```", "``") for text in card.example or ("...",)]
+    texts = ", ".join(json.dumps(text, ensure_ascii=False) for text in plain)
+    return f'{name} = model(**tokenizer({texts}, return_tensors="pt")).{result}'
 
 
 def _advice(card: Card) -> str:
@@ -326,9 +341,9 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}".replace("_", " "), value
 
 
-def _read_optional_json(path: Path) -> dict[str, Any]:
+def _read_optional(path: Path, kind: type) -> Any:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()

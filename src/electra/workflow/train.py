@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 THRESHOLD_ROWS = 32  # of held-out text, by which the language model's threshold is chosen
 S = TypeVar("S", TokenizerSection, DataSection)
-SENTENCES = ("The chef cooked the meal.", "The quick brown fox jumps over the lazy dog.")
+EXAMPLES = 2  # worked examples: sentences of the held-out text
 
 
 @dataclass(frozen=True)
@@ -175,23 +175,33 @@ def finish(run: Training) -> None:
     if run.store.audit:
         durable.commit_json(files.audit, run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
+    texts = example_texts(run.store)
     pair.cpu()  # whole: one network's weights may be made of another's
     kinds: tuple[Kind, ...] = ("generator", "discriminator")
     for kind in kinds:
         if kind in pair.named:
-            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
+            card = replace(card_of_run(folder, kind), example=tuple(texts[:1]))
+            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card)
     named_by = run.objective.language_model(pair)
     if named_by is not None and named_by is not pair.main:
         card = card_of_language_model(folder, naming_threshold(run, named_by))
+        card = replace(card, example=tuple(texts[:1]))
         export_network(files.language_model.path, named_by, run.store.tokenizer, card)
     both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
-    rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in SENTENCES]
+    rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()
     write_report(folder)
     run.telemetry.say(f"models saved to {folder}, report in {page}")
     if note := left_out(page):
         run.telemetry.say(f"the report was {note}")
+
+
+def example_texts(store: TokenStore) -> list[str]:
+    """Held-out sentences for worked examples."""
+    from electra.data.sentences import sentences_of
+
+    return sentences_of(store.heldout, store.tokenizer, EXAMPLES)
 
 
 def naming_threshold(run: Training, language_model: Generator) -> float | None:

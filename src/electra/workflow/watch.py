@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.folder import distinct_names
+from electra.artifacts.run import RunFolder
 from electra.machine import not_installed
 from electra.workflow.artifact import Source, given_path
 from electra.workflow.display import Told, display_for
@@ -36,10 +37,14 @@ def _examples(run: Path) -> list[Any]:
     """Worked examples of the newest checkpoint, on one thread: the run needs the others."""
     import torch
 
+    from electra.data.store import TokenStore
     from electra.interop.examples import example_rows
     from electra.workflow.model import Model
-    from electra.workflow.train import SENTENCES
+    from electra.workflow.train import example_texts
 
     torch.set_num_threads(1)
+    folder = RunFolder(run)
+    place = folder.record.get("environment", {}).get("store")
+    store = TokenStore.open(folder.store.path if folder.store.exists() or not place else place)
     both = Model(run, device="cpu").pair()
-    return [{"text": text, "rows": example_rows(*both, text)} for text in SENTENCES]
+    return [{"text": text, "rows": example_rows(*both, text)} for text in example_texts(store)]
