@@ -113,7 +113,7 @@ class Case:
 BINARY = bytes(range(256)) * 40
 CUT = gzip.compress(" ".join(map(str, range(3000))).encode())[:-900]
 TABLE = "text,label\n" + "".join(f"the cat sees the sea {i},{i % 2}\n" for i in range(20))
-SUFFIXES = r"Recognised extensions: \.txt \.jsonl"
+SUFFIXES = r"Recognised extensions: \.txt"
 
 
 def lines(p: Place) -> str:
@@ -242,8 +242,8 @@ TEXT = [
     Case(
         "unknown suffix",
         CorpusError,
-        r"a\.doc: unrecognised file extension",
-        lambda p: p.prepare(p.file("a.doc", "text")),
+        r"a\.xyz: unrecognised file extension",
+        lambda p: p.prepare(p.file("a.xyz", "text")),
     ),
     Case("too small a vocabulary", ConfigError, r"at least 10 entries", lambda p: vocabulary(p, 5)),
     Case(
