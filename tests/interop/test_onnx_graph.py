@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,12 @@ import pytest
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
+from electra import durable
+from electra.artifacts.model import CONFIG
 from electra.cli.main import main
 from electra.errors import AbsentNetwork, FullDisk, ModelError
 from electra.interop import onnx_graph, onnx_session
+from electra.interop.configs import write_config
 from electra.interop.detection import detect
 from electra.interop.embedding import embed
 from electra.interop.load import Loaded
@@ -116,3 +120,50 @@ def test_a_file_that_may_not_grow_is_named(written: tuple[Loaded, Path], tmp_pat
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.where.endswith("model.onnx") and not (tmp_path / "out").exists()
+
+
+BAD_GRAPHS = {
+    "NaN": "not finite",
+    "two dimensions": "shape",
+    "another name": "cannot compute",
+    "a scalar": "shape",
+    "a smaller table": "cannot compute",
+}
+
+
+@pytest.mark.parametrize("name", BAD_GRAPHS)
+def test_a_graph_that_does_not_do_what_its_folder_says_is_one_line(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    network = small.network(tmp_path, layers=1)
+    network.tokenizer.save(folder := tmp_path / "graph")
+    config = write_config(network.config, "encoder", (), "float32", {"cls": 2, "sep": 3})
+    (folder / CONFIG).write_text(json.dumps(config))
+    size = 1 if name == "two dimensions" else config["hidden_size"]
+    rows = network.tokenizer.vocab_size - (name == "a smaller table")
+    table = np.full((rows, size), np.nan if name == "NaN" else 0.5, np.float32)
+    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["states"])]
+    out = "something" if name == "another name" else "hidden"
+    if name == "two dimensions":
+        nodes.append(helper.make_node("Squeeze", ["states", "last"], [out]))
+    elif name == "a scalar":
+        nodes.append(helper.make_node("ReduceSum", ["states"], [out], keepdims=0))
+    else:
+        nodes.append(helper.make_node("Identity", ["states"], [out]))
+    given = [helper.make_tensor_value_info(key, onnx.TensorProto.INT64, ["B", "T"]) for key in ("input_ids",)]
+    made = [helper.make_tensor_value_info(out, floats, None)]
+    fixed = [
+        onnx.numpy_helper.from_array(table, "table"),
+        onnx.numpy_helper.from_array(np.array([-1]), "last"),
+    ]
+    graph = helper.make_graph(nodes, "g", given, made, fixed)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(folder / "model.onnx"))
+    durable.commit_directory(
+        tmp_path / "whole", {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    )
+    assert main(["embed", str(tmp_path / "whole"), "the cat", "--backend", "onnx"]) == 2
+    said = capfd.readouterr().err.strip()
+    assert BAD_GRAPHS[name] in said and "Traceback" not in said

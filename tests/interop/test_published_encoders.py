@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
+import electra
+from electra.artifacts.model import WEIGHTS
 from electra.data.tokenizer import Tokenizer
 from electra.errors import ModelError
 from electra.interop.card import Card
+from electra.interop.filling import fill
 from electra.interop.huggingface import write_model
 from electra.interop.load import load
 from electra.interop.warm_start import load_main, load_weights_into
 from electra.model.hidden import attention_weights
-from electra.model.pair import Discriminator, Pair, build_encoder
+from electra.model.pair import Discriminator, Generator, Pair, build_encoder
 from electra.model.sizes import generator_config
 
 TOLERANCE = 1e-5
@@ -144,20 +148,110 @@ def test_a_generator_beside_it_has_windows_too(uncased: Tokenizer, tmp_path: Pat
     build_encoder(config)
 
 
+def masked_logits(model: Any, ids: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    return torch.as_tensor(model(input_ids=ids, attention_mask=real.long())[0])[real]
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("BERT", "ForMaskedLM"),
+        ("BERT", "ForPreTraining"),
+        ("RoBERTa", "ForMaskedLM"),
+        ("XLM-RoBERTa", "ForMaskedLM"),
+        ("ModernBERT", "ForMaskedLM"),
+    ],
+)
 @torch.inference_mode()
-def test_a_masked_language_model_is_a_generator(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_masked_language_models_are_generators(  # noqa: PLR0917
+    name: str, head: str, tied: bool, uncased: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, options = SHAPES[name]
+    monkeypatch.setitem(SHAPES, name, (family, {**options, "tie_word_embeddings": tied}))
+    theirs = published(name, tmp_path / "given", uncased, head)
+    pad = theirs.config.pad_token_id
+    ids, real = rows(pad)
+    wanted = masked_logits(theirs, ids, real)
+    loaded = load(tmp_path / "given", "generator")
+    assert (loaded.logits(ids, torch.where(real, 0, -1))[real] - wanted).abs().max() <= TOLERANCE
+    assert load(tmp_path / "given", "encoder").kind == "generator"
+
+    electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
+    kept = tmp_path / "ours" / "generator"
+    assert (load(kept, "generator").logits(ids, torch.where(real, 0, -1))[real] - wanted).abs().max() <= 1e-5
+    again, report = transformers.AutoModelForMaskedLM.from_pretrained(kept, output_loading_info=True)
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert (masked_logits(again.eval(), ids, real) - wanted).abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["BERT", "RoBERTa"])
+@pytest.mark.parametrize(
+    "place", ["beside the decoder", "in the decoder", "both, of which transformers decides"]
+)
+@torch.inference_mode()
+def test_the_bias_over_the_vocabulary_in_either_place(
+    name: str, place: str, uncased: Tokenizer, tmp_path: Path
+) -> None:
+    published(name, tmp_path, uncased, "ForMaskedLM")
+    tensors = load_file(tmp_path / WEIGHTS)
+    stem = "cls.predictions" if name == "BERT" else "lm_head"
+    bias = next(tensors.pop(key) for key in (f"{stem}.bias", f"{stem}.decoder.bias") if key in tensors)
+    tensors |= {f"{stem}.bias": bias} if place != "in the decoder" else {}
+    tensors |= {f"{stem}.decoder.bias": 2 * bias} if place != "beside the decoder" else {}
+    save_file(tensors, tmp_path / WEIGHTS, {"format": "pt"})
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    ids, real = rows(theirs.config.pad_token_id)
+    found = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))[real]
+    assert (found - masked_logits(theirs, ids, real)).abs().max() <= TOLERANCE
+
+
+@torch.inference_mode()
+def test_an_output_layer_without_a_bias(uncased: Tokenizer, tmp_path: Path, monkeypatch: Any) -> None:
+    family, options = SHAPES["ModernBERT"]
+    monkeypatch.setitem(SHAPES, "ModernBERT", (family, {**options, "decoder_bias": False}))
     theirs = published("ModernBERT", tmp_path, uncased, "ForMaskedLM")
     ids, real = rows(0)
-    found = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))
-    assert (found - theirs(input_ids=ids, attention_mask=real.long()).logits)[real].abs().max() <= TOLERANCE
+    found = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))[real]
+    assert (found - masked_logits(theirs, ids, real)).abs().max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"])
+@torch.inference_mode()
+def test_a_published_bert_names_words(uncased: Tokenizer, tmp_path: Path) -> None:
+    theirs = published("BERT", tmp_path, uncased, "ForMaskedLM")
+    text = "the king [MASK] the cows"
+    ids = torch.tensor([uncased.encode("the king").ids[:-1] + [uncased.specials.mask]])
+    ids = torch.cat([ids, torch.tensor([uncased.encode("the cows").ids[1:]])], 1)
+    wanted = theirs(input_ids=ids).logits[0, (ids[0] == uncased.specials.mask)][0].softmax(-1).topk(3)
+    [[slot]] = fill(electra.load(tmp_path).language_model, [text], top=3)
+    assert [candidate.p for candidate in slot] == pytest.approx(wanted.values.tolist(), abs=TOLERANCE)
+    assert [candidate.token for candidate in slot] == [uncased.readable(i) for i in wanted.indices.tolist()]
+
+
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_a_generator_starts_from_a_published_bert(
+    tied: bool, uncased: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, options = SHAPES["BERT"]
+    monkeypatch.setitem(SHAPES, "BERT", (family, {**options, "tie_word_embeddings": tied}))
+    theirs = published("BERT", tmp_path, uncased, "ForMaskedLM")
+    config = load(tmp_path, "encoder").config
+    pair = Pair(Discriminator(build_encoder(config)), Generator(build_encoder(config))).eval()
+    if not tied:
+        with pytest.raises(ModelError, match="a table of its own"):
+            load_weights_into(pair, generator=tmp_path)
+        return
+    load_weights_into(pair, generator=tmp_path)
+    assert pair.generator is not None
+    assert torch.equal(pair.generator.head.bias, theirs.cls.predictions.bias)
+
+
+@pytest.mark.parametrize("head", ["ForSequenceClassification", "ForTokenClassification"])
 def test_a_head_of_bert_is_left_out_and_said(head: str, uncased: Tokenizer, tmp_path: Path) -> None:
     published("BERT", tmp_path, uncased, head)
     loaded = load(tmp_path, "encoder")
     assert loaded.kind == "encoder" and "not used: " in loaded.notes[0]
-    with pytest.raises(ModelError, match="an encoder without a head"):
+    with pytest.raises(ModelError, match=rf"an encoder without a head \(Bert{head}\)"):
         load(tmp_path, "generator")
 
 

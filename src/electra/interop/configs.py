@@ -66,6 +66,7 @@ class FolderConfig:
     skipped: int = 0  # rows of the position table before that of the first token
     output: str = LOG_ODDS  # of a discriminator: what its logits are
     threshold: float = HALF  # of what `detect` asks: P(replaced) from which a word is marked
+    decoder_bias: bool = True  # of a modern generator's output layer
 
 
 def write_config(
@@ -194,7 +195,8 @@ def read_config(folder: Path) -> FolderConfig:
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise ModelError(f"{threshold!r} is not a probability", where=path, key=THRESHOLD)
     output = str(values.get(OUTPUT, LOG_ODDS))
-    return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold)
+    biased = architecture != "modern" or bool(values.get("decoder_bias", True))
+    return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold, biased)
 
 
 class Unsupported(Exception):

@@ -38,6 +38,7 @@ from electra.interop.names import Kind, to_theirs
 from electra.interop.pooling import Pooling, pooling_files
 from electra.interop.weights import write_weights
 from electra.model.encoder import Encoder
+from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Discriminator, Generator
 from electra.model.token_table import DisentangledTable
@@ -106,6 +107,8 @@ def write_model(
     tensors = to_theirs(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
+    if isinstance(head, GeneratorHead) and head.weight is not None:
+        settings["tie_word_embeddings"] = False
     if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
         settings[OUTPUT] = card.output
     if card.threshold is not None:

@@ -169,15 +169,16 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
         read = theirs | read
     refuse_broken(read, folder)
     tensors = names.normalise(read, config.architecture, described.skipped)
+    if not described.decoder_bias and described.kind == "generator":
+        tensors = {names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
     kind = _choose(described, set(tensors), network, folder)
-    if kind == "generator":
-        _refuse_untied(described, tensors, folder)
+    tied = _is_tied(described, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(f"config.json says {config.num_layers} layers, the weights have fewer", where=folder)
     with torch.device("meta"):  # names and shapes are compared before any memory is taken
-        template = _template(build_encoder(config), _head(kind, config))
+        template = _template(build_encoder(config), _head(kind, config, tied))
     state, unused = names.from_theirs(tensors, template, config.architecture, kind, folder)
-    encoder, head = build_encoder(config), _head(kind, config)
+    encoder, head = build_encoder(config), _head(kind, config, tied)
     _fill(encoder, _part(state, "encoder."))
     _fill(head, _part(state, "head."))
     head_weights = (
@@ -326,21 +327,20 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
     )
 
 
-def _refuse_untied(described: FolderConfig, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Our generator's output layer is its token table; transformers ties them too, unless told otherwise."""
+def _is_tied(described: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a generator's output layer is its token table. As in transformers, weights that hold both, with
+    different values, say more than config.json.
+    """
     table, decoder = names.tied_pair(tensors, described.encoder.architecture)
-    if not described.tied and table is not None and decoder is not None and not torch.equal(table, decoder):
-        raise ModelError(
-            "a generator whose output layer is not its token table",
-            where=folder,
-            fix="Only tied generators are supported",
-        )
+    if table is None or decoder is None:
+        return described.tied
+    return torch.equal(table, decoder)
 
 
-def _head(kind: Kind, config: EncoderConfig) -> nn.Module | None:
+def _head(kind: Kind, config: EncoderConfig, tied: bool) -> nn.Module | None:
     if kind == "discriminator":
         return DiscriminatorHead(config)
-    return GeneratorHead(config) if kind == "generator" else None
+    return GeneratorHead(config, tied=tied) if kind == "generator" else None
 
 
 def _template(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:

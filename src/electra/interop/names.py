@@ -66,7 +66,7 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "generator": {
             "dense": "generator_predictions.dense",
             "norm": "generator_predictions.LayerNorm",
-            "": "generator_lm_head",  # the bias over the vocabulary; the weight is the token table
+            "": "generator_lm_head",  # a bias over the vocabulary; a weight where it is not the token table
         },
         "classifier": {"dense": "classifier.dense", "output": "classifier.out_proj"},
         "tagger": {"output": "classifier"},
@@ -80,12 +80,20 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "reader": {**_MODERN_HEAD, "output": "classifier"},
     },
 }
+MODERN_BIAS = "decoder.bias"  # of a modern generator, which may be configured to have none
 # Of a modern discriminator: a row for each of its two labels.
 JUDGE = ("classifier.weight", "classifier.bias")
 
 # Written by some versions of transformers; they say nothing the rest does not.
 _REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|decoder\.weight")
 _KIN = re.compile(r"^(bert|roberta)\.")
+# The masked-LM heads of BERT and of RoBERTa, which are ELECTRA's generator's. The bias of the output layer is
+# one tensor under two names; where a file has both, the decoder's counts, as in transformers.
+_KIN_HEAD = {
+    "generator_predictions.dense": ("cls.predictions.transform.dense", "lm_head.dense"),
+    "generator_predictions.LayerNorm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
+    "generator_lm_head": ("cls.predictions", "lm_head", "cls.predictions.decoder", "lm_head.decoder"),
+}
 _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
 
@@ -169,9 +177,18 @@ def normalise(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0
     }
     if architecture == "electra":
         if any(_KIN.match(name) for name in renamed):  # their heads are not ELECTRA's, even of one name
+            head = {
+                f"{theirs}.{leaf}": f"{ours}.{leaf}"
+                for ours, stems in _KIN_HEAD.items()
+                for theirs in stems
+                for leaf in ("weight", "bias")
+            }
+            ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # later ones replace earlier
             renamed = {
-                _KIN.sub(PREFIX["electra"], name) if _KIN.match(name) else f"other.{name}": tensor
-                for name, tensor in renamed.items()
+                _KIN.sub(PREFIX["electra"], name)
+                if _KIN.match(name)
+                else head.get(name, f"other.{name}"): renamed[name]
+                for name in ordered
             }
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
@@ -200,7 +217,7 @@ def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind)
 
 
 def tied_pair(tensors: Mapping[str, Tensor], architecture: str) -> tuple[Tensor | None, Tensor | None]:
-    """A generator's token table and its output layer, where the checkpoint holds both."""
+    """A generator's token table and its output layer, as far as the checkpoint holds them."""
     if architecture == "electra":
         return tensors.get("electra.embeddings.word_embeddings.weight"), tensors.get(
             "generator_lm_head.weight"

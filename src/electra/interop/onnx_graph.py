@@ -13,7 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -91,6 +91,8 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> Written:
     int8: store and multiply weights as 8-bit integers.
     Raises ModelError where it does not, and for networks of another kind than KINDS.
     """
+    if loaded.kind == "generator":  # what detects and makes vectors needs no output layer over the vocabulary
+        loaded = replace(loaded, kind="encoder", head=None)
     if loaded.kind not in KINDS:
         what = f"this is {NEEDS[loaded.kind]}; a discriminator or an encoder can be exported as ONNX"
         raise ModelError(what, where=loaded.folder)

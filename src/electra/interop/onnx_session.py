@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.errors import AbsentNetwork, ModelError
-from electra.interop.configs import read_config
+from electra.interop.configs import FolderConfig, read_config
 from electra.interop.load import NEEDS, Loaded
 from electra.interop.names import Kind
 from electra.interop.pooling import TextVector, read_text_vector
@@ -27,6 +27,7 @@ from electra.model.sizes import EncoderConfig
 
 IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 HIDDEN, LOGITS = "hidden", "logits"
+AGAIN = "Export it again"
 
 
 def load_onnx(folder: Path, network: Kind) -> Loaded:
@@ -36,13 +37,14 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         fix = "Make one: electra export MODEL --format onnx --out FOLDER"
         raise ModelError(f"no {ONNX} here", where=folder, fix=fix)
     if damage := model.damage_of_graph():
-        raise ModelError(damage, where=folder, fix="Export it again")
+        raise ModelError(damage, where=folder, fix=AGAIN)
     described = read_config(folder)
     if network not in (described.kind, "encoder"):
         what = f"this is {NEEDS.get(described.kind, 'an encoder')}, and {NEEDS[network]} is needed"
         raise AbsentNetwork(what, where=folder)
-    encoder = OnnxEncoder(described.encoder, open_session(model.onnx))
+    encoder = OnnxEncoder(described.encoder, open_session(model.onnx), model.onnx)
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
+    _try(encoder, described, tokenizer.vocab_size, folder)
     return OnnxLoaded(
         encoder, None, described.encoder, tokenizer, described.kind, described.labels, folder,
         pooling=text_vector.pooling or "mean", text_vector=text_vector,
@@ -53,9 +55,9 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
 class OnnxEncoder(Encoder):
     """Computes what the encoder it was made of computes; without weights of its own."""
 
-    def __init__(self, config: EncoderConfig, session: Any) -> None:
+    def __init__(self, config: EncoderConfig, session: Any, path: Path) -> None:
         super().__init__()
-        self.config, self.session = config, session
+        self.config, self.session, self.path = config, session, path
         self.inputs = [given.name for given in session.get_inputs()]
         self.nothing = nn.Parameter(torch.empty(0))  # whose device is asked for
 
@@ -82,9 +84,43 @@ class OnnxEncoder(Encoder):
             MASK: torch.ones_like(input_ids) if piece_ids is None else piece_ids + 1,
             TYPES: torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
         }
-        found: npt.NDArray[np.float32]
-        [found] = self.session.run([output], {name: given[name].numpy() for name in self.inputs})
-        return found
+        if strange := sorted(set(self.inputs) - given.keys()):
+            raise ModelError(f"the graph wants an input {strange[0]!r}", where=self.path, fix=AGAIN)
+        try:
+            [found] = self.session.run([output], {name: given[name].numpy() for name in self.inputs})
+        except Exception as problem:  # the library raises a dozen kinds of its own
+            what = f"the graph cannot compute {output!r} ({str(problem).strip().splitlines()[0]})"
+            raise ModelError(what, where=self.path, fix=AGAIN) from None
+        wanted = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
+        if np.shape(found)[: len(wanted)] != tuple(wanted):
+            shape = list(np.shape(found))
+            what = f"the graph's {output!r} has the shape {shape}, where {list(wanted)} is needed"
+            raise ModelError(what, where=self.path, fix=AGAIN)
+        if found.dtype.kind != "f" or not np.isfinite(found).all():
+            what = f"the graph's {output!r} holds values that are not finite numbers (of type {found.dtype})"
+            raise ModelError(what, where=self.path, fix=AGAIN)
+        return np.asarray(found, np.float32)
+
+
+def _try(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder: Path) -> None:
+    """Raise ModelError where the graph does not do what its folder says: one pass with the last token."""
+    size, labels = encoder.config.vocab_size, len(described.labels)
+    if vocab_size > size:
+        raise ModelError(f"the tokenizer has {vocab_size} entries, the model {size}", where=folder)
+    ids = torch.full((2, 3), vocab_size - 1)
+    encoder(ids, piece_ids=torch.zeros_like(ids))
+    shapes = {
+        "discriminator": (2, 3),
+        "classifier": (2, labels),
+        "tagger": (2, 3, labels),
+        "reader": (2, 3, 2),
+    }
+    if (wanted := shapes.get(described.kind)) is None:
+        return
+    found = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
+    if found != wanted and (labels or described.kind not in ("classifier", "tagger")):
+        what = f"the graph's {LOGITS!r} has the shape {list(found)}, where {list(wanted)} is needed"
+        raise ModelError(what, where=folder, fix=AGAIN)
 
 
 class OnnxLoaded(Loaded):
@@ -102,4 +138,4 @@ def open_session(path: Path) -> Any:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as problem:  # the library raises a dozen kinds of its own
         what = f"not a graph that onnxruntime can run ({str(problem).splitlines()[0]})"
-        raise ModelError(what, where=path, fix="Export it again") from None
+        raise ModelError(what, where=path, fix=AGAIN) from None

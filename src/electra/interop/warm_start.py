@@ -69,6 +69,7 @@ def load_weights_into(
             )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
+        _refuse_untied(loaded)
         kept = _parameters(judge) if discriminator is not None else set()
         judged_by = (
             []
@@ -125,7 +126,15 @@ def _start_naming_head(pair: Pair, folder: ModelFolder) -> list[str]:
 def _fill_naming_heads(pair: Pair, loaded: Loaded) -> None:
     for head in pair.heads.values():
         if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
+            _refuse_untied(loaded)
             head.load_state_dict(loaded.head.state_dict())
+
+
+def _refuse_untied(loaded: Loaded) -> None:
+    if isinstance(loaded.head, GeneratorHead) and loaded.head.weight is not None:
+        what = "its output layer is a table of its own; those trained here share the table of tokens"
+        fix = "Start from a masked language model with tie_word_embeddings, or from its encoder alone"
+        raise ModelError(what, where=loaded.folder, fix=fix)
 
 
 def _parameters(network: nn.Module | None) -> set[int]:

@@ -14,18 +14,24 @@ from electra.model.sizes import EncoderConfig
 
 
 class GeneratorHead(nn.Module):
-    """dense -> gelu -> norm -> the token table, transposed, plus a bias (BERT's head at embedding size)."""
+    """dense -> gelu -> norm -> the token table, transposed, plus a bias (BERT's head at embedding size).
 
-    def __init__(self, config: EncoderConfig) -> None:
+    tied: else its output layer is a table of its own, as in some published models; never in those made here.
+    """
+
+    def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
         super().__init__()
         modern = config.architecture == "modern"
         self.dense = nn.Linear(config.hidden_size, config.embedding_size, bias=not modern)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps, bias=not modern)
+        shape = config.vocab_size, config.embedding_size
+        self.weight = None if tied else nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_ND: Tensor, table_VE: Tensor) -> Tensor:
         """Logits [N, V]."""
-        return F.linear(self.norm(F.gelu(self.dense(hidden_ND))), table_VE, self.bias)
+        weight_VE = table_VE if self.weight is None else self.weight
+        return F.linear(self.norm(F.gelu(self.dense(hidden_ND))), weight_VE, self.bias)
 
 
 class DiscriminatorHead(nn.Module):
