@@ -23,7 +23,7 @@ from fake_study import STUDY
 from electra import jobs
 from electra.ablation import plan, worker
 from electra.artifacts import digests
-from electra.cli.main import main
+from electra.cli.main import main as run_command
 from electra.data.store import TokenStore
 from electra.errors import Interrupted, RunFailed
 from electra.signals import Stop, StopRequest
@@ -54,6 +54,29 @@ def write_panel(folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
     return folder
+
+
+ONCE = (
+    "--seeds",
+    "--seed",
+    "--threads",
+    "--budget",
+    "--store",
+    "--recipe",
+    "--jobs",
+    "--panel-data",
+    "--out",
+)
+
+
+def main(words: list[str]) -> int:
+    """The command line, where an option that is given later replaces the one before."""
+    kept = list(words)
+    for option in ONCE:
+        while kept.count(option) > 1:
+            first = kept.index(option)
+            del kept[first : first + 2]
+    return run_command(kept)
 
 
 @pytest.fixture

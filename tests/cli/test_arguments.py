@@ -77,7 +77,7 @@ def test_what_most_users_choose_comes_first(capsys: pytest.CaptureFixture[str]) 
         (["--batch-size", "1.5"], "--batch-size: '1.5' is not a whole number"),
         (["--max-length", "x"], "--max-length: 'x' is not a whole number"),
         (["--keep", "worst"], "--keep: 'worst' is not one of best, median"),
-        (["--pooling", "x"], "--pooling: 'x' is not one of cls, mean"),
+        (["--pooling", "x"], "--pooling: 'x' is not one of cls, last, max, mean"),
         (["--search"], "--search needs a value"),
     ],
 )

@@ -25,6 +25,7 @@ DIFFER = {  # options whose meaning depends on the command, and why
     "what is told instead of done": "dry_run",
     "how a command's answers look": "json threshold",
     "columns are those of fine-tuning, or of any table": "text_column label_column",
+    "texts are decoded, or tables": "encoding",
     "studies, suites and analyses have several probes": "probe_option",
 }
 ONCE_CALLED = [  # command, an old spelling, the option of today
