@@ -24,7 +24,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from electra.errors import DiskError, ElectraError, FullDisk, Note, RunFolderError
 
@@ -266,7 +266,22 @@ def is_running(process: int) -> bool:
 
 
 def _behind_links(path: Path) -> Path:
-    return path.resolve() if path.is_symlink() else path
+    """What a name stands for. A link out of its folder is refused: a folder of others may hold one."""
+    if not path.is_symlink():
+        return path
+    target = path.resolve()
+    if not target.is_relative_to(path.parent.resolve()) and not _is_special(target) and not target.is_dir():
+        raise RunFolderError(
+            f"a link to {target}, which is not written through",
+            where=path,
+            fix="Remove the link, or name the file that it leads to",
+        )
+    return target
+
+
+def open_to_append(path: Path) -> TextIO:
+    """A file of a folder that may be of others, to add lines to."""
+    return open(_behind_links(path), "a", encoding="utf-8")
 
 
 def _is_special(path: Path) -> bool:
@@ -370,7 +385,7 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     """
     with explain_disk_errors(folder), ExitStack() as stack:
         make_folder(folder)
-        file = stack.enter_context(open(folder / ".lock", "a+", encoding="utf-8"))
+        file = stack.enter_context(open(_behind_links(folder / ".lock"), "a+", encoding="utf-8"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:

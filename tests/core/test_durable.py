@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from electra import durable
-from electra.errors import DiskError, FullDisk, RunFolderError
+from electra.artifacts.ledger import Writer
+from electra.artifacts.session import log_line
+from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
 FILES: dict[str, durable.Content] = {
     "a.bin": b"x" * 1000,
@@ -303,3 +305,21 @@ def test_leftovers_of_killed_processes_go_with_the_next_commit(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, other.name, "model"])
     durable.sweep(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, "model"])
+
+
+def test_links_out_of_a_folder_are_not_written_through(tmp_path: Path) -> None:
+    """A run of somebody else's may hold report.html -> ~/.ssh/authorized_keys."""
+    (tmp_path / "kept").write_text("kept")
+    run = tmp_path / "run"
+    run.mkdir()
+    for name in ("report.html", ".lock", "log.txt", "metrics.jsonl"):
+        (run / name).symlink_to(tmp_path / "kept")
+    with pytest.raises(ElectraError):
+        durable.commit_file(run / "report.html", b"page")
+    with pytest.raises(ElectraError), durable.lock(run):
+        pass
+    with pytest.raises(ElectraError):
+        log_line(run / "log.txt", "a line")
+    with pytest.raises(ElectraError):
+        Writer(run / "metrics.jsonl", 0)
+    assert (tmp_path / "kept").read_text() == "kept"

@@ -187,7 +187,7 @@ BAD: list[tuple[str, str, str, str]] = [
         '{"question": "x", "context": "y", "answers": {"text": ["y", "y"], "answer_start": [0]}}\n',
         "2 answers and 1 places where they start",
     ),
-    ("qa", ".jsonl", "", "no questions in the file"),
+    ("qa", ".jsonl", "", "the file is empty"),
     (
         "squad2",
         ".json",

@@ -37,7 +37,7 @@ SMALL = Size(num_layers=2, hidden_size=64, embedding_size=32, generator_width=1 
 class Rows(list[dict[str, Any]]):
     """Stands in for a run's telemetry."""
 
-    def training(self, row: dict[str, Any]) -> None:
+    def training(self, row: dict[str, Any], total: int) -> None:
         self.append(row)
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
+import electra
 from electra import durable
 from electra.artifacts.model import CONFIG
 from electra.cli.main import main
@@ -167,3 +169,12 @@ def test_a_graph_that_does_not_do_what_its_folder_says_is_one_line(
     assert main(["embed", str(tmp_path / "whole"), "the cat", "--backend", "onnx"]) == 2
     said = capfd.readouterr().err.strip()
     assert BAD_GRAPHS[name] in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_graph_holds_no_path_of_this_machine(tmp_path: Path, int8: bool) -> None:
+    onnx_graph.write_onnx(small.network(tmp_path), tmp_path / "graph", int8=int8)
+    content = (tmp_path / "graph" / "model.onnx").read_bytes()
+    packages = str(Path(torch.__file__).parents[1])
+    for place in (str(Path(electra.__file__).parent), packages, str(Path.home()), ".py"):
+        assert place.encode() not in content, place

@@ -145,3 +145,18 @@ def test_paths_are_cut() -> None:
     assert clean_card(card, "me/toy", "README.md", "main") == (
         'data = "y.txt"\nlist = ["b", \'d\']\nsee https://host/a/b\n'
     )
+
+
+def test_only_the_model_s_own_files_are_listed(tmp_path: Path) -> None:
+    folder = small.write_pair(tmp_path / "pair") / "discriminator"
+    wanted = {sent.name for sent in plan(folder)}
+    assert {"config.json", "model.safetensors", "README.md", "vocab.txt"} <= wanted
+    (folder / "notes.txt").write_text("private")
+    (folder / "figures.json").write_text("{}")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "private.json").write_text("{}")
+    (folder / "merges.txt").symlink_to("/etc/hostname")
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "config.json").write_text("{}")
+    (folder / "2_Dense").symlink_to(tmp_path / "away")
+    assert {sent.name for sent in plan(folder)} == wanted

@@ -141,6 +141,7 @@ def test_run_with_checkpoints(tmp_path: Path, export_pair: ExportPair) -> None:
             run / "checkpoints" / f"step-{step:08d}", {"model.safetensors": b"x" * 50, "state.json": b"{}"}
         )
     (run / "run.toml").write_text("[model]\n")
+    (run / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n{"kind": "train", "step": 2}\n')
     export_pair()[1].joinpath("discriminator").rename(run / "discriminator")
     assert [(finding.path.name, finding.problem) for finding in verify(run)] == [
         ("run.toml", ""), ("run", ""), ("step-00000002", ""), ("step-00000001", ""), ("discriminator", "")

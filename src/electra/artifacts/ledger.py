@@ -133,11 +133,11 @@ class Writer:
         rows, _ = read_rows(path)
         self.rows = [row for row in rows if row["step"] <= step]
         if cut := [row for row in rows if row["step"] > step]:
-            with open(path.with_suffix(".cut.jsonl"), "a", encoding="utf-8") as file:
+            with durable.open_to_append(path.with_suffix(".cut.jsonl")) as file:
                 file.writelines(map(_line, cut))
         durable.commit_file(path, "".join(map(_line, self.rows)).encode())
         self._path, self._count = path, len(self.rows)
-        self._file: TextIO = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._file: TextIO = durable.open_to_append(path)
 
     def add(self, row: Mapping[str, Any]) -> None:
         with durable.explain_disk_errors(self._path):

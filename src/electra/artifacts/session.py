@@ -122,7 +122,7 @@ def with_article(kind: str) -> str:
 
 
 def log_line(path: Path, line: str) -> None:
-    with durable.explain_disk_errors(path), open(path, "a", encoding="utf-8") as file:
+    with durable.explain_disk_errors(path), durable.open_to_append(path) as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
 

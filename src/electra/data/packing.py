@@ -209,7 +209,7 @@ def workplace(out: Path) -> Iterator[Path]:
                 fix="Rerun the command",
             )
         for leftover in work.iterdir():
-            if leftover.is_dir():
+            if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover)
             elif leftover.name != ".lock":
                 leftover.unlink()

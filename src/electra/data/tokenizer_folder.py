@@ -38,7 +38,7 @@ VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES)
 # most are also types of models (config.json)
 _BERT = {
     *("bert", "electra", "distilbert", "convbert", "mobilebert", "squeezebert", "retribert", "layoutlm"),
-    *("lxmert", "realm", "megatron-bert", "nezha", "ernie", "nomic_bert"),
+    *("lxmert", "realm", "megatron-bert", "nezha", "ernie", "nomic_bert", "modernbert"),
 }
 _ROBERTA = {"roberta", "longformer"}
 _WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never run on a tokenizer.json

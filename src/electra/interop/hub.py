@@ -16,16 +16,35 @@ from typing import Any
 from electra import durable
 from electra.artifacts import open_folder
 from electra.artifacts.folder import numbered
-from electra.artifacts.model import CARD, TOKENIZER, ModelFolder
+from electra.artifacts.model import (
+    CARD,
+    CONFIG,
+    HEAD,
+    MODULES,
+    ONNX,
+    POOLING,
+    SHARDS,
+    TASK,
+    TOKENIZER,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    ModelFolder,
+)
 from electra.artifacts.private import without_paths
-from electra.artifacts.run import BESIDE_MAIN, PairFolder, RunFolder
+from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.errors import ConfigError, ModelError
+from electra.interop.pooling import SENTENCE_FILES
 from electra.interop.verify import refuse_damaged
 from electra.progress import Say, quiet
 
 MAIN = "main"
-SUFFIXES = {".json", ".txt", ".safetensors", ".md", ".model", ".onnx", ".data"}
+STEPS = (CONFIG, WEIGHTS, *TOKENIZER_FILES)  # in the folder of a step of sentence-transformers
+MODEL_FILES = (  # what is sent of a model folder, by name or pattern
+    *(CONFIG, CARD, WEIGHTS, SHARDS, "model-*-of-*.safetensors", HEAD, TASK, MODULES, POOLING),
+    *(ONNX, f"{ONNX}.data", durable.MANIFEST, *TOKENIZER_FILES, *SENTENCE_FILES),
+    *(f"[0-9]_*/{name}" for name in STEPS),
+)
 VERBATIM = {TOKENIZER, "vocab.json"}  # their strings are tokens
 QUOTED = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 
@@ -98,13 +117,13 @@ def refuse_shared(folder: ModelFolder) -> None:
 
 
 def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:
+    """The files of a model by their names, and nothing else that lies there; never what a link leads to."""
     refuse_damaged(folder)
-    for path in sorted(folder.path.rglob("*")):
-        name = path.relative_to(folder.path)
-        hidden = any(part.startswith(".") for part in name.parts)
-        others = name.parts[0] in BESIDE_MAIN  # of a repository that came back
-        if path.is_file() and path.suffix in SUFFIXES and not hidden and not others:
-            yield Sent(branch, under + name.as_posix(), path)
+    found = {path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}
+    for path in sorted(found):
+        linked = path.is_symlink() or path.parent.is_symlink()
+        if path.is_file() and not linked:
+            yield Sent(branch, under + path.relative_to(folder.path).as_posix(), path)
 
 
 def clean_card(text: str, repo: str, name: str, branch: str) -> str:

@@ -31,7 +31,14 @@ from electra.interop.configs import CLASSES, HALF, LOG_ODDS, FolderConfig, read_
 from electra.interop.names import Kind
 from electra.interop.pooling import Pooling, TextVector, read_text_vector, transformer_folder
 from electra.interop.source import locate
-from electra.interop.weights import digest, read_safetensors, read_shards, recorded_digest, refuse_broken
+from electra.interop.weights import (
+    digest,
+    read_safetensors,
+    read_shards,
+    recorded_digest,
+    refuse_broken,
+    refuse_other_types,
+)
 from electra.model.encoder import Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.pair import build_encoder
@@ -167,6 +174,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
             what = f"the encoder or the tokenizer in {beside.name}/ is not the one this head was made with"
             raise ModelError(what, where=folder, fix="Copy the folders that belong together")
         read = theirs | read
+    refuse_other_types(read, folder)
     refuse_broken(read, folder)
     tensors = names.normalise(read, config.architecture, described.skipped)
     if not described.decoder_bias and described.kind == "generator":

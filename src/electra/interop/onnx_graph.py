@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -165,6 +166,25 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
         assert program is not None
         with durable.explain_disk_errors(path):
             program.save(str(path))
+            _forget_sources(path)
+
+
+def _forget_sources(path: Path) -> None:
+    """Remove what the exporter notes of each node: lines of source files, with the paths of this machine."""
+    onnx = library("onnx", "onnx")
+    model = onnx.load(str(path))
+
+    def forget(part: Any) -> None:
+        for name in ("doc_string", "metadata_props"):
+            if name in part.DESCRIPTOR.fields_by_name:
+                part.ClearField(name)
+        for field, value in part.ListFields():
+            if field.message_type is not None and field.name != "metadata_props":
+                for inner in value if field.is_repeated else [value]:
+                    forget(inner)
+
+    forget(model)
+    onnx.save(model, str(path))
 
 
 def _quantize(plain: Path, made: Path) -> Path:

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from electra import durable
-from electra.artifacts.model import MODULES, POOLING, TOKENIZER_CONFIG
+from electra.artifacts.model import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS
 from electra.errors import ModelError
 
 Pooling = Literal["cls", "mean", "max", "last"]
 Array = npt.NDArray[np.float64]
-SWITCHES = {  # ours, or the library's own name: its switch in 1_Pooling/config.json
+SWITCHES = {  # ours, or the library's own name: its switch in POOLING
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
     "mean": "pooling_mode_mean_tokens",
@@ -159,7 +159,7 @@ def read_text_vector(folder: Path) -> TextVector | None:
         what = f"default_prompt_name is {named!r}, which is not among its prompts"
         raise ModelError(what, where=folder / _PROMPTS, fix="Name one of its prompts")
     prompt = "" if named is None else known.get(named) or ""
-    pooled = reader.settings(f"{dict(modules).get('Pooling', '')}/config.json")
+    pooled = reader.settings(f"{dict(modules).get('Pooling', '')}/{CONFIG}")
     if prompt and pooled.get("include_prompt") is False:
         what = "a pooling that leaves the prompt out (include_prompt) is not supported here"
         raise ModelError(what, where=folder / POOLING, fix="Use sentence-transformers")
@@ -197,13 +197,18 @@ class _Reader:
 
     def tensors(self, path: str, names: Sequence[str]) -> list[Array]:
         """The weights of a step, by their names in its file."""
-        from electra.interop.weights import read_safetensors, refuse_broken  # torch, which names do without
+        from electra.interop.weights import (  # torch, which names do without
+            read_safetensors,
+            refuse_broken,
+            refuse_other_types,
+        )
 
-        file = self.folder / path / "model.safetensors"
+        file = self.folder / path / WEIGHTS
         if not file.is_file():
             what = f"no {file.name}, which holds this step's weights"
             raise ModelError(what, where=file.parent, fix="Save it as safetensors with sentence-transformers")
         read = read_safetensors(file)
+        refuse_other_types(read, file.parent)
         refuse_broken(read, file.parent)
         if missing := [name for name in names if name not in read]:
             raise ModelError(f"the weights lack the tensor {missing[0]}", where=file)
@@ -227,7 +232,7 @@ def _modules(folder: Path) -> list[tuple[str, str]] | None:
 
 
 def _modes(reader: _Reader, path: str) -> tuple[str, ...]:
-    name = f"{path}/config.json"
+    name = f"{path}/{CONFIG}"
     given, where = reader.settings(name), reader.folder / name
     mode = given.get("pooling_mode")
     if mode is not None:
@@ -244,8 +249,8 @@ def _modes(reader: _Reader, path: str) -> tuple[str, ...]:
 
 
 def _dense(reader: _Reader, path: str) -> Callable[[Array], Array]:
-    settings = reader.settings(f"{path}/config.json")
-    where = reader.folder / path / "config.json"
+    settings = reader.settings(f"{path}/{CONFIG}")
+    where = reader.folder / path / CONFIG
     usual = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
     for key, value in {**usual, "use_residual": False}.items():
         if settings.get(key) not in (None, value):
@@ -260,7 +265,7 @@ def _dense(reader: _Reader, path: str) -> Callable[[Array], Array]:
 
 
 def _layer_norm(reader: _Reader, path: str) -> Callable[[Array], Array]:
-    reader.settings(f"{path}/config.json")
+    reader.settings(f"{path}/{CONFIG}")
     weight, bias = reader.tensors(path, ["norm.weight", "norm.bias"])
     return lambda x: (
         (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * weight + bias

@@ -107,21 +107,23 @@ def read_shards(index: Path) -> dict[str, Tensor]:
 
 
 def refuse_broken(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Weights that are not numbers would make every answer of the model "not a number", silently; those of
-    quantised models mean something else than they say.
-    """
+    """Weights that are not numbers would make every answer of the model "not a number", silently."""
     for name, tensor in tensors.items():
-        if tensor.dtype not in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-            if name.endswith(("position_ids", "num_batches_tracked")):  # buffers that some versions save
-                continue
-            raise ModelError(
-                f"tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point weights",
-                where=folder,
-                fix="Save the model in float32, float16 or bfloat16",
-            )
         if not tensor.isfinite().all():
             raise ModelError(
                 f"tensor {name} holds values that are not finite (NaN or infinity)",
                 where=folder,
                 fix="The weights are damaged or their training diverged: get or export them again",
+            )
+
+
+def refuse_other_types(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Weights of other types, as quantised models have, mean something else than their numbers say."""
+    floating = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+    for name, tensor in tensors.items():
+        if tensor.dtype not in floating and not name.endswith("position_ids"):  # a buffer in older files
+            raise ModelError(
+                f"tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point weights",
+                where=folder,
+                fix="Save the model in float32, float16 or bfloat16",
             )
