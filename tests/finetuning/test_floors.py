@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
+import electra
 from electra.finetuning import floors
 from electra.finetuning.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.tasks import load_task
 from electra.labelled.examples import Example
+from electra.testing import toy_task
 
 
 def examples(rows: list[tuple[object, ...]]) -> list[Example]:
@@ -85,3 +90,32 @@ def test_several_labels_and_one_that_no_example_has() -> None:
 
 def test_spans_have_no_floor() -> None:
     assert floors.fit(floors.COUNTING, load_task("squad"), []) is None
+
+
+def test_pairs_with_a_number_have_the_cosine_of_their_vectors(tmp_path: Path) -> None:
+    """A fine-tuning that ends below what its encoder knew beforehand is told so."""
+    folder = toy_task.save_encoder(tmp_path / "encoder")
+    words = ["the", "film", "was", "slow", "new", "bright", "night", "town"]
+    draw = np.random.default_rng(1)
+    rows = [
+        {
+            "text": " ".join(draw.choice(words, 5)),
+            "text2": " ".join(draw.choice(words, 5)),
+            "score": float(i % 5),
+        }
+        for i in range(60)
+    ]
+    tuned = electra.finetune(
+        folder,
+        task="regression",
+        data={"train": rows[:40], "dev": rows[40:]},
+        out=tmp_path / "out",
+        epochs=0.1,
+        max_length=16,
+    )
+    model = electra.load(folder)
+    first, second = (model.embed([row[name] for row in rows[40:]]) for name in ("text", "text2"))
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    expected = spearmanr(cosines, [row["score"] for row in rows[40:]]).statistic
+    floor = tuned.results["floors"]["cosine of the encoder's vectors"]
+    assert floor["eval_spearmanr"] == pytest.approx(expected, abs=1e-6)

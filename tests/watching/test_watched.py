@@ -104,6 +104,8 @@ def test_only_what_is_new_is_sent(make: Make) -> None:
     again = client.get(f"/state?seen={versions}").json()["runs"]
     assert "curves" not in again[0] and again[1]["curves"]["train.loss"]["step"] == [1, 2]
     assert client.get("/state", headers={"host": "elsewhere.example"}).status_code == 400
+    assert client.post("/examples/0", headers={"origin": "https://elsewhere.example"}).status_code == 403
+    assert client.post("/examples/0", headers={"origin": "http://localhost"}).status_code == 404
     assert "default-src 'none'" in client.get("/").headers["content-security-policy"]
 
 

@@ -6,6 +6,7 @@ word counting  a pair: nine numbers of how much the two texts overlap; a single 
                word pairs; either with logistic regression (ridge regression for numbers), whose strength
                is chosen by cross-validation on the training examples. Tags: the tag the word most often had
 
+Pairs with a number also have the cosine of their vectors, by the encoder that is fine-tuned, before that.
 Answers that are spans of a text have no floor here.
 """
 
@@ -31,12 +32,15 @@ from electra.finetuning.overlap import WORD, overlap, weighted_overlap, words
 from electra.finetuning.settings import Settings
 from electra.finetuning.text_label_set import MultiLabelClassification
 from electra.finetuning.tuning import Tuning
+from electra.interop.embedding import embed
+from electra.interop.load import Loaded
 from electra.labelled.examples import Example
 
 Matrix = Any  # a numpy array or a scipy sparse matrix
 Predict = Callable[[Sequence[Example]], list[Any]]
 """Predictions as the task makes them: class probabilities [labels], a number [1], tags [words, labels]."""
 NAMES = MAJORITY, COUNTING = "majority", "word counting"
+COSINE = "cosine of the encoder's vectors"
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
 WEIGHTS = (None, "balanced")  # of the classes
 FOLDS = 5
@@ -73,6 +77,9 @@ def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, 
         found = {
             floor: {name: score.value for name, score in scores(floor, dataset).items()} for floor in NAMES
         }
+    if tuning.task.num_outputs == 1 and len(dataset.splits["train"][0].texts) == 2:
+        predict = _cosine(tuning.start, tuning.task, dataset.splits["train"])
+        found[COSINE] = {name: score.value for name, score in _scored(predict, dataset).items()}
     durable.commit_json(folder.floors, found)
     return found
 
@@ -81,6 +88,24 @@ def scores(floor: str, dataset: Dataset) -> dict[str, Score]:
     """SPLIT_METRIC -> score, of the splits with answers; dev is called eval."""
     predict = fit(floor, dataset.task, dataset.splits["train"])
     assert predict is not None, "spans have no floor"
+    return _scored(predict, dataset)
+
+
+def _cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
+    """Numbers of pairs: a line fitted to the cosine of their vectors, by the encoder as it is given."""
+
+    def cosines(examples: Sequence[Example]) -> Floats:
+        first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))
+        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        return np.asarray((first * second).sum(1) / np.maximum(lengths, 1e-12), np.float64)
+
+    fitted = train[:TUNED_ON]
+    numbers = np.array([task.gold_number(example) for example in fitted])
+    slope, offset = np.polyfit(cosines(fitted), numbers, 1)
+    return lambda examples: [np.array([abs(slope) * value + offset]) for value in cosines(examples)]
+
+
+def _scored(predict: Predict, dataset: Dataset) -> dict[str, Score]:
     return {
         f"{'eval' if split == 'dev' else split}_{name}": score
         for split, examples in dataset.splits.items()

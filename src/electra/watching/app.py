@@ -65,7 +65,9 @@ def make_app(runs: Sequence[Watched], draw: Callable[[Path], list[Any]] | None =
 
     def examples(http: Request) -> Response:
         """POST /examples/0: worked examples of the newest checkpoint of that run."""
-        place = http.path_params["place"]
+        place, origin = http.path_params["place"], http.headers.get("origin")
+        if origin not in (None, f"http://{http.headers.get('host')}"):  # another page in the user's browser
+            return JSONResponse({"error": "asked by another site"}, 403)
         if draw is None or place >= len(runs):
             return JSONResponse({"error": "no such run"}, 404)
         try:
