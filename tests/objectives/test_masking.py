@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electra import objectives
+from electra.data.specials import Specials
 from electra.errors import ConfigError
 from electra.objectives.parts import masking
 from electra.objectives.parts.corpus_counts import CorpusCounts
@@ -28,6 +29,7 @@ class Pieces:
 
     digest: str = "toy"
     every: int = 3
+    specials: Specials = toy.SPECIALS
 
     @property
     def continues(self) -> npt.NDArray[np.bool_]:

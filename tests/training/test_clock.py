@@ -29,6 +29,7 @@ FOLLOWERS = {  # they say how long a run has been silent, and when it began
     ("watching/watched.py", "time.time"),
     ("watching/watched.py", "path.stat().st_mtime"),
     ("trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),
+    ("trackers/following.py", "(folder.path / folder.RECORD).stat().st_mtime"),
 }
 
 

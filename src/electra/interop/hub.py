@@ -117,12 +117,14 @@ def refuse_shared(folder: ModelFolder) -> None:
 
 
 def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:
-    """The files of a model by their names, and nothing else that lies there; never what a link leads to."""
+    """The files of a model by their names, and nothing else that lies there or that a link leads to; the hub's
+    cache links to its own files.
+    """
     refuse_damaged(folder)
-    found = {path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}
-    for path in sorted(found):
-        linked = path.is_symlink() or path.parent.is_symlink()
-        if path.is_file() and not linked:
+    here = folder.path.resolve()
+    roots = [here, *(parent.parent / "blobs" for parent in here.parents if parent.name == "snapshots")]
+    for path in sorted({path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}):
+        if path.is_file() and any(path.resolve().is_relative_to(root) for root in roots):
             yield Sent(branch, under + path.relative_to(folder.path).as_posix(), path)
 
 
