@@ -5,17 +5,18 @@ changed in number.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from electra.artifacts.run import RunFolder
 from electra.signals import EXIT_CODES, StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, loop
+from electra.training import loop
 from electra.training.distributed import World
 from electra.training.start import start
 
@@ -49,15 +50,15 @@ def test_handlers_are_put_back() -> None:
     assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
 
 
-def test_another_number_of_processes_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_number_of_processes_is_said(tmp_path: Path) -> None:
     with start(toy.recipe(), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
         assert loop.train(run, stop)
-    restore = checkpoint.restore
-
-    def restored(*given: Any) -> dict[str, Any]:
-        return restore(*given) | {"world_size": 2}
-
-    monkeypatch.setattr(checkpoint, "restore", restored)
+    folder = RunFolder(tmp_path)
+    record = folder.record
+    for part in (record["environment"], *record["environment"].get("parts", ())):
+        part["processes"] = 2
+    folder.write_record(record)
+    shutil.rmtree(folder.saved()[0].path)  # the last: a step is left to do
     with start(toy.recipe(), tmp_path, toy.store(), World()):
         pass
     assert "processes 1 instead of 2: not bit-exact" in (tmp_path / "log.txt").read_text()

@@ -197,7 +197,7 @@ CHOICES: dict[str, Callable[[electra.Model], object]] = {
     ),
     "by: None is not one of": lambda model: model.detect(TEXT, by=None),  # type: ignore[arg-type]
     "threshold: 'a' is not a number": lambda model: model.detect(TEXT, threshold="a"),  # type: ignore[arg-type]
-    "pooling: 'max' is not one of 'cls', 'mean'": lambda model: model.embed(TEXT, pooling="max"),  # type: ignore[arg-type]
+    "pooling: 'median' is not one of 'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),  # type: ignore[arg-type]
     "device: 'gpu' is not one of": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
     "device: None is not one of": lambda model: electra.load(model, device=None),  # type: ignore[arg-type]
     "backend: 'tf' is not one of": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
         ([1.5], "text 1: 1.5 is not a text"),
         ([("a", "b", "c")], "text 1"),
         ([{"sentence": "a"}, "b"], "text 2: 'b' is not a text like the others"),
-        ([{"sentence": "a"}, {"sentence": None}], r"row 2: column 'sentence' has None, not a text"),
+        ([{"sentence": "a"}, {"sentence": None}], r"row 2: column 'sentence' is empty"),
         ([{"body": "a"}], r"the texts: no column sentence or text\. It has body"),
     ],
 )
