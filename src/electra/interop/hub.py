@@ -117,8 +117,8 @@ def refuse_shared(folder: ModelFolder) -> None:
 
 
 def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:
-    """A model's files by their names, and nothing else that lies there or that a link leads to; the hub's cache
-    links to files of its own.
+    """A model's files by their names, and nothing else that lies there or that a link leads to; links of the
+    hub's cache to its own files count as files.
     """
     refuse_damaged(folder)
     here = folder.path.resolve()
