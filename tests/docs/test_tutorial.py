@@ -66,8 +66,11 @@ def follow(
             continue  # tests/serving follow that one
         if typed:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{typed}\n".encode())))
-        replaced = [instead.get(word, word) for word in words]
-        code = main([*replaced, *QUICK.get(words[0], [])])
+        replaced, quick = [instead.get(word, word) for word in words], QUICK.get(words[0], [])
+        for option in {*quick[::2]} & {*replaced}:  # an option is given once
+            place = replaced.index(option)
+            del replaced[place : place + 2]
+        code = main([*replaced, *quick])
         out, err = capsys.readouterr()
         assert code == 0, f"{page}: electra {shlex.join(words)}\n{err}"
         said.append(out)
