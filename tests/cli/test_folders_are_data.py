@@ -27,9 +27,9 @@ from electra.finetuning.tasks.classification import TASK
 RESUME = ["--recipe", "tiny", "--training.steps", "6", "--model.layers", "1", "--training.threads", "1"]
 COMMANDS = {
     RUN: [
-        ["verify", RUN], ["verify", RUN, "--replay", "2"], ["extend", RUN, "--budget", "9steps"],
-        ["extend", RUN, "deeper", "--layers", "2"],
+        ["verify", RUN, "--replay", "2"], ["extend", RUN, "--budget", "9steps"],
         ["pretrain", "--out", RUN, "--store", f"{RUN}/store", *RESUME],
+        ["verify", RUN], ["extend", RUN, "deeper", "--layers", "2"],
         ["pretrain", "--recipe", f"{RUN}/run.toml", "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
         ["pretrain", "--init", RUN, "--store", f"{RUN}/store", "--out", "new", "--dry-run"],
         ["report", RUN], ["show", RUN], ["detect", RUN, "a film"], ["embed", RUN, "a film"],
@@ -104,8 +104,8 @@ def put(value: Any, at: tuple[Any, ...], evil: str) -> Any:
     return value
 
 
-def run_all(folder: str, evil: Path) -> None:
-    for words in COMMANDS[folder]:
+def run_all(folder: str, evil: Path, most: int | None = None) -> None:
+    for words in COMMANDS[folder][:most]:
         with suppress(Exception):  # records of nonsense may fail in any way: what counts is what ran
             main(words)
         assert not evil.with_name("RAN").exists(), words
@@ -143,12 +143,13 @@ def test_a_folder_that_is_whole_but_for_its_name_of_code(place: Path, folder: st
 def test_each_string_of_each_record_alone(place: Path, folder: str) -> None:
     evil = place / folder / "evil.py"
     evil.write_text(EVIL)
-    for path in records(place / folder):
+    names = ("run.toml", "state.json", "finetune.json", "task.json")
+    for path in [path for path in records(place / folder) if path.name in names]:
         whole = path.read_text()
         content = tomllib.loads(whole) if path.suffix == ".toml" else json.loads(whole)
-        for at in [*places_of(content)][:40]:
+        for at in places_of(content):
             rewrite(path, lambda record, at=at: put(record, at, str(evil)))
-            run_all(folder, evil)
+            run_all(folder, evil, most=3)
             path.write_text(whole)
 
 

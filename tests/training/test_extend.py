@@ -99,8 +99,9 @@ def test_wsd_does_not_go_with_phases(toy_store: Path, tmp_path: Path) -> None:
 
 
 def words(store: Path, out: Path, budget: str, *milestones: str, schedule: str = "wsd") -> list[str]:
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
-    given = ["--milestones", *milestones, "--training.schedule", schedule, "--budget", budget]
+    small = {**SMALL, "training.schedule": schedule}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in small.items()]
+    given = ["--milestones", *milestones, "--budget", budget]
     return ["pretrain", "--store", str(store), "--out", str(out), *flags, *given]
 
 
