@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from electra.config import find_recipe, merge, read_toml
+from electra.foundation.config import find_recipe, merge, read_toml
 from electra.model import flops
 from electra.training import compilation
 from electra.training.bench import random_store

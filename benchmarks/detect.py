@@ -33,8 +33,8 @@ def sentences(count: int) -> list[str]:
 
 def fresh_model(folder: Path) -> Path:
     from electra.data.tokenizer import Tokenizer, TokenizerConfig
-    from electra.interop.card import Card
-    from electra.interop.huggingface import export_network
+    from electra.exchange.card import Card
+    from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair
     from electra.model.sizes import chosen_size, discriminator_config
 
@@ -54,16 +54,16 @@ def fresh_model(folder: Path) -> Path:
 
 
 def ours(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
-    from electra.interop.detection import detect
-    from electra.interop.load import load
+    from electra.exchange.load import load
+    from electra.inference.detection import detect
 
     loaded = load(model, "discriminator")
     return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
 
 
 def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
-    from electra.interop.detection import detect
-    from electra.interop.onnx_session import load_onnx
+    from electra.exchange.onnx_session import load_onnx
+    from electra.inference.detection import detect
 
     loaded = load_onnx(Path(model), "discriminator")
     return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
@@ -119,8 +119,8 @@ def main() -> None:
             model = str(included(model) / "discriminator")
         models = {"transformers": model, "electra": model}
         if given.onnx:
-            from electra.interop.load import load
-            from electra.interop.onnx_graph import write_onnx
+            from electra.exchange.load import load
+            from electra.exchange.onnx_graph import write_onnx
 
             loaded = load(model, "discriminator")
             for side in ("onnx", "int8"):

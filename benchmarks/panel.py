@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from electra.ablation import panel
-from electra.interop.load import Loaded, load
+from electra.exchange.load import Loaded, load
+from electra.laboratory.ablation import panel
 from electra.model.encoder import Encoder
 from electra.model.pair import build_pair
 

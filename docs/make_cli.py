@@ -18,14 +18,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from electra import config, objectives
+from electra import objectives
 from electra.artifacts.harmless import WHEN_RESUMED
 from electra.artifacts.model import Dtype
-from electra.cli.arguments import written
-from electra.cli.main import verbs
+from electra.commands.cli.arguments import written
+from electra.commands.cli.main import verbs
+from electra.exchange.pooling import Pooling
 from electra.finetuning.tasks import load_task, task_names
-from electra.interop.pooling import Pooling
-from electra.machine import Device
+from electra.foundation import config
+from electra.foundation.machine import Device
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from electra.artifacts.included import MODELS
 from electra.artifacts.run import PairFolder
-from electra.interop.transfer import card_of, networks_of, share_encoder, write
+from electra.exchange.transfer import card_of, networks_of, share_encoder, write
 
 
 def make(run: Path, name: str, summary: str) -> None:

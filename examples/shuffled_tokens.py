@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking
 from electra.objectives.parts.interface import Corrupted, Outcome

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics import Score, accuracy, mae
 from electra.finetuning.text_class import TextClassification
-from electra.labelled.examples import Example
 
 
 @dataclass(frozen=True, kw_only=True)

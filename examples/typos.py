@@ -20,13 +20,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from electra import seeds
-from electra.analysis import contract
-from electra.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
-from electra.analysis.measures import bootstrap
-from electra.analysis.measures.ranking import Ranking
-from electra.analysis.scoring.words import owners, suspicion, word_values
-from electra.analysis.texts import held_out
+from electra.foundation import seeds
+from electra.laboratory.analysis import contract
+from electra.laboratory.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
+from electra.laboratory.analysis.measures import bootstrap
+from electra.laboratory.analysis.measures.ranking import Ranking
+from electra.laboratory.analysis.scoring.words import owners, suspicion, word_values
+from electra.laboratory.analysis.texts import held_out
 
 MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # of a word, at one of its inner letters
     "transposed letters": lambda word, at: word[:at] + word[at + 1] + word[at] + word[at + 2 :],

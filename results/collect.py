@@ -13,7 +13,7 @@ import sys
 from itertools import cycle
 from pathlib import Path
 
-from electra.report.read import RunRecord, read_run
+from electra.pages.read import RunRecord, read_run
 
 METRICS = ("generator_loss", "auc", "average_precision", "gain")
 LOOKS = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from electra import extensions
+from electra.foundation import extensions
 from electra.testing import offline
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first imported

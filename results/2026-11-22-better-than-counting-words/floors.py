@@ -30,14 +30,14 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.metrics import make_scorer, matthews_corrcoef
 from sklearn.preprocessing import StandardScaler
 
-from electra.config import build
-from electra.evaluation.data import find_data
-from electra.evaluation.suite import Suite, load_suite
+from electra.foundation.config import build
+from electra.laboratory.evaluation.data import find_data
+from electra.laboratory.evaluation.suite import Suite, load_suite
 from electra.finetuning.dataset import read_dataset
 from electra.finetuning.settings import Settings
 from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
-from electra.labelled.examples import Example
+from electra.finetuning.labelled.examples import Example
 
 HERE = Path(__file__).parent
 SUITE = HERE.parent / "2026-11-22-better-than-mlm-on-tasks"

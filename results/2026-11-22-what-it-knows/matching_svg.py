@@ -6,7 +6,7 @@ Unpack the records, then: python results/2026-11-22-what-it-knows/matching_svg.p
 import json
 from pathlib import Path
 
-from electra.report import charts
+from electra.pages import charts
 
 HERE = Path(__file__).parent
 TOKENS = 32 * 128 / 1e6  # millions an update

@@ -13,8 +13,8 @@ from scipy.stats import spearmanr
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import electra
-from electra.analysis.probes.sentence_similarity import cosines, word_overlap
-from electra.labelled.sentence_pairs import read_scored_pairs
+from electra.laboratory.analysis.probes.sentence_similarity import cosines, word_overlap
+from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
 
 pairs = read_scored_pairs(Path(sys.argv[1]))
 first, second, gold = map(list, zip(*pairs, strict=True))

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 torch.set_num_threads(1)
-from electra.ablation import panel
+from electra.laboratory.ablation import panel
 
 run = Path(sys.argv[1])
 DATA = Path(sys.argv[2])
@@ -22,7 +22,7 @@ TASKS = dict(panel.TASKS) | {
 }
 out = run / "judge.json"
 scores = json.loads(out.read_text()) if out.exists() else {}
-from electra.interop.load import load
+from electra.exchange.load import load
 
 found = load(str(run), "encoder") if run.exists() else None
 subject = panel.Subject(found.encoder, found.tokenizer, run, DATA, 0, lambda s: None, lambda: False)

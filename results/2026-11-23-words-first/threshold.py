@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from electra.data.store import TokenStore
-from electra.interop.load import load_language_model
-from electra.interop.naming import detect_by_naming, plant
-from electra.interop.source import locate
+from electra.exchange.load import load_language_model
+from electra.inference.mlm_detection import detect_by_naming, plant
+from electra.exchange.source import locate
 from electra.training.evaluation import best_threshold
 
 judge = load_language_model(locate(sys.argv[1]))

@@ -16,7 +16,7 @@ from electra.finetuning.linear_fit import fit_by_folds
 from electra.finetuning.overlap import words
 from electra.finetuning.term_answer import TermAnswer
 from electra.finetuning.tuned_model import build_head
-from electra.interop.load import load
+from electra.exchange.load import load
 from electra.model.passes import read
 from electra.testing import toy_task
 

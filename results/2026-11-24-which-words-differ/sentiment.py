@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.extmath import randomized_svd
 
-from electra.interop.detection import split
-from electra.interop.load import load
+from electra.inference.detection import split
+from electra.exchange.load import load
 
 WINDOW, HELD_OUT, TRAINED_ON = 5, 1500, 3000
 rows = [line.split("\t") for line in Path(sys.argv[1]).read_text(encoding="utf-8").split("\n")[1:] if line.strip()]

@@ -19,7 +19,7 @@ from electra.finetuning import all_seeds, one_seed
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.features import batch_of
 from electra.finetuning.settings import Settings
-from electra.interop.load import load
+from electra.exchange.load import load
 from electra.model.passes import read
 
 torch.set_num_threads(1)

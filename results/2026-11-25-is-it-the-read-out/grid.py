@@ -20,9 +20,9 @@ from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.heads import Head
 from electra.finetuning.settings import Settings
 from electra.finetuning.tuning import evaluate
-from electra.interop.load import load
+from electra.exchange.load import load
 from electra.model.pair import initialise
-from electra.seeds import key
+from electra.foundation.seeds import key
 
 torch.set_num_threads(1)
 RATES, DECAYS, EPOCHS = (3e-4, 1e-3, 2e-3), (0.8, 1.0), (3.0, 10.0)

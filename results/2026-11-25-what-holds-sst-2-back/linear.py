@@ -21,7 +21,7 @@ from electra.finetuning.features import batch_of
 from electra.finetuning.linear_fit import Beside, fit_linear
 from electra.finetuning.settings import Settings
 from electra.finetuning.term_answer import TermAnswer
-from electra.interop.load import load
+from electra.exchange.load import load
 from electra.model.passes import read
 
 torch.set_num_threads(1)

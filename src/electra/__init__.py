@@ -19,77 +19,77 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from electra.errors import ElectraError as ElectraError
-    from electra.errors import Interrupted as Interrupted
-    from electra.extensions import trust as trust
-    from electra.workflow.ablate import Study as Study
-    from electra.workflow.ablate import ablate as ablate
-    from electra.workflow.analyze import Analysis as Analysis
-    from electra.workflow.analyze import analyze as analyze
-    from electra.workflow.evaluate import Evaluation as Evaluation
-    from electra.workflow.evaluate import evaluate as evaluate
-    from electra.workflow.extend import deepen as deepen
-    from electra.workflow.extend import extend as extend
-    from electra.workflow.extend import lengthen as lengthen
-    from electra.workflow.finetune import finetune as finetune
-    from electra.workflow.import_pair import import_pair as import_pair
-    from electra.workflow.log import log as log
-    from electra.workflow.model import Model as Model
-    from electra.workflow.model import load as load
-    from electra.workflow.open import open as open
-    from electra.workflow.open import verify as verify
-    from electra.workflow.plan import Plan as Plan
-    from electra.workflow.plan import plan as plan
-    from electra.workflow.predict import predict as predict
-    from electra.workflow.prepare import prepare as prepare
-    from electra.workflow.pretrain import pretrain as pretrain
-    from electra.workflow.prompt import Prompting as Prompting
-    from electra.workflow.prompt import prompt as prompt
-    from electra.workflow.push import push as push
-    from electra.workflow.run import Run as Run
-    from electra.workflow.store import Store as Store
-    from electra.workflow.tuned import FineTuned as FineTuned
+    from electra.commands.workflow.ablate import Study as Study
+    from electra.commands.workflow.ablate import ablate as ablate
+    from electra.commands.workflow.analyze import Analysis as Analysis
+    from electra.commands.workflow.analyze import analyze as analyze
+    from electra.commands.workflow.evaluate import Evaluation as Evaluation
+    from electra.commands.workflow.evaluate import evaluate as evaluate
+    from electra.commands.workflow.extend import deepen as deepen
+    from electra.commands.workflow.extend import extend as extend
+    from electra.commands.workflow.extend import lengthen as lengthen
+    from electra.commands.workflow.finetune import finetune as finetune
+    from electra.commands.workflow.import_pair import import_pair as import_pair
+    from electra.commands.workflow.log import log as log
+    from electra.commands.workflow.model import Model as Model
+    from electra.commands.workflow.model import load as load
+    from electra.commands.workflow.open import open as open
+    from electra.commands.workflow.open import verify as verify
+    from electra.commands.workflow.plan import Plan as Plan
+    from electra.commands.workflow.plan import plan as plan
+    from electra.commands.workflow.predict import predict as predict
+    from electra.commands.workflow.prepare import prepare as prepare
+    from electra.commands.workflow.pretrain import pretrain as pretrain
+    from electra.commands.workflow.prompt import Prompting as Prompting
+    from electra.commands.workflow.prompt import prompt as prompt
+    from electra.commands.workflow.push import push as push
+    from electra.commands.workflow.run import Run as Run
+    from electra.commands.workflow.store import Store as Store
+    from electra.commands.workflow.tuned import FineTuned as FineTuned
+    from electra.foundation.errors import ElectraError as ElectraError
+    from electra.foundation.errors import Interrupted as Interrupted
+    from electra.foundation.extensions import trust as trust
 
     __version__: str
 
 _HOMES = {  # where each name lives
-    "Analysis": "workflow.analyze",
-    "ElectraError": "errors",
-    "Evaluation": "workflow.evaluate",
-    "FineTuned": "workflow.tuned",
-    "Interrupted": "errors",
-    "Model": "workflow.model",
-    "Prompting": "workflow.prompt",
-    "Run": "workflow.run",
-    "Store": "workflow.store",
-    "Study": "workflow.ablate",
-    "Plan": "workflow.plan",
-    "ablate": "workflow.ablate",
-    "analyze": "workflow.analyze",
-    "deepen": "workflow.extend",
-    "evaluate": "workflow.evaluate",
-    "extend": "workflow.extend",
-    "finetune": "workflow.finetune",
-    "import_pair": "workflow.import_pair",
-    "lengthen": "workflow.extend",
-    "load": "workflow.model",
-    "log": "workflow.log",
-    "open": "workflow.open",
-    "plan": "workflow.plan",
-    "predict": "workflow.predict",
-    "prepare": "workflow.prepare",
-    "pretrain": "workflow.pretrain",
-    "prompt": "workflow.prompt",
-    "push": "workflow.push",
-    "trust": "extensions",
-    "verify": "workflow.open",
+    "Analysis": "commands.workflow.analyze",
+    "ElectraError": "foundation.errors",
+    "Evaluation": "commands.workflow.evaluate",
+    "FineTuned": "commands.workflow.tuned",
+    "Interrupted": "foundation.errors",
+    "Model": "commands.workflow.model",
+    "Prompting": "commands.workflow.prompt",
+    "Run": "commands.workflow.run",
+    "Store": "commands.workflow.store",
+    "Study": "commands.workflow.ablate",
+    "Plan": "commands.workflow.plan",
+    "ablate": "commands.workflow.ablate",
+    "analyze": "commands.workflow.analyze",
+    "deepen": "commands.workflow.extend",
+    "evaluate": "commands.workflow.evaluate",
+    "extend": "commands.workflow.extend",
+    "finetune": "commands.workflow.finetune",
+    "import_pair": "commands.workflow.import_pair",
+    "lengthen": "commands.workflow.extend",
+    "load": "commands.workflow.model",
+    "log": "commands.workflow.log",
+    "open": "commands.workflow.open",
+    "plan": "commands.workflow.plan",
+    "predict": "commands.workflow.predict",
+    "prepare": "commands.workflow.prepare",
+    "pretrain": "commands.workflow.pretrain",
+    "prompt": "commands.workflow.prompt",
+    "push": "commands.workflow.push",
+    "trust": "foundation.extensions",
+    "verify": "commands.workflow.open",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from electra.machine import versions
+        from electra.foundation.machine import versions
 
         return versions("electra")["electra"]
     if name not in _HOMES:

@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from electra.ablation import results, runner
-from electra.ablation.plan import Job, all_jobs
-from electra.ablation.study import Study, find_study, read_study
+from electra.laboratory.ablation import results, runner
+from electra.laboratory.ablation.plan import Job, all_jobs
+from electra.laboratory.ablation.study import Study, find_study, read_study
 
 TASKS = {
     "pos": {"title": "Part of speech", "metric": "accuracy"},
@@ -144,7 +144,7 @@ def make(out: Path, name: str, seeds: int = 3, *, with_panel: bool = True) -> di
 
 
 if __name__ == "__main__":
-    from electra.report.study import write_report
+    from electra.pages.study import write_report
 
     for shape in ("objectives", "convergence", "generator-size", "training-algorithm", "model-size"):
         make(Path(sys.argv[1]) / shape, shape)

@@ -20,13 +20,13 @@ from unittest.mock import Mock
 import pytest
 from fake_study import STUDY
 
-from electra import jobs
-from electra.ablation import plan, worker
 from electra.artifacts import digests
-from electra.cli.main import main as run_command
+from electra.commands.cli.main import main as run_command
 from electra.data.store import TokenStore
-from electra.errors import Interrupted, RunFailed
-from electra.signals import Stop, StopRequest
+from electra.foundation import jobs
+from electra.foundation.errors import Interrupted, RunFailed
+from electra.foundation.signals import Stop, StopRequest
+from electra.laboratory.ablation import plan, worker
 from electra.testing import toy
 from electra.testing.driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from electra.training.distributed import World
@@ -229,7 +229,7 @@ def scorer(monkeypatch: pytest.MonkeyPatch) -> Scorer:
     found = Scorer()
     monkeypatch.setattr(worker, "run_job", found.run_job)
     monkeypatch.setattr(jobs, "side_by_side", in_this_process)
-    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     return found
 
 

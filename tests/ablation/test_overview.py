@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from electra.ablation.overview import Overview
-from electra.ablation.plan import Job
-from electra.ablation.runner import Standing
+from electra.laboratory.ablation.overview import Overview
+from electra.laboratory.ablation.plan import Job
+from electra.laboratory.ablation.runner import Standing
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_plain_lines_where_there_is_no_terminal(
     jobs: list[Standing], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown, said = io.StringIO(), list[str]()
-    monkeypatch.setattr("electra.ablation.overview.QUIET_SECONDS", -1.0)
+    monkeypatch.setattr("electra.laboratory.ablation.overview.QUIET_SECONDS", -1.0)
     with Overview("A study", jobs, said.append, Console(file=shown, width=200, soft_wrap=True)) as overview:
         overview.look()
         jobs[1].row = {"step": 90}

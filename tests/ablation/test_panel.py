@@ -10,12 +10,12 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from electra.ablation import panel, probing
-from electra.ablation.probing import Tagged, probe, read_words
-from electra.analysis.measures.linear import fit
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import TokenizerConfig
-from electra.errors import ElectraError
+from electra.foundation.errors import ElectraError
+from electra.laboratory.ablation import panel, probing
+from electra.laboratory.ablation.probing import Tagged, probe, read_words
+from electra.laboratory.analysis.measures.linear import fit
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
 from electra.model.pair import build_pair

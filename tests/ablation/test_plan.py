@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from fake_study import STUDY
 
-from electra import durable
-from electra.ablation.plan import Job, all_jobs, job_recipe, make_plan, seeds_begun
-from electra.ablation.study import read_study
-from electra.errors import ConfigError, ElectraError, RunFolderError
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
+from electra.laboratory.ablation.plan import Job, all_jobs, job_recipe, make_plan, seeds_begun
+from electra.laboratory.ablation.study import read_study
 from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.run import build_run
@@ -118,11 +118,11 @@ def test_smaller_budgets_are_runs_of_their_own(plan: Callable[..., dict[str, Any
 def test_a_budget_of_time_is_turned_into_flops_once(
     plan: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("electra.ablation.plan.seconds_per_step", lambda run: 0.5)
+    monkeypatch.setattr("electra.laboratory.ablation.plan.seconds_per_step", lambda run: 0.5)
     made = plan(budget="30s")
     assert made["fixed"]["arms"]["mlm"]["steps"] == [60]
     durable.commit_json(tmp_path / "out" / "study.json", made)
-    monkeypatch.setattr("electra.ablation.plan.seconds_per_step", lambda run: 0.25)
+    monkeypatch.setattr("electra.laboratory.ablation.plan.seconds_per_step", lambda run: 0.25)
     assert plan(budget="30s")["fixed"] == made["fixed"]
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import fake_study
 import pytest
 
-from electra.ablation import runner
-from electra.ablation.plan import Job, all_jobs
-from electra.ablation.results import describe, gather, primary, write
-from electra.ablation.statistics import compare, summarise
-from electra.ablation.study import find_study, read_study
-from electra.errors import ConfigError
-from electra.report.study import write_report
-from electra.report.svg import PALETTE
-from electra.workflow.ablate import Study
+from electra.commands.workflow.ablate import Study
+from electra.foundation.errors import ConfigError
+from electra.laboratory.ablation import runner
+from electra.laboratory.ablation.plan import Job, all_jobs
+from electra.laboratory.ablation.results import describe, gather, primary, write
+from electra.laboratory.ablation.statistics import compare, summarise
+from electra.laboratory.ablation.study import find_study, read_study
+from electra.pages.study import write_report
+from electra.pages.svg import PALETTE
 
 
 def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take most of the time."""
-    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
 
 
 @pytest.mark.usefixtures("without_figures")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from electra.ablation.statistics import (
+from electra.laboratory.ablation.statistics import (
     Summary,
     compare,
     crossing,

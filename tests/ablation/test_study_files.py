@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from fake_study import STUDY
 
-from electra.ablation.study import STUDIES, Study, arm_recipe, find_study, read_study
-from electra.config import names_in
-from electra.errors import ConfigError
+from electra.foundation.config import names_in
+from electra.foundation.errors import ConfigError
+from electra.laboratory.ablation.study import STUDIES, Study, arm_recipe, find_study, read_study
 
 ASKED = {
     "objectives",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from electra import artifacts, durable
+from electra import artifacts
 from electra.artifacts import digests
+from electra.foundation import durable
 
 
 def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from electra import artifacts, durable
+from electra import artifacts
 from electra.artifacts import checkpoints
 from electra.artifacts.harmless import WHEN_COMPARED, WHEN_RESUMED
-from electra.cli.main import main
-from electra.errors import CheckpointError, RunFolderError
+from electra.commands.cli.main import main
+from electra.foundation import durable
+from electra.foundation.errors import CheckpointError, RunFolderError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from electra.artifacts.ledger import Follower, Ledger, Writer, newest_row, read_rows
-from electra.errors import FullDisk
+from electra.foundation.errors import FullDisk
 
 
 def train(step: int, loss: float = 1.0, **more: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import pytest
 from golden.record import machine
 from safetensors.numpy import load_file
 
-from electra.cli.main import main
-from electra.report import svg
+from electra.commands.cli.main import main
+from electra.pages import svg
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())

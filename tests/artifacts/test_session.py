@@ -12,8 +12,8 @@ import pytest
 
 from electra.artifacts.folder import Folder
 from electra.artifacts.session import refuse_differences, refuse_strangers
-from electra.errors import FullDisk, Interrupted, RunFolderError
-from electra.signals import StopRequest
+from electra.foundation.errors import FullDisk, Interrupted, RunFolderError
+from electra.foundation.signals import StopRequest
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from electra.cli import detect, pretrain
-from electra.cli.arguments import parse
-from electra.cli.main import main
-from electra.errors import ConfigError
+from electra.commands.cli import detect, pretrain
+from electra.commands.cli.arguments import parse
+from electra.commands.cli.main import main
+from electra.foundation.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.main import main, verbs
+from electra.commands.cli.main import main, verbs
 
 ASK = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _electra; echo "${COMPREPLY[@]}"'
 

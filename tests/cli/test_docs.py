@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from electra import objectives
-from electra.cli.main import main, verbs
+from electra.commands.cli.main import main, verbs
 
 DOCS = Path(__file__).parents[2] / "docs"
 

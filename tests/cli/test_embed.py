@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from electra.cli.main import main
-from electra.interop.embedding import embed
-from electra.interop.load import load
+from electra.commands.cli.main import main
+from electra.exchange.load import load
+from electra.inference.embedding import embed
 from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "", "a cat"]

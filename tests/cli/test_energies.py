@@ -14,19 +14,19 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import electra
-from electra.analysis.scoring.scorers import token_scores
-from electra.analysis.scoring.token_rows import log_odds
-from electra.cli.main import main
+from electra.commands.cli.main import main
+from electra.commands.workflow.train import finish
 from electra.data.store import TokenStore
-from electra.errors import ModelError
-from electra.interop.detection import detect
-from electra.interop.load import load
-from electra.signals import StopRequest
+from electra.exchange.load import load
+from electra.foundation.errors import ModelError
+from electra.foundation.signals import StopRequest
+from electra.inference.detection import detect
+from electra.laboratory.analysis.scoring.scorers import token_scores
+from electra.laboratory.analysis.scoring.token_rows import log_odds
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.start import start
-from electra.workflow.train import finish
 
 
 @pytest.fixture(scope="module")

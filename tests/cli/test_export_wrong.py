@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from electra import durable
 from electra.artifacts.tuning import TuningFolder
-from electra.cli.main import main
+from electra.commands.cli.main import main
+from electra.foundation import durable
 from electra.testing import small
 
 

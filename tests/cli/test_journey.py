@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from electra.artifacts.run import RunFolder
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.testing import driven
 
 pytestmark = pytest.mark.slow
@@ -229,7 +229,7 @@ def test_transformers_reads_the_export(journey: Journey) -> None:
     import torch
     import transformers
 
-    from electra.interop.load import load
+    from electra.exchange.load import load
 
     folder = journey["exported"] / "discriminator"
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from electra.cli.arguments import _metavar, parse, written
-from electra.cli.main import verbs
+from electra.commands.cli.arguments import _metavar, parse, written
+from electra.commands.cli.main import verbs
 
 DIFFER = {  # options whose meaning depends on the command, and why
     "what it reads or makes": "corpus data file folder format model models out run source store task text",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.main import main
-from electra.config import read_toml
-from electra.interop.run_folder import networks
+from electra.commands.cli.main import main
+from electra.exchange.run_folder import networks
+from electra.foundation.config import read_toml
 from electra.testing import driven
 
 pytestmark = pytest.mark.slow

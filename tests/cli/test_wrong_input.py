@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
-from electra import durable, errors
-from electra.cli.main import main
-from electra.errors import (
+from electra.commands.cli.main import main
+from electra.commands.workflow import train as train_verb
+from electra.foundation import durable, errors
+from electra.foundation.errors import (
     CheckpointError,
     DiskError,
     ElectraError,
@@ -28,15 +29,16 @@ from electra.errors import (
     RunFolderError,
 )
 from electra.testing import driven
-from electra.workflow import train as train_verb
 
-command_line = importlib.import_module("electra.cli.main")  # the module: `main` alone is its function
+command_line = importlib.import_module(
+    "electra.commands.cli.main"
+)  # the module: `main` alone is its function
 
 
 HOLD = """
 import sys
 from pathlib import Path
-from electra.durable import lock
+from electra.foundation.durable import lock
 with lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from electra.cli.main import main
-from electra.errors import (
+from electra.commands.cli.main import main
+from electra.foundation.errors import (
     AbsentNetwork,
     CheckpointError,
     ConfigError,

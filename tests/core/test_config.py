@@ -11,8 +11,17 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from electra.config import RECIPES, convert, differences, find_recipe, merge, names_in, read_toml, write_toml
-from electra.errors import ConfigError
+from electra.foundation.config import (
+    RECIPES,
+    convert,
+    differences,
+    find_recipe,
+    merge,
+    names_in,
+    read_toml,
+    write_toml,
+)
+from electra.foundation.errors import ConfigError
 from electra.training.recipe import Recipe, make_recipe
 
 

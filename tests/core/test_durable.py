@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from electra import durable
 from electra.artifacts.ledger import Writer
 from electra.artifacts.session import log_line
-from electra.errors import DiskError, ElectraError, FullDisk, RunFolderError
+from electra.foundation import durable
+from electra.foundation.errors import DiskError, ElectraError, FullDisk, RunFolderError
 
 FILES: dict[str, durable.Content] = {
     "a.bin": b"x" * 1000,
@@ -94,7 +94,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_durable import FILES, Failing, Plain
-from electra import durable
+from electra.foundation import durable
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 kind = Plain if "plain" in sys.argv else Failing
@@ -211,7 +211,7 @@ def test_a_folder_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) 
 HOLD = """
 import sys, time
 from pathlib import Path
-from electra import durable
+from electra.foundation import durable
 with durable.lock(Path(sys.argv[1])):
     print("held")
     time.sleep(60)
@@ -275,8 +275,8 @@ def test_a_file_larger_than_the_limit_really(tmp_path: Path) -> None:
     program = """
 import resource, sys, signal
 from pathlib import Path
-from electra import durable
-from electra.errors import FullDisk
+from electra.foundation import durable
+from electra.foundation.errors import FullDisk
 import numpy
 from safetensors.numpy import save_file
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from electra import analysis, extensions, objectives
-from electra.errors import ConfigError
-from electra.extensions import OBJECTIVES, PROBES, TASKS
+from electra import objectives
 from electra.finetuning.tasks import load_task
+from electra.foundation import extensions
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import OBJECTIVES, PROBES, TASKS
+from electra.laboratory import analysis
 
 OURS = {
     OBJECTIVES: "from electra.objectives.mlm import Config, Objective\n",
     TASKS: "from electra.finetuning.tasks.cola import TASK\n",
-    PROBES: "from electra.analysis import module_of\n"
+    PROBES: "from electra.laboratory.analysis import module_of\n"
     "Config, Probe = module_of('calibration').Config, module_of('calibration').Probe\n",
 }
 KINDS = pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.name)

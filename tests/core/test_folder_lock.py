@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from electra import durable
-from electra.errors import FullDisk, Note, RunFolderError
+from electra.foundation import durable
+from electra.foundation.errors import FullDisk, Note, RunFolderError
 
 WITHOUT = [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO]
 
@@ -33,7 +33,7 @@ def test_without_locks_the_work_goes_on_and_the_reason_is_told(tmp_path: Path, n
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock"]
 
 
-@pytest.mark.filterwarnings("ignore::electra.errors.Note")
+@pytest.mark.filterwarnings("ignore::electra.foundation.errors.Note")
 @pytest.mark.parametrize("no_locks", [errno.ENOSYS], indirect=True)
 def test_without_locks_a_second_process_is_still_refused(tmp_path: Path, no_locks: int) -> None:
     mark = tmp_path / ".writer"
@@ -54,7 +54,7 @@ def test_without_locks_a_second_process_is_still_refused(tmp_path: Path, no_lock
 
 
 def test_with_locks_a_second_process_is_refused(tmp_path: Path) -> None:
-    program = "import sys; from electra import durable; from pathlib import Path\n"
+    program = "import sys; from electra.foundation import durable; from pathlib import Path\n"
     program += "with durable.lock(Path(sys.argv[1])): pass"
     with durable.lock(tmp_path):
         ended = subprocess.run(

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from electra.errors import DiskError, ElectraError, Interrupted
-from electra.jobs import Job, in_turn, side_by_side
+from electra.foundation.errors import DiskError, ElectraError, Interrupted
+from electra.foundation.jobs import Job, in_turn, side_by_side
 
 WORKS = """
 import os, signal, sys, time
 from pathlib import Path
-from electra.errors import DiskError, Interrupted
+from electra.foundation.errors import DiskError, Interrupted
 
 def double(number, *, say, stop):
     say(f"doubling {number} with {os.environ['OMP_NUM_THREADS']}")
@@ -133,8 +133,8 @@ def test_an_error_of_ours_stops_what_runs(works: Any, tmp_path: Path) -> None:
 PARENT = """
 import sys
 import works
-from electra.jobs import Job, side_by_side
-from electra.signals import StopRequest
+from electra.foundation.jobs import Job, side_by_side
+from electra.foundation.signals import StopRequest
 
 jobs = [Job(name, works.wait, (sys.argv[1], name)) for name in "ab"]
 with StopRequest() as stop:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from electra import machine
-from electra.errors import ConfigError, DataError, out_of_memory
-from electra.machine import cores, library
+from electra.foundation import machine
+from electra.foundation.errors import ConfigError, DataError, out_of_memory
+from electra.foundation.machine import cores, library
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
 def test_a_process_bound_to_one_core_counts_one() -> None:
     bind = (
-        f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); from electra.machine import"
-        " cores; print(cores())"
+        f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); "
+        "from electra.foundation.machine import cores; print(cores())"
     )
     found = subprocess.run([sys.executable, "-c", bind], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "1"
@@ -148,7 +148,7 @@ def test_memory_that_ran_out_is_one_line(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The ways in which libraries say it."""
-    from electra.cli import main
+    from electra.commands.cli import main
 
     def run(verb: str, arguments: list[str]) -> int:
         raise error

@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.main import verbs
+from electra.commands.cli.main import verbs
 from electra.testing import driven
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.package
-NEEDED = ["py.typed", "recipes/budget-tiny.toml", "models/tiny-en/discriminator/model.safetensors"]
-NEEDED += ["report/page.html.j2", "report/page.css", "studies/objectives.toml"]
+NEEDED = [
+    "py.typed",
+    "training/recipes/budget-tiny.toml",
+    "inference/models/tiny-en/discriminator/model.safetensors",
+]
+NEEDED += ["pages/page.html.j2", "pages/page.css", "laboratory/ablation/studies/objectives.toml"]
 
 
 def newest(pattern: str) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra import seeds
+from electra.foundation import seeds
 
 
 def test_known_values_never_change() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from electra.errors import ElectraError
-from electra.visible import one_line, visible
+from electra.foundation.errors import ElectraError
+from electra.foundation.visible import one_line, visible
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07 b\u202eright\u2066c\x9b2Jd\r"
 

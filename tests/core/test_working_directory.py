@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from electra import jobs
-from electra.cli.main import main
+from electra.commands.cli.main import main
+from electra.foundation import jobs
 from electra.training.launch import launch
 
 NAMES = ("torch", "random", "tokenizers", "sitecustomize", "usercustomize", "numpy", "json", "electra", "ast")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from electra.data.batches import Batch, Batches
 from electra.data.specials import Specials
 from electra.data.store import TokenDocuments
-from electra.errors import ConfigError, StoreError
+from electra.foundation.errors import ConfigError, StoreError
 
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
 FIRST = 5  # the first id that is not special

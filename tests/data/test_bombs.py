@@ -14,7 +14,7 @@ import re, sys
 from pathlib import Path
 from electra.data.readers import read
 from electra.data.sources import find_sources
-from electra.errors import CorpusError
+from electra.foundation.errors import CorpusError
 def peak():  # MiB of this process alone: getrusage begins with the peak of the one that started it
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) >> 10
 before = peak()

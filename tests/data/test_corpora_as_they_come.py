@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from electra.commands.workflow.prepare import prepare
+from electra.commands.workflow.store import Store
 from electra.data import sources
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.packing import build_store
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, CorpusError
-from electra.workflow.prepare import prepare
-from electra.workflow.store import Store
+from electra.foundation.errors import ConfigError, CorpusError
 
 TEXTS = ["Der Koch kochte das Essen.", 'she said "no", twice', "요리사가 음식을 만들었다\nzweite Zeile"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import TokenizerError
+from electra.foundation.errors import TokenizerError
 
 NAMES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

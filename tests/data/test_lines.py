@@ -15,7 +15,7 @@ import pytest
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.lines import XZ_MEMORY, encoding_of, open_bytes, open_text
 from electra.data.readers import Text
-from electra.errors import ConfigError, CorpusError, DataError, ElectraError
+from electra.foundation.errors import ConfigError, CorpusError, DataError, ElectraError
 
 
 def documents(path: Path, **config: object) -> list[Text]:

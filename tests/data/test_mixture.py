@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import electra
-from electra.cli.main import main
+from electra.commands.cli.main import main
+from electra.commands.workflow.store import Store
 from electra.data.store import TokenStore
-from electra.errors import ConfigError
-from electra.workflow.store import Store
+from electra.foundation.errors import ConfigError
 
 LARGE, SMALL = "the chef cooked a meal", "und wir essen es"
 

@@ -19,7 +19,7 @@ from electra.data.near import MINIMA, MISSED, Earlier, NearDuplicates, bands, si
 from electra.data.packing import build_store
 from electra.data.sharding import build_shard
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 
 WORDS = [hashlib.blake2b(bytes([i, i // 7]), digest_size=3).hexdigest() for i in range(250)]
 

@@ -25,14 +25,14 @@ from corpora import WORDS, all_ids, contents, texts, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from electra import durable
 from electra.data import kept, packing
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import CorpusError, DiskError, RunFailed, RunFolderError, StoreError
+from electra.foundation import durable
+from electra.foundation.errors import CorpusError, DiskError, RunFailed, RunFolderError, StoreError
 
 CONFIG = CorpusConfig(heldout=0.05)
 

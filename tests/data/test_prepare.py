@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from electra.commands.workflow.display import Display
+from electra.commands.workflow.prepare import build, prepare
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.training.recipe import DataSection, TokenizerSection
-from electra.workflow.display import Display
-from electra.workflow.prepare import build, prepare
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -248,7 +248,7 @@ def test_the_next_command_continues_from_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its vocabulary was given as --tokenizer: a fresh network of another size is not what follows."""
-    from electra.cli.main import main
+    from electra.commands.cli.main import main
 
     text = str(corpus(tmp_path / "a.txt"))
     assert (

@@ -14,7 +14,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import TokenizerError
+from electra.foundation.errors import TokenizerError
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = [*"[]/.'", *string.ascii_lowercase, *"0123456789", "\u5b66"]
@@ -117,7 +117,7 @@ def test_a_classifier_reads_added_tokens_in_transformers_as_here(tmp_path: Path)
     """Their special tokens are plain text; added tokens, special or not, stay tokens."""
     from transformers import AutoTokenizer
 
-    from electra.interop.huggingface import tokenizer_files
+    from electra.exchange.huggingface import tokenizer_files
 
     ours = Tokenizer.load(write(tmp_path, BERT | ADDED["special_tokens_map.json"]))
     (tmp_path / "out").mkdir()

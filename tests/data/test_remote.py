@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from corpora import contents, texts, write
 
-from electra import durable
 from electra.data import remote
 from electra.data.packing import build_store
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.errors import StoreError
+from electra.foundation import durable
+from electra.foundation.errors import StoreError
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from electra.data import columnar, rows
 from electra.data.rows import open_table, parts_of, split_name, stream_table, together
-from electra.errors import DataError
+from electra.foundation.errors import DataError
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from corpora import contents, texts, write
 
-from electra import durable
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.data import sharding
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, CorpusError, StoreError
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, CorpusError, StoreError
 
 CONFIG = CorpusConfig(heldout=0.05)
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from electra import durable
 from electra.data import lines, python_docs, readers, rows
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.sources import find_sources, same_text
-from electra.errors import ConfigError, CorpusError
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, CorpusError
 
 TEXTS = [
     "Der Koch kochte das Essen.",

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus, reversed_twice
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import TokenizerError
-from electra.interop.detection import assemble, split
+from electra.foundation.errors import TokenizerError
+from electra.inference.detection import assemble, split
 
 KINDS = ("bpe", "unigram")
 

@@ -14,7 +14,7 @@ from electra.data import store
 from electra.data.packing import build_store
 from electra.data.store import TokenDocuments, TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import StoreError
+from electra.foundation.errors import StoreError
 
 
 def damaged(path: Path, file: str, change: Callable[[bytes], bytes]) -> None:

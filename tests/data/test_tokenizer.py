@@ -25,7 +25,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 from electra.data import wordpiece
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import ConfigError, TokenizerError
+from electra.foundation.errors import ConfigError, TokenizerError
 
 WORDS = [
     "the",

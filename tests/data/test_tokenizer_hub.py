@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import TokenizerError
+from electra.foundation.errors import TokenizerError
 
 LOADING = """
 import sys
 from electra.data.tokenizer import Tokenizer
-from electra.errors import TokenizerError
+from electra.foundation.errors import TokenizerError
 try:
     print(Tokenizer.load(sys.argv[1]).digest)
 except TokenizerError as error:

@@ -7,8 +7,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from electra.cli.arguments import parse
-from electra.cli.serve import Arguments
+from electra.commands.cli.arguments import parse
+from electra.commands.cli.serve import Arguments
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import electra
-from electra.cli.main import main, verbs
+from electra.commands.cli.main import main, verbs
 from electra.testing import driven
 from electra.testing.driven import toy_store  # noqa: F401
 

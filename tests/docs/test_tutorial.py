@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from test_snippets import FENCE, ROOT
 
-from electra import jobs
-from electra.cli.main import main
+from electra.commands.cli.main import main
+from electra.foundation import jobs
 from electra.testing import driven, small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
 

@@ -18,11 +18,11 @@ import pytest
 
 from electra.artifacts import digests
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.cli.arguments import parse
-from electra.cli.evaluate import Arguments
-from electra.cli.main import main
-from electra.errors import ConfigError, RunFailed, RunFolderError
-from electra.evaluation.running import entrants
+from electra.commands.cli.arguments import parse
+from electra.commands.cli.evaluate import Arguments
+from electra.commands.cli.main import main
+from electra.foundation.errors import ConfigError, RunFailed, RunFolderError
+from electra.laboratory.evaluation.running import entrants
 
 pytestmark = pytest.mark.slow
 
@@ -362,7 +362,7 @@ def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
 
     (tmp_path / "toys.toml").write_text(SUITE)
     shutil.copytree(whole, tmp_path / "out")
-    monkeypatch.setattr("electra.evaluation.steps.finetune", fail)
+    monkeypatch.setattr("electra.laboratory.evaluation.steps.finetune", fail)
     assert (
         main(
             arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--random-twin")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.finetuning import floors
 
 pytestmark = pytest.mark.slow

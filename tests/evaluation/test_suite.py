@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from electra import analysis
-from electra.config import build, names_in
-from electra.errors import ConfigError, DataError
-from electra.evaluation.data import find_data, join_train
-from electra.evaluation.published import columns, columns_for
-from electra.evaluation.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
+from electra.foundation.config import build, names_in
+from electra.foundation.errors import ConfigError, DataError
+from electra.laboratory import analysis
+from electra.laboratory.evaluation.data import find_data, join_train
+from electra.laboratory.evaluation.published import columns, columns_for
+from electra.laboratory.evaluation.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
 
 
 @pytest.mark.parametrize("name", [*names_in(SUITES), ALL])

@@ -13,10 +13,10 @@ from sklearn.metrics import cohen_kappa_score
 import electra
 import electra.testing
 from electra import objectives
-from electra.ablation.study import arm_recipe, read_study
-from electra.cli.main import main
-from electra.config import read_toml
-from electra.extensions import OBJECTIVES, TASKS, trust
+from electra.commands.cli.main import main
+from electra.foundation.config import read_toml
+from electra.foundation.extensions import OBJECTIVES, TASKS, trust
+from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import driven, toy, toy_task
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from plain_loop import groups_with_decay, losses_of, write_start
 
-from electra.errors import RunFailed
+from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune, prepare, resolve
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.features import Tokens, collate, epoch_order, join
@@ -25,7 +25,7 @@ from electra.finetuning.predict import predict
 from electra.finetuning.settings import Settings
 from electra.finetuning.tuned_model import TunedModel
 from electra.finetuning.tuning import Tuning, evaluate, run_model
-from electra.interop.load import load
+from electra.foundation.errors import RunFailed
 from electra.testing import toy_task
 
 

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from plain_loop import losses_of, write_start
 from toy_questions import squad
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, Damaged, DataError, ElectraError, ModelError
+from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune, prepare, resolve
 from electra.finetuning.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
 from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
@@ -38,7 +38,7 @@ from electra.finetuning.span_search import BEAM, Prediction, Span, beam_spans, p
 from electra.finetuning.squad_metrics import score_2
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tuning import Tuning, run_model
-from electra.interop.load import load
+from electra.foundation.errors import ConfigError, Damaged, DataError, ElectraError, ModelError
 from electra.model.sizes import EncoderConfig
 from electra.testing import toy_task
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra.cli.main import main
-from electra.errors import DataError
+from electra.commands.cli.main import main
+from electra.commands.workflow.finetune import tables
 from electra.finetuning.answers import labels_in
 from electra.finetuning.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.records import write
-from electra.labelled.questions import read_questions
+from electra.foundation.errors import DataError
 from electra.testing import toy_task
-from electra.workflow.finetune import tables
 
 
 @pytest.mark.parametrize(

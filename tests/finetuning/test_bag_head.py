@@ -15,7 +15,8 @@ from test_all_seeds import silent
 from torch.nn import functional as F
 
 from electra.artifacts.model import recorded_files
-from electra.errors import ConfigError, Damaged, ModelError
+from electra.exchange.load import load
+from electra.exchange.weights import read_safetensors, write_weights
 from electra.finetuning import linear_fit, one_seed
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.bag_head import BagHead
@@ -23,8 +24,7 @@ from electra.finetuning.features import Batch, Windows
 from electra.finetuning.linear_fit import fit_by_folds
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.tuned_model import build_head
-from electra.interop.load import load
-from electra.interop.weights import read_safetensors, write_weights
+from electra.foundation.errors import ConfigError, Damaged, ModelError
 from electra.testing import toy_task
 
 BEFORE = {"terms": "known", "rarity": "rarity", "weight": "weight"}  # names of a saved head, and now

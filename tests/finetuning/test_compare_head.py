@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from test_all_seeds import silent
 
-from electra.errors import ConfigError, Interrupted, ModelError
+from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.compare_head import FEATURES, CompareHead
 from electra.finetuning.features import Batch
@@ -20,7 +20,7 @@ from electra.finetuning.overlap import OVERLAP
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.term_answer import KIND
 from electra.finetuning.tuned_model import build_head
-from electra.interop.load import load
+from electra.foundation.errors import ConfigError, Interrupted, ModelError
 from electra.testing import toy_task
 
 CLS, SEP, PAD = 2, 3, 0

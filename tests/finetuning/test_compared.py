@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from electra.artifacts.tuning import TuningFolder
-from electra.cli.main import main
-from electra.errors import ConfigError, DataError
+from electra.commands.cli.main import main
 from electra.finetuning import floors
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.over_seeds import compared
-from electra.report import tuning as page
+from electra.foundation.errors import ConfigError, DataError
+from electra.pages import tuning as page
 from electra.testing import toy_task
 
 
@@ -102,8 +102,8 @@ def test_floors_are_the_default_and_can_be_left_out(
 
 
 def test_a_large_table_is_tuned_on_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    from electra.finetuning.labelled.examples import Example
     from electra.finetuning.tasks import load_task
-    from electra.labelled.examples import Example
 
     monkeypatch.setattr(floors, "TUNED_ON", 30)
     rows = [Example(str(i), f"f:{i}", (f"word{i} {('good', 'bad')[i % 2]}",), str(i % 2)) for i in range(200)]

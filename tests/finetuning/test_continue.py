@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from electra import durable
-from electra.errors import RunFolderError
+from electra.exchange.weights import digest
 from electra.finetuning.all_seeds import finetune
-from electra.interop.weights import digest
+from electra.foundation import durable
+from electra.foundation.errors import RunFolderError
 from electra.testing import toy_task
 
 

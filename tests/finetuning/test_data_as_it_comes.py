@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from electra.data.lines import guess_encoding
-from electra.errors import ConfigError, DataError
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, read_dataset
 from electra.finetuning.settings import Settings
+from electra.foundation.errors import ConfigError, DataError
 from electra.testing import toy_task
 
 TRAIN = "text;topic\n" + "".join(f"Fall {i}, schön;{('Küche', 'Straße')[i % 2]}\n" for i in range(20))
@@ -123,9 +123,9 @@ def test_labels_that_training_lacks_are_wrong(tmp_path: Path, modern_folder: Pat
 
 def test_other_tasks_score_unlearned_answers_as_wrong() -> None:
     """Several labels, and tags: a right answer for all that was learned is no full score."""
+    from electra.finetuning.labelled.examples import Example
     from electra.finetuning.tasks import load_task
     from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
-    from electra.labelled.examples import Example
 
     several = MultiLabelClassification.like(
         load_task("classification"),

@@ -10,9 +10,9 @@ from scipy.stats import spearmanr
 
 import electra
 from electra.finetuning import floors
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.tasks import load_task
-from electra.labelled.examples import Example
 from electra.testing import toy_task
 
 

@@ -13,17 +13,17 @@ import torch
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
-from electra import durable
-from electra.cli.main import main
-from electra.errors import ModelError
+from electra.commands.cli.main import main
+from electra.commands.workflow.model import Model
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.features import Batch
 from electra.finetuning.onnx_model import TunedGraph
 from electra.finetuning.predict import export_tuned, open_predictor
-from electra.interop.embedding import embed
+from electra.foundation import durable
+from electra.foundation.errors import ModelError
+from electra.inference.embedding import embed
 from electra.serving.models import open_models
 from electra.testing import toy_task
-from electra.workflow.model import Model
 
 pytestmark = pytest.mark.slow
 

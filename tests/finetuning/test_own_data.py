@@ -15,17 +15,17 @@ import pytest
 import torch
 from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.data.rows import open_table
-from electra.errors import ConfigError, DataError, Interrupted
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import choose_task, read_dataset
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.labelled.splits import hash_of
 from electra.finetuning.predict import predict
 from electra.finetuning.records import as_records, is_wrong
 from electra.finetuning.tasks import load_task
 from electra.finetuning.text_class import TextClassification
-from electra.labelled.examples import Example
-from electra.labelled.splits import hash_of
+from electra.foundation.errors import ConfigError, DataError, Interrupted
 from electra.testing import toy_task
 
 
@@ -334,9 +334,9 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     tuning = tuning_for(out / "model", chosen)
     assert finetune(str(out), chosen, silent) is not None
     identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
-    from electra.interop.huggingface import weights_of
-    from electra.interop.load import load
-    from electra.interop.weights import digest
+    from electra.exchange.huggingface import weights_of
+    from electra.exchange.load import load
+    from electra.exchange.weights import digest
 
     assert (
         identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None))

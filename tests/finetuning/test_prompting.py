@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from electra import durable
-from electra.cli.main import main
-from electra.errors import ElectraError, Interrupted, RunFolderError
+from electra.commands.cli.main import main
+from electra.exchange.load import load
 from electra.finetuning import one_seed
 from electra.finetuning.features import NO_TARGET, Batch, Tokens, Windows, collate
 from electra.finetuning.heads import CandidateHead
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.labelled.splits import limit_by_hash
 from electra.finetuning.prompt_settings import PromptSettings
 from electra.finetuning.prompt_task import (
     ORIGINAL,
@@ -34,9 +35,8 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.text_class import TextClassification
 from electra.finetuning.tuned_model import TunedModel
 from electra.finetuning.tuning import run_model
-from electra.interop.load import load
-from electra.labelled.examples import Example
-from electra.labelled.splits import limit_by_hash
+from electra.foundation import durable
+from electra.foundation.errors import ElectraError, Interrupted, RunFolderError
 from electra.testing import toy_task
 
 WORDS = ("positive=bright", "negative=dull")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from electra.artifacts.tuning import TuningFolder
-from electra.errors import ConfigError, DataError, Interrupted
 from electra.finetuning import search as module
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.search import neighbours, next_values
 from electra.finetuning.settings import Settings, search_budget
+from electra.foundation.errors import ConfigError, DataError, Interrupted
 from electra.testing import toy_task
 
 

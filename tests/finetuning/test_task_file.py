@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from electra.errors import ModelError
 from electra.finetuning.task_file import read_task, task_file
+from electra.foundation.errors import ModelError
 
 GOOD = {
     "head": "bag",

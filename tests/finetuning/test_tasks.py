@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from electra.cli.arguments import parse
-from electra.cli.finetune import Arguments
-from electra.errors import ConfigError
+from electra.commands.cli.arguments import parse
+from electra.commands.cli.finetune import Arguments
+from electra.finetuning.labelled.splits import find_split
 from electra.finetuning.tasks import load_task, task_names
-from electra.labelled.splits import find_split
+from electra.foundation.errors import ConfigError
 
 
 def write(path: Path, text: str) -> Path:

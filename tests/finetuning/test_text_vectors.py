@@ -13,11 +13,11 @@ import torch
 
 from electra.artifacts.model import POOLING
 from electra.data.rows import open_table
-from electra.errors import ConfigError
+from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.tasks import load_task
-from electra.interop.embedding import embed
-from electra.interop.load import load
+from electra.foundation.errors import ConfigError
+from electra.inference.embedding import embed
 from electra.testing import toy_task
 
 

@@ -17,17 +17,17 @@ from plain_loop import groups_with_decay, losses_of, write_start
 from test_all_seeds import read_tsv, silent, tuning_for
 
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.errors import DataError, Interrupted
+from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune
 from electra.finetuning.entities import broken, entities, entity_scores
 from electra.finetuning.features import NO_TARGET, Tokens
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.one_seed import build_model, train_seed
 from electra.finetuning.predict import predict
 from electra.finetuning.saved_model import config_values
 from electra.finetuning.tasks import load_task
 from electra.finetuning.word_tags import Pieces, WordTagging
-from electra.interop.load import load
-from electra.labelled.examples import Example
+from electra.foundation.errors import DataError, Interrupted
 from electra.testing import toy_task
 
 CONLLU = """# sent_id = s1

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from electra.data.tokenizer import Tokenizer
-from electra.interop.card import Card
-from electra.interop.huggingface import export_network
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 

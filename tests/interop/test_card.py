@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from electra.interop.card import Card, card_of_language_model, card_of_run, render
+from electra.exchange.card import Card, card_of_language_model, card_of_run, render
 
 ROWS = [
     {"kind": "train", "step": 100, "tokens": 4096, "flops": 1.5e15, "seconds": 3.0, "loss": 9.0},

@@ -10,8 +10,8 @@ import torch
 import transformers
 
 import electra
-from electra.cli.main import main
-from electra.interop.load import load
+from electra.commands.cli.main import main
+from electra.exchange.load import load
 from electra.testing import small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
 

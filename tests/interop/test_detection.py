@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra.data.tokenizer import Tokenizer
-from electra.interop.detection import cut, detect, split
-from electra.interop.load import Loaded
+from electra.exchange.load import Loaded
+from electra.inference.detection import cut, detect, split
 from electra.model.pair import Pair
 
 MakePair = Callable[..., Pair]

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.interop.load import load
-from electra.interop.warm_start import load_weights_into
+from electra.exchange.load import load
+from electra.exchange.warm_start import load_weights_into
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.model.token_table import DisentangledTable

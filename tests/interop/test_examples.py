@@ -11,11 +11,11 @@ import torch
 from rich.console import Console
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ModelError
-from electra.interop.card import Card
-from electra.interop.examples import SENTENCE, example_rows, table_of
-from electra.interop.huggingface import export_network
-from electra.interop.load import Loaded, load
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.exchange.load import Loaded, load
+from electra.foundation.errors import ModelError
+from electra.inference.examples import SENTENCE, example_rows, table_of
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]

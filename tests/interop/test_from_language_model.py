@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import electra
-from electra.errors import ModelError
+from electra.foundation.errors import ModelError
 from electra.testing import small
 from electra.testing.driven import toy_store, write_corpus  # noqa: F401
 

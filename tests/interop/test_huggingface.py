@@ -15,12 +15,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ModelError
-from electra.interop.card import Card
-from electra.interop.detection import detect
-from electra.interop.huggingface import FILES, export_network, write_model
-from electra.interop.load import load
-from electra.interop.names import JUDGE
+from electra.exchange.card import Card
+from electra.exchange.huggingface import FILES, export_network, write_model
+from electra.exchange.load import load
+from electra.exchange.names import JUDGE
+from electra.foundation.errors import ModelError
+from electra.inference.detection import detect
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 

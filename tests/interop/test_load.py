@@ -17,11 +17,11 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from electra import durable
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ElectraError, ModelError
-from electra.interop.huggingface import weights_of
-from electra.interop.load import load
+from electra.exchange.huggingface import weights_of
+from electra.exchange.load import load
+from electra.foundation import durable
+from electra.foundation.errors import ElectraError, ModelError
 from electra.model.pair import Pair
 
 MakePair = Callable[..., Pair]

@@ -14,16 +14,16 @@ import torch
 import electra
 from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.errors import AbsentNetwork, ConfigError, ElectraError
-from electra.interop import naming
-from electra.interop.detection import Span, assemble, split
-from electra.interop.hub import plan
-from electra.interop.load import load, load_language_model
-from electra.interop.naming import Hidden, detect_by_naming, plant, tokens_read
-from electra.interop.source import locate
-from electra.interop.transfer import export, networks_of, share_encoder
+from electra.exchange import naming
+from electra.exchange.hub import plan
+from electra.exchange.load import load, load_language_model
+from electra.exchange.source import locate
+from electra.exchange.transfer import export, networks_of, share_encoder
+from electra.foundation.errors import AbsentNetwork, ConfigError, ElectraError
+from electra.inference.detection import Span, assemble, split
+from electra.inference.mlm_detection import Hidden, detect_by_naming, plant, tokens_read
 from electra.model import passes
 
 TEXT = "The farmer fed the cows and the elephants before breakfast."

@@ -15,16 +15,16 @@ pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 import electra
-from electra import durable
 from electra.artifacts.model import CONFIG
-from electra.cli.main import main
-from electra.errors import AbsentNetwork, FullDisk, ModelError
-from electra.interop import onnx_graph, onnx_session
-from electra.interop.configs import write_config
-from electra.interop.detection import detect
-from electra.interop.embedding import embed
-from electra.interop.load import Loaded
-from electra.interop.verify import verify
+from electra.commands.cli.main import main
+from electra.exchange import onnx_graph, onnx_session
+from electra.exchange.configs import write_config
+from electra.exchange.load import Loaded
+from electra.exchange.verify import verify
+from electra.foundation import durable
+from electra.foundation.errors import AbsentNetwork, FullDisk, ModelError
+from electra.inference.detection import detect
+from electra.inference.embedding import embed
 from electra.testing import small
 
 pytestmark = pytest.mark.slow
@@ -63,7 +63,7 @@ def test_the_command_line(written: tuple[Loaded, Path], capfd: pytest.CaptureFix
 def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> None:
     import shutil
 
-    from electra import durable
+    from electra.foundation import durable
 
     with pytest.raises(AbsentNetwork, match="generator"):
         onnx_session.load_onnx(written[1], "generator")

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from electra.artifacts.model import MODULES, POOLING
-from electra.errors import Damaged, ModelError
-from electra.interop.embedding import embed
-from electra.interop.load import Loaded, load
-from electra.interop.transfer import export
+from electra.exchange.load import Loaded, load
+from electra.exchange.transfer import export
+from electra.foundation.errors import Damaged, ModelError
+from electra.inference.embedding import embed
 from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal that a cat ate ."]
@@ -65,6 +65,6 @@ def test_another_way_of_pooling_is_refused(tmp_path: Path, says: object) -> None
 def test_many_texts_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: Loaded = small.network(tmp_path)
     whole, told = embed(loaded, TEXTS), []
-    monkeypatch.setattr("electra.interop.embedding.TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr("electra.inference.embedding.TEXTS_AT_ONCE", 3)
     np.testing.assert_allclose(embed(loaded, TEXTS, progress=told.append), whole, atol=1e-6)
     assert told == [0.75, 1.0]

@@ -16,12 +16,12 @@ from safetensors.torch import load_file, save_file
 import electra
 from electra.artifacts.model import WEIGHTS
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ModelError
-from electra.interop.card import Card
-from electra.interop.filling import fill
-from electra.interop.huggingface import write_model
-from electra.interop.load import load
-from electra.interop.warm_start import load_main, load_weights_into
+from electra.exchange.card import Card
+from electra.exchange.huggingface import write_model
+from electra.exchange.load import load
+from electra.exchange.warm_start import load_main, load_weights_into
+from electra.foundation.errors import ModelError
+from electra.inference.filling import fill
 from electra.model.hidden import attention_weights
 from electra.model.pair import Discriminator, Generator, Pair, build_encoder
 from electra.model.sizes import generator_config

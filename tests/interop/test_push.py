@@ -15,9 +15,9 @@ from fake_hub import Hub, fake_hub
 
 from electra.artifacts.model import recorded_files
 from electra.artifacts.private import without_paths
-from electra.errors import ModelError
-from electra.interop.hub import clean_card, plan
-from electra.interop.weights import read_safetensors, write_weights
+from electra.exchange.hub import clean_card, plan
+from electra.exchange.weights import read_safetensors, write_weights
+from electra.foundation.errors import ModelError
 from electra.testing import small
 
 PRIVATE = "/home/somebody/secret project"

@@ -16,20 +16,20 @@ from safetensors.torch import save_file
 from torch import nn
 
 from electra.artifacts.checkpoints import Checkpoint, at_step
-from electra.cli.main import main
-from electra.config import write_toml
+from electra.commands.cli.main import main
+from electra.commands.workflow.model import load as load_model
 from electra.data.tokenizer import Tokenizer
-from electra.errors import CheckpointError, ConfigError, Damaged, ModelError, RunFolderError
-from electra.interop.huggingface import weights_of
-from electra.interop.load import Loaded, load
-from electra.interop.run_folder import mean_weights
+from electra.exchange.huggingface import weights_of
+from electra.exchange.load import Loaded, load
+from electra.exchange.run_folder import mean_weights
+from electra.foundation.config import write_toml
+from electra.foundation.errors import CheckpointError, ConfigError, Damaged, ModelError, RunFolderError
 from electra.model.encoder import Encoder
 from electra.model.pair import Discriminator, Generator, Pair
 from electra.model.token_table import DisentangledTable
 from electra.training import checkpoint
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe
-from electra.workflow.model import load as load_model
 
 MakePair = Callable[..., Pair]
 MakeRun = Callable[..., Path]

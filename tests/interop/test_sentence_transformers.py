@@ -14,15 +14,15 @@ import torch
 from safetensors.torch import save_file
 
 import electra
-from electra.errors import ModelError
+from electra.exchange.load import load, read_tensors
+from electra.exchange.onnx_graph import write_onnx
+from electra.exchange.onnx_session import load_onnx
+from electra.exchange.transfer import export
 from electra.finetuning.features import Batch
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
-from electra.interop.detection import split
-from electra.interop.embedding import embed
-from electra.interop.load import load, read_tensors
-from electra.interop.onnx_graph import write_onnx
-from electra.interop.onnx_session import load_onnx
-from electra.interop.transfer import export
+from electra.foundation.errors import ModelError
+from electra.inference.detection import split
+from electra.inference.embedding import embed
 from electra.testing import small
 
 TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal ."]

@@ -19,25 +19,25 @@ from pathlib import Path
 import pytest
 
 import electra
-from electra import durable
 from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
+from electra.commands.workflow.warm_start import starts
 from electra.data.tokenizer import could_be_hub_name
+from electra.exchange.hub import plan
+from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune
-from electra.interop.hub import plan
-from electra.interop.load import load
+from electra.foundation import durable
 from electra.model.pair import Pair
 from electra.serving.models import open_models
 from electra.testing import toy_task
-from electra.workflow.warm_start import starts
 
 ExportPair = Callable[..., tuple[Pair, Path]]
 FILES = ["1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json"]
 FILES += ["tokenizer_config.json", "vocab.txt"]
 PROGRAM = """
 import sys
-from electra.errors import ElectraError
-from electra.interop.source import locate
+from electra.foundation.errors import ElectraError
+from electra.exchange.source import locate
 for name in sys.argv[1:]:
     try:
         print(locate(name))

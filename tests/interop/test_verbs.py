@@ -16,12 +16,12 @@ import pytest
 import torch
 import transformers
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.interop.card import Card
-from electra.interop.huggingface import export_network
-from electra.interop.load import load, load_language_model
-from electra.interop.transfer import export
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.exchange.load import load, load_language_model
+from electra.exchange.transfer import export
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]

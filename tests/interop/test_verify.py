@@ -11,12 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from electra import durable
 from electra.artifacts import Folder, RunFolder
-from electra.cli.main import main
-from electra.errors import Damaged, ModelError, RunFolderError
-from electra.interop.load import load
-from electra.interop.verify import verify
+from electra.commands.cli.main import main
+from electra.exchange.load import load
+from electra.exchange.verify import verify
+from electra.foundation import durable
+from electra.foundation.errors import Damaged, ModelError, RunFolderError
 from electra.model.pair import Pair
 
 ExportPair = Callable[..., tuple[Pair, Path]]

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ModelError
-from electra.interop.warm_start import load_weights_into
+from electra.exchange.warm_start import load_weights_into
+from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 
 MakePair = Callable[..., Pair]

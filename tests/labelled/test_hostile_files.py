@@ -13,7 +13,7 @@ import pytest
 from electra.data import rows
 from electra.data.delimited import format_csv
 from electra.data.rows import open_table
-from electra.errors import DataError
+from electra.foundation.errors import DataError
 
 
 def test_a_small_file_that_unfolds_to_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from electra.data.delimited import format_csv, format_tsv
 from electra.data.rows import open_table
-from electra.errors import DataError
+from electra.foundation.errors import DataError
 
 
 def write(path: Path, text: str) -> Path:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from electra.errors import DataError
-from electra.labelled.hypotheses import Utterance, read_utterances
-from electra.labelled.sentence_pairs import read_cola, read_minimal_pairs, read_scored_pairs
-from electra.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
+from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
+from electra.finetuning.labelled.sentence_pairs import read_cola, read_minimal_pairs, read_scored_pairs
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
+from electra.foundation.errors import DataError
 
 
 def write(path: Path, *rows: object) -> Path:

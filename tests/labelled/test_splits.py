@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from electra.errors import DataError
-from electra.labelled.examples import Example
-from electra.labelled.splits import find_split, hash_of, limit_by_hash, split_by_hash
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.labelled.splits import find_split, hash_of, limit_by_hash, split_by_hash
+from electra.foundation.errors import DataError
 
 
 def test_split_files_are_found_by_name(tmp_path: Path) -> None:

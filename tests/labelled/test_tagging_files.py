@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from electra.errors import DataError
+from electra.finetuning.labelled.examples import Split
 from electra.finetuning.tasks import load_task
-from electra.labelled.examples import Split
+from electra.foundation.errors import DataError
 
 WORDS = [("Ada", "met", "New", "York"), ("I", "don't", "\u00e9t\u00e9", '"')]
 TAGS = [("B-PER", "O", "B-LOC", "I-LOC"), ("O", "O", "O", "O")]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model.pair import build_pair
 from electra.objectives.adversarial import Added, Objective, gumbel_given, reinforce, with_gradient
 from electra.objectives.parts import judging, vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from electra import objectives
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.testing import ObjectiveContract, toy
 
 

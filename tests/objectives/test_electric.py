@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.objectives.electric import noise_logits
 from electra.testing import toy
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
+from electra.foundation.signals import StopRequest
 from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from electra import objectives
 from electra.data.specials import Specials
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.objectives.parts import masking
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.masking import Options

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.objectives.teams import draw_candidates
 from electra.testing import toy
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.objectives.parts import replacing, vocabulary
 from electra.testing import toy

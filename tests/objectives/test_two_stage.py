@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from electra.artifacts.ledger import Ledger
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
+from electra.foundation.signals import StopRequest
 from electra.model import flops
-from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World

@@ -20,14 +20,14 @@ from typing import Any, NoReturn
 
 import pytest
 
-from electra import durable
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger, Writer, read_rows
 from electra.artifacts.run import RunFolder
-from electra.errors import FullDisk
-from electra.interop.card import Card
-from electra.interop.huggingface import export_network
-from electra.interop.verify import verify
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.exchange.verify import verify
+from electra.foundation import durable
+from electra.foundation.errors import FullDisk
 from electra.model.pair import build_pair
 from electra.testing import small, toy
 from electra.training import checkpoint, loop

@@ -18,19 +18,19 @@ from hypothesis import strategies as st
 from electra.artifacts import open_folder
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
-from electra.config import read_toml
 from electra.data.readers import read
 from electra.data.rows import open_table
 from electra.data.sources import find_sources
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ElectraError
-from electra.interop.load import load_folder
-from electra.interop.verify import verify
-from electra.interop.weights import read_safetensors
-from electra.labelled.hypotheses import read_utterances
-from electra.labelled.questions import read_questions
-from electra.labelled.tagged_sentences import TagColumns, read_columns, read_sentences
+from electra.exchange.load import load_folder
+from electra.exchange.verify import verify
+from electra.exchange.weights import read_safetensors
+from electra.finetuning.labelled.hypotheses import read_utterances
+from electra.finetuning.labelled.questions import read_questions
+from electra.finetuning.labelled.tagged_sentences import TagColumns, read_columns, read_sentences
+from electra.foundation.config import read_toml
+from electra.foundation.errors import ElectraError
 from electra.training.recipe import make_recipe
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 from electra.artifacts.tuning import TuningFolder
-from electra.cli.main import main
-from electra.report.dev_set import sections
-from electra.report.page import render
-from electra.report.tuning import interval
+from electra.commands.cli.main import main
+from electra.pages.dev_set import sections
+from electra.pages.page import render
+from electra.pages.tuning import interval
 from electra.testing import toy_task
 
 ROWS = [("a", "a", 0.95), ("a", "b", 0.91), ("b", "b", 0.55), ("c", "b", 0.65)]

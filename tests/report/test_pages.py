@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts import AnalysisFolder, EvaluationFolder, RunFolder, StudyFolder
-from electra.cli.main import main
-from electra.report import pages, probes, study, suite
+from electra.commands.cli.main import main
+from electra.pages import pages, probes, study, suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -129,7 +129,7 @@ def test_a_page_without_figures_says_why(
 ) -> None:
     run = shutil.copytree(FIXTURES / "old-run-rtd", tmp_path / "run")
     assert main(["report", str(run)]) == 0 and not capsys.readouterr().err
-    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     assert main(["report", str(run)]) == 0
     assert "pip install electra-encoder[report]" in capsys.readouterr().err
     assert main(["report", str(run / "store")]) == 0 and not capsys.readouterr().err, "it never has any"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from electra.errors import ConfigError
-from electra.report import probes
+from electra.foundation.errors import ConfigError
+from electra.pages import probes
 
 KEPT = Path(__file__).parents[1] / "fixtures" / "probe-format-1.json"
 

@@ -14,15 +14,15 @@ import pytest
 from fake_run import AUDIT, make_run
 
 from electra.artifacts.ledger import Curve
-from electra.cli.main import main
-from electra.errors import RunFolderError
-from electra.report import curves
-from electra.report.compare import comparison
-from electra.report.curves import Line
-from electra.report.glossary import METRICS
-from electra.report.page import Columns, Facts, Fold, Number, Section, Table, Text, render
-from electra.report.read import read_run
-from electra.report.run import run_page, verdict, write_report
+from electra.commands.cli.main import main
+from electra.foundation.errors import RunFolderError
+from electra.pages import curves
+from electra.pages.compare import comparison
+from electra.pages.curves import Line
+from electra.pages.glossary import METRICS
+from electra.pages.page import Columns, Facts, Fold, Number, Section, Table, Text, render
+from electra.pages.read import read_run
+from electra.pages.run import run_page, verdict, write_report
 
 VOID = {"meta", "link", "input", "br", "img"}
 
@@ -365,7 +365,7 @@ def test_the_command_line_needs_no_torch(run: Path, tmp_path: Path) -> None:
                 if name.split(".")[0] in ("torch", "transformers"):
                     raise ImportError(name)
         sys.meta_path.insert(0, NoTorch())
-        from electra.cli.main import main
+        from electra.commands.cli.main import main
         sys.exit(main(sys.argv[1:]))"""
     target = tmp_path / "page.html"
     done = subprocess.run(

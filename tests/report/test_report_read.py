@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fake_run import make_run, write_metrics
 
-from electra.errors import RunFolderError
-from electra.report.read import read_run
+from electra.foundation.errors import RunFolderError
+from electra.pages.read import read_run
 
 
 def train(step: int, loss: float = 1.0, **more: object) -> dict[str, object]:

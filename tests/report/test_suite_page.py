@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from electra.report import suite
+from electra.pages import suite
 
 
 def score(median: float, sd: float | None) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def score(median: float, sd: float | None) -> dict[str, Any]:
 
 @pytest.fixture
 def html(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     row = {"group": "", "task": "rte", "title": "RTE", "split": "dev", "metric": "accuracy", "published": {}}
     row |= {"comparable": True, "remarks": []}
     beaten = {"ours": score(0.61, 0.02), "floor": score(0.7001, 0.0), "other": score(0.7004, 0.01)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from electra.report.verdicts import verdict
+from electra.pages.verdicts import verdict
 
 
 def record(probe: str, value: float, low: float, high: float) -> dict[str, Any]:

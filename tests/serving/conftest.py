@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra `serve`")
 
+from electra.foundation.signals import StopRequest
 from electra.serving.limits import DEFAULT
 from electra.serving.models import Served, open_models
 from electra.serving.server import serve
 from electra.serving.web import listen
-from electra.signals import StopRequest
 from electra.testing import small
 
 

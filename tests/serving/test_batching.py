@@ -212,7 +212,7 @@ def test_what_a_client_that_left_has_asked_is_not_computed(leaves: bool) -> None
 
 @pytest.mark.parametrize("limit", ["max_texts", "max_body", "timeout", "queue"])
 def test_limits_are_positive(limit: str) -> None:
-    from electra.errors import ConfigError
+    from electra.foundation.errors import ConfigError
 
     with pytest.raises(ConfigError, match=f"{limit}: must be above 0"):
         Limits(**{limit: 0})

@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
+from electra.foundation.signals import StopRequest
 from electra.serving import web
 from electra.serving.limits import DEFAULT
 from electra.serving.models import Served
 from electra.serving.operations import Predict
 from electra.serving.server import serve
-from electra.signals import StopRequest
 from electra.testing import small
 
 SOME = 20  # connections in these tests
@@ -132,7 +132,7 @@ def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path
     """As a process, because the limit of open files is one of a process."""
     folder = small.write_pair(tmp_path / "toy", "modern")
     program = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
-    program += "from electra.cli.main import main; from electra.serving import web\n"
+    program += "from electra.commands.cli.main import main; from electra.serving import web\n"
     program += "web.GRACE = 2; sys.exit(main())"
     started = subprocess.Popen(
         [sys.executable, "-c", program, "serve", str(folder), "--port", "0", "--threads", "1"],

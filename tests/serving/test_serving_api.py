@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra.interop.detection import detect
-from electra.interop.embedding import embed
+from electra.inference.detection import detect
+from electra.inference.embedding import embed
 from electra.serving.answers import ANSWERS, Failed
 from electra.serving.app import make_app
 from electra.serving.limits import Limits

@@ -18,8 +18,8 @@ import pytest
 
 import electra
 from electra.artifacts.ledger import Writer
-from electra.cli.main import main
-from electra.trackers import following
+from electra.commands.cli.main import main
+from electra.exchange.trackers import following
 
 TOML = (
     '[training]\nsteps = 9\nseed = 3\n[data]\nunit = "file"\n[environment]\ncommand = "--corpus /home/me"\n'

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from electra.cli.main import main
-from electra.config import merge
-from electra.errors import ElectraError
+from electra.commands.cli.main import main
+from electra.foundation.config import merge
+from electra.foundation.errors import ElectraError
 from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.recipe import EvaluationSection, ModelSection, TrainingSection

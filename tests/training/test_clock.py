@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import electra
-from electra import durable
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
-from electra.signals import StopRequest
+from electra.foundation import durable
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.testing.driven import fingerprint
 from electra.training import loop
@@ -26,10 +26,10 @@ FILES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_atime", "getmtime"}
 
 
 FOLLOWERS = {  # they say how long a run has been silent, and when it began
-    ("watching/watched.py", "time.time"),
-    ("watching/watched.py", "path.stat().st_mtime"),
-    ("trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),
-    ("trackers/following.py", "(folder.path / folder.RECORD).stat().st_mtime"),
+    ("commands/watching/watched.py", "time.time"),
+    ("commands/watching/watched.py", "path.stat().st_mtime"),
+    ("exchange/trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),
+    ("exchange/trackers/following.py", "(folder.path / folder.RECORD).stat().st_mtime"),
 }
 
 

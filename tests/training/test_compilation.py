@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from electra.foundation.signals import StopRequest
 from electra.model.pair import Pair
-from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import compilation
 from electra.training.distributed import World

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from electra.artifacts.ledger import Ledger
-from electra.config import read_toml
 from electra.data.cooccurrence import token_vectors
-from electra.errors import ConfigError, RunFolderError
+from electra.foundation.config import read_toml
+from electra.foundation.errors import ConfigError, RunFolderError
+from electra.foundation.signals import StopRequest
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
-from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import counts, loop
 from electra.training.distributed import World

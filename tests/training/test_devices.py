@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+from electra.foundation.signals import StopRequest
 from electra.model.attention import attend
-from electra.signals import StopRequest
 from electra.testing import toy
 from electra.training import compilation
 from electra.training.distributed import World

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra import objectives, seeds
+from electra import objectives
 from electra.artifacts.ledger import Ledger
-from electra.config import merge
+from electra.foundation import seeds
+from electra.foundation.config import merge
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
 from electra.training import evaluation, loop

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from electra import seeds
 from electra.artifacts.run import RunFolder
 from electra.data.batches import Batches
-from electra.signals import StopRequest
+from electra.foundation import seeds
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.testing.driven import fingerprint
 from electra.training import checkpoint, loop

@@ -10,12 +10,12 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.run import RunFolder
-from electra.cli.main import main
-from electra.errors import ConfigError
+from electra.commands.cli.main import main
+from electra.commands.workflow.extend import check_milestones
+from electra.foundation.errors import ConfigError
 from electra.training.growth import keep_milestone, rise
 from electra.training.recipe import make_recipe
 from electra.training.schedule import multiplier, plateau_end, progress
-from electra.workflow.extend import check_milestones
 
 SMALL = {
     "training.schedule": "wsd",

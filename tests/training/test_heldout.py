@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from electra.data.store import TokenStore
-from electra.signals import StopRequest
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training.distributed import World
 from electra.training.loop import heldout_metrics

@@ -13,14 +13,14 @@ import torch
 from safetensors.torch import load_file, save
 
 import electra
-from electra import durable
 from electra.artifacts.run import RunFolder
-from electra.cli.main import main
-from electra.config import merge
+from electra.commands.cli.main import main
 from electra.data.store import TokenStore
-from electra.errors import CheckpointError, ConfigError, StoreError
-from electra.extensions import trust
-from electra.signals import StopRequest
+from electra.foundation import durable
+from electra.foundation.config import merge
+from electra.foundation.errors import CheckpointError, ConfigError, StoreError
+from electra.foundation.extensions import trust
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.testing.driven import command, complete, ranks
 from electra.training import loop, spikes
@@ -140,7 +140,7 @@ def test_updates_that_were_skipped_are_skipped_again(tmp_path: Path, monkeypatch
     folder = RunFolder(tmp_path)
     record = folder.record
     record["objective"]["name"] = SPIKY  # a file's own place is not recorded
-    durable.commit_file(folder.path / folder.RECORD, electra.config.write_toml(record).encode())
+    durable.commit_file(folder.path / folder.RECORD, electra.foundation.config.write_toml(record).encode())
     assert [row["step"] for row in folder.ledger().rows if row.get("skipped")] == [13]
     assert not problems(folder, 4)
 
@@ -236,7 +236,7 @@ def test_a_resumed_run_keeps_its_threads(tmp_path: Path, monkeypatch: pytest.Mon
     before = torch.get_num_threads()
     try:
         for cores in (1, 2):
-            monkeypatch.setattr("electra.machine.cores", lambda cores=cores: cores)
+            monkeypatch.setattr("electra.foundation.machine.cores", lambda cores=cores: cores)
             with start(toy.recipe(training=settings), tmp_path, toy.store(), World()) as run:
                 loop.train(run, lambda run=run, cores=cores: run.step == 2 * cores)
                 assert torch.get_num_threads() == 1

@@ -23,13 +23,13 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
-from electra import durable
 from electra.artifacts import checkpoints
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.run import RunFolder
-from electra.config import merge, read_toml
-from electra.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
-from electra.signals import StopRequest
+from electra.foundation import durable
+from electra.foundation.config import merge, read_toml
+from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop, needs, rehearsal
 from electra.training.clock import Costs

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model.flops import sequence_flops
 from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.training import budget

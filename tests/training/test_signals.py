@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.run import RunFolder
-from electra.signals import EXIT_CODES, StopRequest
+from electra.foundation.signals import EXIT_CODES, StopRequest
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
@@ -22,7 +22,7 @@ from electra.training.start import start
 
 STUBBORN = """
 import time
-from electra.signals import StopRequest
+from electra.foundation.signals import StopRequest
 with StopRequest() as stop:
     print("ready", flush=True)
     while not stop.received:

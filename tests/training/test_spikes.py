@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from electra.artifacts.run import RunFolder
-from electra.config import merge
-from electra.errors import RunFailed
-from electra.extensions import trust
-from electra.signals import StopRequest
+from electra.foundation.config import merge
+from electra.foundation.errors import RunFailed
+from electra.foundation.extensions import trust
+from electra.foundation.signals import StopRequest
 from electra.testing import toy
 from electra.testing.driven import command, fingerprint, ranks, rows, steps_done
 from electra.training import loop, spikes

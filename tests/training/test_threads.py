@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from electra import machine
+from electra.foundation import machine
 from electra.training import threads
 from electra.training.threads import Pace, set_threads
 

@@ -19,11 +19,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from electra import durable
+from electra.commands.watching.app import make_app
+from electra.commands.watching.watched import Watched
+from electra.foundation import durable
+from electra.foundation.signals import StopRequest
 from electra.serving.web import listen, serve_app
-from electra.signals import StopRequest
-from electra.watching.app import make_app
-from electra.watching.watched import Watched
 
 HOSTILE = "<img src=x onerror=fail()>"
 

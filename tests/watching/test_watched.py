@@ -15,12 +15,12 @@ pytest.importorskip("starlette", reason="needs the extra `serve`")
 
 from starlette.testclient import TestClient
 
-from electra import durable
-from electra.cli.main import main
+from electra.commands.cli.main import main
+from electra.commands.watching.app import make_app
+from electra.commands.watching.series import Series
+from electra.commands.watching.watched import Watched
+from electra.foundation import durable
 from electra.serving.web import listen
-from electra.watching.app import make_app
-from electra.watching.series import Series
-from electra.watching.watched import Watched
 
 Make = Callable[..., Path]
 

@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra import durable
-from electra.analysis.contract import named_models
-from electra.analysis.contract import origin as origins
-from electra.analysis.contract import record as records_of
-from electra.analysis.probes import errors
 from electra.artifacts import digests
-from electra.cli.main import main
-from electra.config import merge, write_toml
-from electra.errors import ModelError
-from electra.interop.card import Card
-from electra.interop.huggingface import export_network
+from electra.commands.cli.main import main
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.foundation import durable
+from electra.foundation.config import merge, write_toml
+from electra.foundation.errors import ModelError
+from electra.laboratory.analysis.contract import named_models
+from electra.laboratory.analysis.contract import origin as origins
+from electra.laboratory.analysis.contract import record as records_of
+from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
-from electra.report import charts, probes, svg
+from electra.pages import charts, probes, svg
 from electra.testing import small, toy
 from electra.testing.probes import write_data
 from electra.training import checkpoint
@@ -273,7 +273,7 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
 
 STOPS = """
 import os, signal
-from electra.analysis.contract import Findings, Probe as Base
+from electra.laboratory.analysis.contract import Findings, Probe as Base
 from dataclasses import dataclass
 
 @dataclass(frozen=True)

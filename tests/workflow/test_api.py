@@ -44,7 +44,7 @@ def example() -> types.ModuleType:
 def made(example: types.ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("journey")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("electra.report.svg.available", lambda: False)
+        patch.setattr("electra.pages.svg.available", lambda: False)
         found: dict[str, Any] = example.journey(folder)
     return {**found, "folder": folder}
 
@@ -64,9 +64,9 @@ def test_every_name_is_there() -> None:
 
 
 def test_rooms_do_not_hide_the_functions_they_serve() -> None:
-    import electra.ablation.plan
-    import electra.evaluation.suite
     import electra.finetuning.settings
+    import electra.laboratory.ablation.plan
+    import electra.laboratory.evaluation.suite
 
     assert all(callable(getattr(electra, name)) for name in ("ablate", "evaluate", "finetune"))
 
@@ -111,7 +111,7 @@ def test_other_settings_are_refused_and_wrong_ones_named(made: dict[str, Any], e
 def test_the_same_call_resumes_with_an_option_of_the_objective(
     made: dict[str, Any], example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     overrides = {**example.SMALL, "objective.mask_fraction": 0.2}
     for _ in range(2):
         run = electra.pretrain(
@@ -245,8 +245,8 @@ def test_the_home_folder_is_meant_in_every_path(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
-    from electra.config import convert
-    from electra.workflow.artifact import given_name, given_path
+    from electra.commands.workflow.artifact import given_name, given_path
+    from electra.foundation.config import convert
 
     monkeypatch.setenv("HOME", str(made["folder"]))
     assert given_name("~/store") == str(given_path("~/store")) == str(made["folder"] / "store")
@@ -340,7 +340,7 @@ def test_the_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(
         notebook["cells"]
     )
-    monkeypatch.setattr("electra.report.svg.available", lambda: False)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     home = 'tempfile.mkdtemp(prefix="electra-journey-")'
     names: dict[str, Any] = {}
     for cell in notebook["cells"]:

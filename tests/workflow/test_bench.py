@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.testing import toy
 from electra.training import bench
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import electra
-from electra.cli.main import main
-from electra.errors import ConfigError, CorpusError
+from electra.commands.cli.main import main
+from electra.commands.workflow.plan import Option, Plan, at_size, duration
+from electra.commands.workflow.pretrain import compose
+from electra.foundation.errors import ConfigError, CorpusError
 from electra.training.experience import expected, runs
 from electra.training.recipe import make_recipe, read_recipe
-from electra.workflow.plan import Option, Plan, at_size, duration
-from electra.workflow.pretrain import compose
 
 SMALL = {
     "training.length": 16,
@@ -32,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.workflow.plan.in_order", here)
+    monkeypatch.setattr("electra.commands.workflow.plan.in_order", here)
     monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from electra.cli.arguments import expand
-from electra.cli.main import as_flag
-from electra.cli.pretrain import Arguments
-from electra.errors import ConfigError, from_json
-from electra.workflow.display import Callback, Display, Notebook, display_for
+from electra.commands.cli.arguments import expand
+from electra.commands.cli.main import as_flag
+from electra.commands.cli.pretrain import Arguments
+from electra.commands.workflow.display import Callback, Display, Notebook, display_for
+from electra.foundation.errors import ConfigError, from_json
 
 
 class Cell:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import electra
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.finetuning.all_seeds import finetune
 from electra.testing import toy_task
 
@@ -148,7 +148,7 @@ def test_a_text_without_spaces_is_said(
 
 
 def test_a_tagger_of_characters_reads_characters() -> None:
-    from electra.labelled.words import split_text, splitting_of
+    from electra.finetuning.labelled.words import split_text, splitting_of
 
     assert splitting_of("\u6771\u4eac\u306b\u884c\u304f") == "characters"
     assert split_text("\u6771\u4eac", "characters") == (("\u6771", "\u4eac"), ((0, 1), (1, 2)))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.run import RunFolder
+from electra.commands.workflow.pretrain import compose
+from electra.commands.workflow.warm_start import SHARE_OF_RATE, rate_is_chosen, with_gentler_rate
 from electra.training.shapes import WarmStart
-from electra.workflow.pretrain import compose
-from electra.workflow.warm_start import SHARE_OF_RATE, rate_is_chosen, with_gentler_rate
 
 WARM = WarmStart({"discriminator": "there", "generator": ""}, None, None, lambda pair: ())
 

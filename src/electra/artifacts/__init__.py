@@ -19,7 +19,7 @@ from electra.artifacts.session import with_article
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.artifacts.tuning import EnsembleFolder, PromptingFolder, SeedFolder, TuningFolder
-from electra.errors import RunFolderError
+from electra.foundation.errors import RunFolderError
 
 __all__ = [
     "AnalysisFolder",

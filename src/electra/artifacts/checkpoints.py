@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from electra import durable
 from electra.artifacts.folder import File, Sealed
-from electra.errors import CheckpointError, ConfigError
+from electra.foundation import durable
+from electra.foundation.errors import CheckpointError, ConfigError
 
 _NAME = re.compile(r"step-(\d{8,})")
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from electra import durable
+from electra.foundation import durable
 
 DIGESTS = "digests.json"
 _GROWS = ".jsonl"  # lines may follow; those that were there stay

@@ -10,9 +10,9 @@ from typing import Any
 from electra.artifacts.folder import FIGURES, File, Finding, Folder, problem_of
 from electra.artifacts.session import LOG
 from electra.artifacts.tuning import TuningFolder
-from electra.config import differences
-from electra.durable import read_json
-from electra.errors import RunFolderError
+from electra.foundation.config import differences
+from electra.foundation.durable import read_json
+from electra.foundation.errors import RunFolderError
 
 ENDING = ".probe.json"
 PAGE = "analysis.html"

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from electra import config, durable
 from electra.artifacts import digests
 from electra.artifacts.session import LOG, Session, open_session, with_article
-from electra.errors import ElectraError, RunFolderError
-from electra.progress import Say, quiet
+from electra.foundation import config, durable
+from electra.foundation.errors import ElectraError, RunFolderError
+from electra.foundation.progress import Say, quiet
 
 Kind = TypeVar("Kind")
 FIGURES = "figures"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-MODELS = Path(__file__).parent.parent / "models"
+MODELS = Path(__file__).parents[1] / "inference" / "models"
 
 
 def names() -> list[str]:

@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, get_args
 
-from electra import durable
+from electra.foundation import durable
 
 Axis = Literal["step", "tokens", "flops", "seconds"]
 Kind = Literal["train", "eval"]

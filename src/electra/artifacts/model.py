@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from electra import durable
 from electra.artifacts.folder import REPORT, File, Finding, Folder
-from electra.errors import ModelError
+from electra.foundation import durable
+from electra.foundation.errors import ModelError
 
 Dtype = Literal["float32", "bfloat16", "float16"]  # of the weights
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"

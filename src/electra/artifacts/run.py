@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from electra import config, durable
 from electra.artifacts import checkpoints, digests, harmless
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import File, Finding, Folder, Inside, problem_of
@@ -15,6 +14,7 @@ from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
+from electra.foundation import config, durable
 
 NETWORKS = ("discriminator", "generator")
 LOST = "lost_rows"  # the event of a ledger that was found incomplete

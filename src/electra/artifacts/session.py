@@ -19,13 +19,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol
 
-from electra import durable
 from electra.artifacts import digests
-from electra.errors import Interrupted, RunFolderError
-from electra.progress import Say, quiet
-from electra.signals import StopRequest
+from electra.foundation import durable
+from electra.foundation.errors import Interrupted, RunFolderError
+from electra.foundation.progress import Say, quiet
+from electra.foundation.signals import StopRequest
 
-Differences = Sequence[tuple[str, Any, Any]]  # as `electra.config.differences` gives them
+Differences = Sequence[tuple[str, Any, Any]]  # as `electra.foundation.config.differences` gives them
 LOG = "log.txt"
 
 

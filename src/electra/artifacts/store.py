@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.folder import File, Sealed
-from electra.errors import StoreError
+from electra.foundation.errors import StoreError
 
 SPLITS = ("train", "heldout")
 TOKENIZER = "tokenizer"

@@ -9,8 +9,8 @@ from typing import Any
 from electra.artifacts.folder import File, Finding, Folder, numbered, problem_of
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import LOG
-from electra.durable import read_json
-from electra.errors import RunFolderError
+from electra.foundation.durable import read_json
+from electra.foundation.errors import RunFolderError
 
 
 class StudyFolder(Folder):

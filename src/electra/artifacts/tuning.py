@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra import durable
 from electra.artifacts.folder import File, Finding, Folder, Inside, Sealed, numbered, problem_of
 from electra.artifacts.model import WEIGHTS, ModelFolder
 from electra.artifacts.session import LOG
-from electra.errors import RunFolderError
+from electra.foundation import durable
+from electra.foundation.errors import RunFolderError
 
 FEW_TO_JUDGE = 2000  # examples
 

@@ -23,10 +23,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from electra import seeds
 from electra.data.specials import Specials
 from electra.data.store import TokenDocuments
-from electra.errors import ConfigError, StoreError
+from electra.foundation import seeds
+from electra.foundation.errors import ConfigError, StoreError
 
 Int64 = npt.NDArray[np.int64]
 _BLOCK = 1 << 17  # documents looked at in one go

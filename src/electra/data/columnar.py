@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electra.errors import DataError
-from electra.machine import library
+from electra.foundation.errors import DataError
+from electra.foundation.machine import library
 
 AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000  # bytes of a column chunk; how far it may unfold beyond that
 BATCH = 256  # rows

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from electra import seeds
 from electra.data.store import TokenDocuments
+from electra.foundation import seeds
 
 Float64 = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from electra.data.mixture import Mixture, named
 from electra.data.near import bands
 from electra.data.readers import Text, Unit
 from electra.data.sources import Finding, Source, find_sources
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 
 Format = Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"]
 

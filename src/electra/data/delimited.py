@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from electra.errors import DataError
+from electra.foundation.errors import DataError
 
 LONGEST_CELL = 1 << 27  # characters: beyond it a quote was never closed
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

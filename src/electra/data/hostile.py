@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from electra.errors import TokenizerError
+from electra.foundation.errors import TokenizerError
 
 MOST_ENTRIES, MOST_ADDED = 2_000_000, 20_000  # the largest published vocabularies have a million
 MOST_GROWTH = 1000  # characters that a normalizer may make of one

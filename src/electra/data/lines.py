@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from electra.errors import ConfigError, DataError, ElectraError
-from electra.machine import library
+from electra.foundation.errors import ConfigError, DataError, ElectraError
+from electra.foundation.machine import library
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 HEAD = 1 << 16  # bytes by which a file's encoding and line ends are told

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra import seeds
-from electra.arrays import Floats, Ints
-from electra.errors import ConfigError, CorpusError
+from electra.foundation import seeds
+from electra.foundation.arrays import Floats, Ints
+from electra.foundation.errors import ConfigError, CorpusError
 
 _BLOCK = 1 << 12  # documents copied at once
 

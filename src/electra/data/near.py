@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra import seeds
 from electra.data.runs import MEMORY, Runs
-from electra.errors import ConfigError
-from electra.machine import library
+from electra.foundation import seeds
+from electra.foundation.errors import ConfigError
+from electra.foundation.machine import library
 
 UInt64 = npt.NDArray[np.uint64]
 

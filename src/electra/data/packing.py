@@ -25,8 +25,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra import config as recipes
-from electra import durable, machine
 from electra.artifacts.store import SPLITS, TOKENIZER, ShardFolder, StoreFolder
 from electra.data import sources, store
 from electra.data.audit import Audit
@@ -40,7 +38,9 @@ from electra.data.runs import MEMORY
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.data.wordpiece import Characters, settle_accents
-from electra.errors import CorpusError, RunFolderError, StoreError
+from electra.foundation import config as recipes
+from electra.foundation import durable, machine
+from electra.foundation.errors import CorpusError, RunFolderError, StoreError
 
 Counted = Callable[
     [str, int], None

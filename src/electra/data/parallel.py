@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra import jobs
 from electra.data.tokenizer import Tokenizer
-from electra.errors import RunFailed
+from electra.foundation import jobs
+from electra.foundation.errors import RunFailed
 
 
 class Encoded(NamedTuple):

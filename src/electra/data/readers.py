@@ -27,8 +27,8 @@ from electra.data.lines import (
     open_text,
 )
 from electra.data.sources import HUB, RATIO, WIKI, Source, explain, is_binary
-from electra.errors import CorpusError, DataError
-from electra.machine import library
+from electra.foundation.errors import CorpusError, DataError
+from electra.foundation.machine import library
 
 Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document

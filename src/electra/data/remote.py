@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from electra import durable
 from electra.artifacts.store import StoreFolder
 from electra.data.sources import copy_bytes, explain, is_remote
-from electra.errors import RunFolderError, StoreError
+from electra.foundation import durable
+from electra.foundation.errors import RunFolderError, StoreError
 
 MOST = 1 << 24  # bytes of a manifest
 

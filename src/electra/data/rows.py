@@ -28,7 +28,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from electra import durable
 from electra.data import columnar, delimited, lines
 from electra.data.columnar import Room, Row
 from electra.data.lines import (
@@ -42,7 +41,8 @@ from electra.data.lines import (
     line_end,
     open_text,
 )
-from electra.errors import DataError
+from electra.foundation import durable
+from electra.foundation.errors import DataError
 
 FORMATS = {
     ".tsv": "tsv",

@@ -23,9 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra import durable, machine
 from electra.artifacts.store import SPLITS, ShardFolder, StoreFolder
-from electra.config import differences
 from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
@@ -36,7 +34,9 @@ from electra.data.runs import MEMORY
 from electra.data.seen import Seen
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, CorpusError, StoreError
+from electra.foundation import durable, machine
+from electra.foundation.config import differences
+from electra.foundation.errors import ConfigError, CorpusError, StoreError
 
 _DOCUMENTS = 1 << 16  # copied at a time
 

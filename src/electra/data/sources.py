@@ -24,13 +24,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from electra import durable
 from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
 from electra.artifacts.session import with_article
 from electra.data import python_docs, rows
 from electra.data.folders import folders_below
 from electra.data.lines import COMPRESSIONS, HEAD, decoded, encoding_of, open_bytes
-from electra.errors import CorpusError, ElectraError
+from electra.foundation import durable
+from electra.foundation.errors import CorpusError, ElectraError
 
 FORMATS = {".txt": "txt", **rows.FORMATS}
 RATIO = 1000  # how often its own size a file may unfold to, beyond what any may

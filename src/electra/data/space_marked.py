@@ -20,7 +20,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from electra.data.wordpiece import SPECIAL_TOKENS, TokenizerConfig, alphabet_of, frame, words_in
-from electra.errors import TokenizerError
+from electra.foundation.errors import TokenizerError
 
 SPACE = "\u2581"  # how Unigram writes the space before a word, as SentencePiece does
 BYTE_SPACES = (

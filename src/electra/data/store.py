@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra import durable
 from electra.artifacts.store import ENDING, SPLITS, StoreFolder, index_of
 from electra.data.ids import id_dtype
 from electra.data.specials import Specials
 from electra.data.tokenizer import Tokenizer
-from electra.errors import StoreError
+from electra.foundation import durable
+from electra.foundation.errors import StoreError
 
 FORMAT = 1  # of store.json; change it when a store written earlier could no longer be read as it should be
 REBUILD = "Delete it and run electra prepare again"

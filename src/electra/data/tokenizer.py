@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra import durable
-from electra.arrays import Bools
 from electra.artifacts.model import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.specials import Specials
 from electra.data.tokenizer_folder import STYLES, VOCABULARIES
 from electra.data.wordpiece import Accents, Characters, TokenizerConfig, loses_marks
-from electra.errors import TokenizerError
+from electra.foundation import durable
+from electra.foundation.arrays import Bools
+from electra.foundation.errors import TokenizerError
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
 

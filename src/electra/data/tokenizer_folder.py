@@ -16,7 +16,6 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
 
-from electra import durable
 from electra.artifacts.model import (
     ADDED_TOKENS,
     CONFIG,
@@ -30,7 +29,8 @@ from electra.artifacts.model import (
 )
 from electra.data import hostile, wordpiece
 from electra.data.specials import Specials
-from electra.errors import TokenizerError
+from electra.foundation import durable
+from electra.foundation.errors import TokenizerError
 
 FILES = (*TOKENIZER_FILES, CONFIG)
 VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES)

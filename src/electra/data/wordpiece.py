@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from electra.errors import ConfigError, TokenizerError
+from electra.foundation.errors import ConfigError, TokenizerError
 
 SPECIAL_TOKENS = {
     "pad": "[PAD]",

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from safetensors.torch import save
 
-from electra import durable, seeds
 from electra.artifacts import digests
 from electra.artifacts.tuning import TuningFolder
 from electra.data.delimited import read_tsv
-from electra.errors import ConfigError
-from electra.extensions import TASKS
+from electra.exchange.huggingface import weights_of
+from electra.exchange.load import Loaded, load
+from electra.exchange.pooling import Pooling
+from electra.exchange.weights import digest
 from electra.finetuning import floors
 from electra.finetuning.compare_head import COMPARING_EPOCHS
 from electra.finetuning.counted import counted
@@ -44,14 +45,13 @@ from electra.finetuning.task import Task
 from electra.finetuning.task_file import task_source
 from electra.finetuning.tuned_model import COUNTING, choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
-from electra.interop.huggingface import weights_of
-from electra.interop.load import Loaded, load
-from electra.interop.pooling import Pooling
-from electra.interop.weights import digest
-from electra.machine import versions
+from electra.foundation import durable, seeds
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import TASKS
+from electra.foundation.machine import versions
+from electra.foundation.progress import Say, quiet
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
-from electra.progress import Say, quiet
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 

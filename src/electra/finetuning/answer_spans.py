@@ -25,11 +25,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra import durable
 from electra.artifacts.model import CONFIG
-from electra.errors import ConfigError, DataError, ModelError
 from electra.finetuning.context_windows import Arrangement, Context, Window, cut
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
+from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_questions
 from electra.finetuning.metrics import Score
 from electra.finetuning.span_search import (
     NOTHING,
@@ -44,8 +44,8 @@ from electra.finetuning.span_search import (
 )
 from electra.finetuning.squad_metrics import METRICS, score_1, score_2
 from electra.finetuning.task import HeadKind, Outputs, Task, counted_notes, digits, file_of
-from electra.labelled.examples import Example, Split
-from electra.labelled.questions import FORMATS, GoldAnswer, read_questions
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, DataError, ModelError
 
 START, END, IMPOSSIBLE = 1, 2, 4  # what a token's target is made of; IMPOSSIBLE stands at [CLS]
 ANSWERABILITY_WEIGHT = 0.5  # of the joint head's classifier, as published

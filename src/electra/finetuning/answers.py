@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from electra.errors import DataError
+from electra.foundation.errors import DataError
 
 # What tables write where there is no answer, in any case. NA, None and null also name things (North America,
 # none of the classes): they are labels where they are about as frequent as the others are.

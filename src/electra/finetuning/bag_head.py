@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electra.arrays import Floats
 from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
 from electra.finetuning.term_answer import Terms, once
+from electra.foundation.arrays import Floats
 
 LEAST_DEVIATION = 0.3  # as a share of the states' root mean square
 VECTOR = 0.3  # in the fit, the root mean square length of a text's mean state; its terms have length 1

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.arrays import Floats
 from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch, Ids
 from electra.finetuning.overlap import OVERLAP, overlap
 from electra.finetuning.term_answer import Terms, of_kind, once
+from electra.foundation.arrays import Floats
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
 FEATURES = tuple(

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError
 from electra.finetuning.features import Ids
-from electra.interop.detection import split
+from electra.foundation.errors import ConfigError
+from electra.inference.detection import split
 
 Offsets = npt.NDArray[np.int64]  # [tokens, 2]: first character, and the one after the last
 

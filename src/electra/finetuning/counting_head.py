@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.arrays import Floats
 from electra.finetuning.features import Batch, Ids
 from electra.finetuning.linear_fit import Beside, Loss, fit_by_folds
 from electra.finetuning.term_answer import TermAnswer, Terms
+from electra.foundation.arrays import Floats
 
 
 class CountingHead(nn.Module):

@@ -12,14 +12,20 @@ from typing import Any
 
 from electra.data.lines import COMPRESSIONS
 from electra.data.rows import data_digest, is_saved, parts_of, split_name
-from electra.errors import DataError, nearest
 from electra.finetuning.counted import counted
+from electra.finetuning.labelled.examples import Examples
+from electra.finetuning.labelled.splits import (
+    SPLIT_NAMES,
+    find_named,
+    find_split,
+    limit_by_hash,
+    split_by_hash,
+)
 from electra.finetuning.settings import Settings
 from electra.finetuning.task import Task, refuse_head
 from electra.finetuning.tasks import load_task
-from electra.labelled.examples import Examples
-from electra.labelled.splits import SPLIT_NAMES, find_named, find_split, limit_by_hash, split_by_hash
-from electra.visible import one_line
+from electra.foundation.errors import DataError, nearest
+from electra.foundation.visible import one_line
 
 FEW = 30  # examples to score on
 SHOWN = 20  # labels in a line about a split

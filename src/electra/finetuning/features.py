@@ -17,9 +17,9 @@ import numpy.typing as npt
 import torch
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
+from electra.foundation.seeds import key, permute
 from electra.model.passes import Pass, make_pass
-from electra.seeds import key, permute
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # where a window's row of targets is padded

@@ -22,19 +22,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra import durable
-from electra.arrays import Floats, Ints
 from electra.artifacts.tuning import TuningFolder
-from electra.extensions import TASKS
+from electra.exchange.load import Loaded
 from electra.finetuning.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics import Score
 from electra.finetuning.overlap import WORD, overlap, weighted_overlap, words
 from electra.finetuning.settings import Settings
 from electra.finetuning.text_label_set import MultiLabelClassification
 from electra.finetuning.tuning import Tuning
-from electra.interop.embedding import embed
-from electra.interop.load import Loaded
-from electra.labelled.examples import Example
+from electra.foundation import durable
+from electra.foundation.arrays import Floats, Ints
+from electra.foundation.extensions import TASKS
+from electra.inference.embedding import embed
 
 Matrix = Any  # a numpy array or a scipy sparse matrix
 Predict = Callable[[Sequence[Example]], list[Any]]

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.errors import ModelError
+from electra.exchange.pooling import Pooling
 from electra.finetuning.features import NO_TARGET, Batch
-from electra.interop.pooling import Pooling
+from electra.foundation.errors import ModelError
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.arrays import Bools, Floats
+from electra.foundation.arrays import Bools, Floats
 
 ITERATIONS = 100
 FOLDS = 5

@@ -20,18 +20,18 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from electra import durable
 from electra.artifacts import checkpoints
-from electra.errors import RunFailed
 from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Ids, batch_of, collate
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.tuned_model import TunedModel, build_head
 from electra.finetuning.tuning import Tuning, evaluate
+from electra.foundation import durable
+from electra.foundation.errors import RunFailed
+from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.passes import Pass, read
 from electra.model.precision import autocast
-from electra.seeds import key
 from electra.training.checkpoint import on_host
 from electra.training.optimizer import AdamW
 from electra.training.schedule import multiplier

@@ -14,18 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electra import durable
 from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
-from electra.errors import ModelError
+from electra.exchange.load import Loaded
+from electra.exchange.onnx_graph import Graph, Written, commit_graph
+from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
 from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import Task
 from electra.finetuning.task_file import task_file
 from electra.finetuning.tuned_model import TunedModel
-from electra.interop.load import Loaded
-from electra.interop.onnx_graph import Graph, Written, commit_graph
-from electra.interop.onnx_session import LOGITS, OnnxEncoder
+from electra.foundation import durable
+from electra.foundation.errors import ModelError
 
 README = """# {name}
 

@@ -18,8 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
-from electra.errors import ConfigError, DataError, ModelError
+from electra.exchange.configs import read_config
+from electra.exchange.load import NEEDS, Loaded, load
+from electra.exchange.run_folder import holds_networks
+from electra.exchange.source import locate
+from electra.exchange.weights import read_safetensors, refuse_broken
 from electra.finetuning.features import Tokens
+from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.records import Format, as_records, join, plain, write
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.task_file import AGAIN, check_task, read_task
@@ -27,16 +32,11 @@ from electra.finetuning.tasks import load_task
 from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head, exportable
 from electra.finetuning.tuning import run_model
 from electra.finetuning.vector_head import VectorHead
-from electra.interop.configs import read_config
-from electra.interop.load import NEEDS, Loaded, load
-from electra.interop.run_folder import holds_networks
-from electra.interop.source import locate
-from electra.interop.weights import read_safetensors, refuse_broken
-from electra.labelled.examples import Examples
+from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.model.precision import pick_device
 
 if TYPE_CHECKING:
-    from electra.interop.onnx_graph import Written
+    from electra.exchange.onnx_graph import Written
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
 """What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
@@ -165,8 +165,8 @@ def open_predictor(
 
 
 def _open_graph(folder: Path) -> Predictor:
+    from electra.exchange.onnx_session import OnnxEncoder, load_onnx
     from electra.finetuning.onnx_model import GraphModel
-    from electra.interop.onnx_session import OnnxEncoder, load_onnx
 
     loaded, record = load_onnx(folder, "encoder"), read_task(folder)
     if record is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from electra.config import check_least, check_positive, check_shares
-from electra.machine import Device
+from electra.foundation.config import check_least, check_positive, check_shares
+from electra.foundation.machine import Device
 
 
 @dataclass(frozen=True, kw_only=True)

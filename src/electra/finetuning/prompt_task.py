@@ -22,13 +22,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
+from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics import Score
 from electra.finetuning.prompt_templates import FilledTemplate, Prompt
 from electra.finetuning.task import HeadKind, Outputs, Task, digits
 from electra.finetuning.text_class import TextClassification
-from electra.labelled.examples import Example, Split
+from electra.foundation.errors import ConfigError
 
 ORIGINAL, REPLACED = 0, 1
 CandidateScores = npt.NDArray[

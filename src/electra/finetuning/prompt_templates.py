@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from electra.errors import ConfigError, nearest
+from electra.foundation.errors import ConfigError, nearest
 
 _FIELD = re.compile(r"\{(\w*)\}")
 _TEXTS = ("text", "text2")

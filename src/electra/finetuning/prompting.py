@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from electra import durable, seeds
 from electra.artifacts import digests
 from electra.artifacts.tuning import PromptingFolder
 from electra.data.rows import data_digest
-from electra.errors import ConfigError, DataError
+from electra.exchange.huggingface import weights_of
+from electra.exchange.load import Loaded, load
+from electra.exchange.weights import digest
 from electra.finetuning.all_seeds import run_seed
 from electra.finetuning.features import Tokens
+from electra.finetuning.labelled.examples import Example, Examples
+from electra.finetuning.labelled.splits import find_split, limit_by_hash
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, build_model
 from electra.finetuning.prompt_settings import PromptSettings
@@ -30,15 +33,12 @@ from electra.finetuning.settings import ResolvedSettings, default_learning_rate
 from electra.finetuning.tasks import load_task
 from electra.finetuning.text_class import TextClassification
 from electra.finetuning.tuning import ReadSplit, Tuning, evaluate
-from electra.interop.huggingface import weights_of
-from electra.interop.load import Loaded, load
-from electra.interop.weights import digest
-from electra.labelled.examples import Example, Examples
-from electra.labelled.splits import find_split, limit_by_hash
-from electra.machine import versions
+from electra.foundation import durable, seeds
+from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.machine import versions
+from electra.foundation.progress import Say, quiet
+from electra.foundation.seeds import key, permute
 from electra.model.precision import pick_device, pick_precision
-from electra.progress import Say, quiet
-from electra.seeds import key, permute
 
 VERSION = 2  # of the numbers after few-shot training; 2: trained as fine-tuning trains
 HARMLESS = {"data", "out", "seeds", "seed", "device"}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from electra.data.delimited import format_csv, format_tsv
-from electra.errors import ConfigError, DataError
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.squad_metrics import plain_form
 from electra.finetuning.task import Task, digits
-from electra.labelled.examples import Example
-from electra.machine import library
+from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.machine import library
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

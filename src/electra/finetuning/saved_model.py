@@ -12,8 +12,10 @@ from typing import Any, cast
 import torch
 from safetensors.torch import load_file, save
 
-from electra import durable
 from electra.artifacts.model import ModelFolder
+from electra.exchange.card import Card
+from electra.exchange.huggingface import write_model
+from electra.exchange.names import Kind
 from electra.finetuning.counted import counted
 from electra.finetuning.heads import CandidateHead
 from electra.finetuning.one_seed import build_model
@@ -21,9 +23,7 @@ from electra.finetuning.over_seeds import FinishedSeed
 from electra.finetuning.task_file import task_file, task_source
 from electra.finetuning.tuned_model import TunedModel, exportable
 from electra.finetuning.tuning import Tuning
-from electra.interop.card import Card
-from electra.interop.huggingface import write_model
-from electra.interop.names import Kind
+from electra.foundation import durable
 from electra.training.checkpoint import on_host
 
 LONGEST = 200  # characters of a card's example

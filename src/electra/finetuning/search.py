@@ -15,17 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from electra import durable
 from electra.artifacts.tuning import TuningFolder
-from electra.errors import ConfigError, DataError, RunFailed
 from electra.finetuning.counted import counted
 from electra.finetuning.dataset import Dataset
+from electra.finetuning.labelled.splits import split_by_hash
 from electra.finetuning.one_seed import train_seed
 from electra.finetuning.settings import Settings, search_budget, searched
 from electra.finetuning.task import file_of
 from electra.finetuning.tuning import Tuning, evaluate
-from electra.labelled.splits import split_by_hash
-from electra.progress import quiet
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError, DataError, RunFailed
+from electra.foundation.progress import quiet
 
 SHARE = 0.2  # of the training data, on which the search scores,
 MOST = 2000  # of them at most

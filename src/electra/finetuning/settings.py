@@ -15,10 +15,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import check_least, check_most, check_not_negative, check_positive, check_shares
-from electra.errors import ConfigError
-from electra.interop.pooling import Pooling
-from electra.machine import MOST_THREADS, Device
+from electra.exchange.pooling import Pooling
+from electra.foundation.config import (
+    check_least,
+    check_most,
+    check_not_negative,
+    check_positive,
+    check_shares,
+)
+from electra.foundation.errors import ConfigError
+from electra.foundation.machine import MOST_THREADS, Device
 from electra.training import budget
 
 

@@ -37,10 +37,10 @@ from torch import Tensor
 
 from electra.data.delimited import format_tsv
 from electra.data.rows import TABLES
-from electra.errors import ConfigError
 from electra.finetuning.features import Tokens, Windows
+from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics import Score
-from electra.labelled.examples import Example, Split
+from electra.foundation.errors import ConfigError
 
 # One answer a text, one a token, spans; a vector a text, without a head; and the discriminator's own
 # judgement of candidates (prompting).

@@ -7,13 +7,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from electra import durable
 from electra.artifacts.model import ModelFolder
-from electra.config import build
-from electra.errors import ConfigError, ModelError
-from electra.extensions import TASKS
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.task import Task
+from electra.foundation import durable
+from electra.foundation.config import build
+from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.extensions import TASKS
 
 AGAIN = "Get it, export it or fine-tune again"
 NEEDED = {"head", "pooling", "max_length"}

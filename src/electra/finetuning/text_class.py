@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from electra.errors import DataError, nearest
 from electra.finetuning.answers import OFTEN_MISSING, label_key, spellings
 from electra.finetuning.features import NO_TARGET, Windows
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, Task, counted_labels, file_of, label_numbers, softmax
@@ -28,7 +28,7 @@ from electra.finetuning.text_task import (
     natural,
     single,
 )
-from electra.labelled.examples import Example
+from electra.foundation.errors import DataError, nearest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.rows import Table, get
-from electra.errors import DataError
 from electra.finetuning.answers import as_answer, as_vectors, is_missing, labels_in, spellings
 from electra.finetuning.features import Windows
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, counted_labels, file_of
 from electra.finetuning.text_task import LabelledText, Prediction, natural
-from electra.labelled.examples import Example
+from electra.foundation.errors import DataError
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.errors import DataError
 from electra.finetuning.features import Windows
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics import METRICS, Score
 from electra.finetuning.task import Outputs, digits, file_of
 from electra.finetuning.text_task import Prediction, TextTask, is_placeholder, single
-from electra.labelled.examples import Example
+from electra.foundation.errors import DataError
 
 _COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3},[0-9]{3}")  # or a decimal comma, who knows

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from electra.data.delimited import format_tsv
 from electra.data.rows import ID_COLUMNS, Table, cell_text, get, open_table, row_id
-from electra.errors import ConfigError, DataError
 from electra.finetuning.answers import (
     OFTEN_MISSING,
     as_answer,
@@ -29,8 +28,9 @@ from electra.finetuning.answers import (
 )
 from electra.finetuning.counted import counted
 from electra.finetuning.features import Tokens, Windows
+from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.task import HeadKind, Task, digits
-from electra.labelled.examples import Example, Split
+from electra.foundation.errors import ConfigError, DataError
 
 # What the second text of pairs is called where the first is called text or sentence.
 SECOND = ("hypothesis", "text_b", "text_pair", "text2", "sentence2", "sentence_b", "question2", "passage")

@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.rows import TABLES, read_lines, split_name
-from electra.errors import ConfigError, DataError
 from electra.finetuning.features import Tokens, Windows
+from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics import Score
 from electra.finetuning.task import HeadKind, Outputs
 from electra.finetuning.text_number import TextRegression
-from electra.labelled.examples import Example, Split
+from electra.foundation.errors import ConfigError, DataError
 
 LINES = ".txt"
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from electra.errors import ConfigError
+from electra.exchange.pooling import Pooling
 from electra.finetuning.bag_head import BagHead
 from electra.finetuning.compare_head import CompareHead
 from electra.finetuning.counting_head import CountingHead
@@ -36,7 +36,7 @@ from electra.finetuning.heads import (
 from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import HeadKind
 from electra.finetuning.vector_head import VectorHead
-from electra.interop.pooling import Pooling
+from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
 from electra.model.sizes import Architecture, EncoderConfig

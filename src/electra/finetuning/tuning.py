@@ -12,16 +12,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.errors import RunFailed
+from electra.exchange.load import Loaded
 from electra.finetuning.features import Windows, batch_of
+from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.metrics import Score
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.task import Task
 from electra.finetuning.tuned_model import TunedModel
-from electra.interop.load import Loaded
-from electra.labelled.examples import Examples
+from electra.foundation.errors import RunFailed
+from electra.foundation.progress import Say, quiet
 from electra.model.passes import Pass, read
-from electra.progress import Say, quiet
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from electra.exchange.pooling import Pooling
 from electra.finetuning.features import Batch
 from electra.finetuning.heads import Head
-from electra.interop.pooling import Pooling
 
 
 class VectorHead(Head):

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from electra.errors import ConfigError, DataError, nearest
 from electra.finetuning.entities import (
     OUTSIDE,
     broken,
@@ -30,6 +29,16 @@ from electra.finetuning.entities import (
     is_outside,
 )
 from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
+from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.labelled.tagged_sentences import (
+    CORRECT,
+    FORMATS,
+    INCORRECT,
+    TagColumns,
+    is_number,
+    read_sentences,
+)
+from electra.finetuning.labelled.words import SPLITTINGS, Splitting, splitting_of
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
 from electra.finetuning.task import (
@@ -42,17 +51,8 @@ from electra.finetuning.task import (
     label_numbers,
     softmax,
 )
-from electra.interop.detection import cut
-from electra.labelled.examples import Example, Split
-from electra.labelled.tagged_sentences import (
-    CORRECT,
-    FORMATS,
-    INCORRECT,
-    TagColumns,
-    is_number,
-    read_sentences,
-)
-from electra.labelled.words import SPLITTINGS, Splitting, splitting_of
+from electra.foundation.errors import ConfigError, DataError, nearest
+from electra.inference.detection import cut
 
 DEFAULT, SPLITTING = "default_label", "word_splitting"  # in config.json of a saved model
 WORDS = (("word",), ("token",), ("tokens",), ("words",))

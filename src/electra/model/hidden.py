@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electra.arrays import Bools, Ints, Vectors
+from electra.foundation.arrays import Bools, Ints, Vectors
+from electra.foundation.progress import Share, unshared
 from electra.model.attention import attention_mask, rotate
 from electra.model.encoder import Encoder
 from electra.model.modern import ModernEncoder
 from electra.model.passes import passes
-from electra.progress import Share, unshared
 
 NO_WORD = -1
 

@@ -23,13 +23,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
+from electra.foundation.seeds import key
 from electra.model.encoder import ElectraEncoder, Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
 from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
-from electra.seeds import key
 
 Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
 Initialisation = Literal["paper", "reference", "fan_in"]

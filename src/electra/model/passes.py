@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.arrays import Ints
+from electra.foundation.arrays import Ints
 from electra.model.precision import autocast
 
 Result = TypeVar("Result")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from electra.config import convert
-from electra.errors import ConfigError
-from electra.machine import Device
+from electra.foundation.config import convert
+from electra.foundation.errors import ConfigError
+from electra.foundation.machine import Device
 
 
 def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.device:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from electra.errors import ConfigError, nearest
+from electra.foundation.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
 LARGEST = 1 << 20  # a size beyond this is a mistake or a damaged file; it is refused before memory is taken

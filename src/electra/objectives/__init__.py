@@ -3,7 +3,7 @@
 Every module of this folder (its sub-package `parts` aside) is an objective: it defines a frozen dataclass
 `Config` and a class `Objective` (see `parts/interface.py`). Dropping a file in gives it a name on the command
 line, a section in recipes, a row in the documentation and the contract tests. Nothing is registered by hand.
-Installed packages and files elsewhere bring theirs as `electra.extensions` says.
+Installed packages and files elsewhere bring theirs as `electra.foundation.extensions` says.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from electra.config import build
-from electra.errors import ConfigError
-from electra.extensions import OBJECTIVES
+from electra.foundation.config import build
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import OBJECTIVES
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 

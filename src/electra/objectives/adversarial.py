@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.config import check_positive
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation.config import check_positive
+from electra.foundation.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing, vocabulary

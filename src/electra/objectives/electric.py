@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.encoder import ElectraEncoder, Variation
 from electra.model.heads import GeneratorHead

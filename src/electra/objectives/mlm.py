@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator, Pair
 from electra.objectives.parts import interface, masking, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome

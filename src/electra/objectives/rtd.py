@@ -9,9 +9,9 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.config import check_shares
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation.config import check_shares
+from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, masking, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome

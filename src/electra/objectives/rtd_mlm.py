@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra import seeds
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation import seeds
+from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.pair import Discriminator, Generator, Pair

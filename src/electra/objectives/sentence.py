@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra import seeds
 from electra.data.batches import Batch
+from electra.foundation import seeds
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome, Shapes

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra import seeds
-from electra.config import check_least
 from electra.data.batches import Batch
+from electra.foundation import seeds
+from electra.foundation.config import check_least
 from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.pair import Discriminator, Pair

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from electra.data.batches import Batch
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.pair import Discriminator, Pair
 from electra.objectives import rtd

@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from electra.errors import ElectraError
+from electra.foundation.errors import ElectraError
 from electra.serving import openapi
 from electra.serving.batching import Batcher
 from electra.serving.limits import DEFAULT, Limits, Refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from electra.config import check_positive
+from electra.foundation.config import check_positive
 
 MAX_CANDIDATES = 100_000  # in one answer: places to fill, times how many for each
 BATCH_CHARACTERS = 200_000  # of texts of several requests, computed together

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from electra.machine import versions
+from electra.foundation.machine import versions
 from electra.serving.answers import ANSWERS, Failed
 from electra.serving.limits import Limits
 from electra.serving.operations import OPERATIONS, Request

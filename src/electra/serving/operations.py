@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from electra.data.rows import ID_COLUMNS
-from electra.interop.naming import Judge, tokens_read
-from electra.interop.pooling import Pooling
+from electra.exchange.pooling import Pooling
+from electra.inference.mlm_detection import Judge, tokens_read
 from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, Refused
 from electra.serving.models import Ability, Served
 

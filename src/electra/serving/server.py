@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 
+from electra.foundation.signals import StopRequest
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
 from electra.serving.models import Served
 from electra.serving.web import LOOPBACK, address_of, is_local, serve_app
-from electra.signals import StopRequest
 
 
 def serve(

@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from electra.errors import ConfigError
-from electra.signals import StopRequest
+from electra.foundation.errors import ConfigError
+from electra.foundation.signals import StopRequest
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # names that a page of elsewhere cannot take on
 GRACE = 20  # seconds in which requests that are being answered may end

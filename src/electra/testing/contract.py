@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from electra.extensions import trust
+from electra.foundation.extensions import trust
 
 
 class Contract:

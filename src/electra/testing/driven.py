@@ -83,12 +83,12 @@ FORKS.set_forkserver_preload(
     [
         "__main__",
         "electra.testing.driven",
-        "electra.workflow.pretrain",
-        "electra.workflow.train",
-        "electra.cli.pretrain",
+        "electra.commands.workflow.pretrain",
+        "electra.commands.workflow.train",
+        "electra.commands.cli.pretrain",
         "electra.training.loop",
-        "electra.interop.examples",
-        "electra.interop.huggingface",
+        "electra.inference.examples",
+        "electra.exchange.huggingface",
     ]
     + [
         "sklearn.metrics",
@@ -126,8 +126,8 @@ class Forked:
 
 
 def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
-    from electra.cli.main import main
-    from electra.report import svg
+    from electra.commands.cli.main import main
+    from electra.pages import svg
     from electra.testing import offline
 
     offline.block_network()

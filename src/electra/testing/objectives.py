@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from electra import objectives
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.testing import toy
 from electra.testing.contract import Contract
 from electra.training.optimizer import own_parameters

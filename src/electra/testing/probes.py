@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from electra import analysis
-from electra.analysis.contract import Input, Model, Probe, ProbeDataError
-from electra.interop.load import Loaded
+from electra.exchange.load import Loaded
+from electra.laboratory import analysis
+from electra.laboratory.analysis.contract import Input, Model, Probe, ProbeDataError
 from electra.testing import small
 from electra.testing.contract import Contract
 

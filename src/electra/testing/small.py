@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from electra.analysis.contract import Estimate, Findings, Model
 from electra.data.tokenizer import Tokenizer
-from electra.interop.load import Loaded
-from electra.interop.transfer import export
+from electra.exchange.load import Loaded
+from electra.exchange.transfer import export
+from electra.laboratory.analysis.contract import Estimate, Findings, Model
 from electra.model.pair import Main, build_pair
-from electra.report import probes
+from electra.pages import probes
 from electra.testing import toy
 
 PIECES = [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from electra.cli.main import main
+from electra.commands.cli.main import main
 from electra.finetuning.features import Tokens
 from electra.finetuning.predict import predict
 from electra.finetuning.tasks import load_task

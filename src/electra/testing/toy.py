@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from electra import objectives
-from electra.config import merge
 from electra.data.batches import Batches
 from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
+from electra.foundation.config import merge
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import EncoderConfig, generator_config
 from electra.objectives.parts.corpus_counts import CorpusCounts

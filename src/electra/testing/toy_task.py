@@ -8,9 +8,9 @@ import random
 from pathlib import Path
 
 from electra.data.tokenizer import Tokenizer
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
 from electra.finetuning.settings import Settings
-from electra.interop.card import Card
-from electra.interop.huggingface import export_network
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 

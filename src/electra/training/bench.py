@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
-from electra.errors import RunFailed
+from electra.foundation.errors import RunFailed
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import update

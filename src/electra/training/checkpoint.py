@@ -9,9 +9,9 @@ from typing import Any
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from electra import durable
 from electra.artifacts.checkpoints import Checkpoint, at_step, listing
-from electra.errors import CheckpointError
+from electra.foundation import durable
+from electra.foundation.errors import CheckpointError
 from electra.model.pair import Pair
 from electra.training.optimizer import Optimizer
 

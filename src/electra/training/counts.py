@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from electra.data.cooccurrence import token_vectors
 from electra.data.store import TokenStore, count_ids
-from electra.errors import ConfigError
+from electra.foundation.errors import ConfigError
 from electra.model.encoder import Embeddings
 from electra.model.heads import GeneratorHead
 from electra.model.modern import TokenTable

@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from electra.errors import ConfigError, LostProcess
-from electra.machine import LAUNCHED, launched, place
+from electra.foundation.errors import ConfigError, LostProcess
+from electra.foundation.machine import LAUNCHED, launched, place
 from electra.training.launch import RENDEZVOUS
 
 TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"

@@ -10,7 +10,7 @@ import hashlib
 
 import torch
 
-from electra.errors import RunFailed
+from electra.foundation.errors import RunFailed
 from electra.training.run import Run
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra.config import read_toml
+from electra.foundation.config import read_toml
 
 NEAR = 3.0  # runs of up to so many times the FLOPs, or of as much less, tell something
 METRICS = ("auc", "mlm_loss")

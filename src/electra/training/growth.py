@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from electra import durable
 from electra.artifacts.run import RunFolder
-from electra.errors import ConfigError
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError
 from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.run import Run
 from electra.training.schedule import plateau_end

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from electra import durable, jobs, machine
-from electra.signals import EXIT_CODES
+from electra.foundation import durable, jobs, machine
+from electra.foundation.signals import EXIT_CODES
 
 RENDEZVOUS, LAUNCHER = "ELECTRA_RENDEZVOUS", "ELECTRA_LAUNCHER"
 _PREFIX = "electra-launch-"

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from electra.artifacts.run import RunFolder
-from electra.errors import RunFailed
+from electra.foundation.errors import RunFailed
+from electra.foundation.seeds import key
+from electra.foundation.signals import Stop
 from electra.model.precision import autocast
-from electra.seeds import key
-from electra.signals import Stop
 from electra.training import checkpoint, evaluation, memory
 from electra.training.clock import follow_clock
 from electra.training.compilation import uncompiled

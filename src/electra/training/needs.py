@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from electra import durable
 from electra.artifacts.run import RunFolder
-from electra.errors import FullDisk
+from electra.foundation import durable
+from electra.foundation.errors import FullDisk
 from electra.training.run import Run
 
 MARGIN = 8 << 20  # ledger, report, examples

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.config import (
+from electra.foundation.config import (
     build,
     check_least,
     check_most,
@@ -20,9 +20,9 @@ from electra.config import (
     merge,
     read_toml,
 )
-from electra.errors import ConfigError
-from electra.extensions import beside
-from electra.machine import MOST_THREADS, Device
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import beside
+from electra.foundation.machine import MOST_THREADS, Device
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"

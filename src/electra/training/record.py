@@ -15,10 +15,10 @@ from electra import objectives
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import refuse_differences, refuse_strangers
-from electra.config import merge
-from electra.errors import ConfigError, RunFolderError
-from electra.extensions import OBJECTIVES
-from electra.machine import versions
+from electra.foundation.config import merge
+from electra.foundation.errors import ConfigError, RunFolderError
+from electra.foundation.extensions import OBJECTIVES
+from electra.foundation.machine import versions
 from electra.training.growth import length, reached_by_both
 from electra.training.recipe import make_recipe
 from electra.training.run import Run

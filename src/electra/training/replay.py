@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from electra import durable
 from electra.artifacts import Finding
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.ledger import Row
 from electra.artifacts.run import RunFolder
 from electra.data.store import TokenStore
-from electra.errors import CheckpointError, ConfigError, RunFailed
+from electra.foundation import durable
+from electra.foundation.errors import CheckpointError, ConfigError, RunFailed
 from electra.model.sizes import EncoderConfig
 from electra.training import checkpoint
 from electra.training.distributed import World

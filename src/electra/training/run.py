@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from electra import objectives, seeds
+from electra import objectives
 from electra.data.batches import Batch, Batches
 from electra.data.store import TokenStore
-from electra.errors import ConfigError
-from electra.extensions import OBJECTIVES
+from electra.foundation import seeds
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import OBJECTIVES
 from electra.model.pair import Pair, build_pair
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from electra.data.store import TokenStore
-from electra.errors import ConfigError
-from electra.machine import memory
+from electra.foundation.errors import ConfigError
+from electra.foundation.machine import memory
 from electra.model.pair import NAMES, Main, Pair
 from electra.model.sizes import SIZES, EncoderConfig, chosen_size, discriminator_config, generator_config
 from electra.objectives.parts.interface import Objective, Shapes

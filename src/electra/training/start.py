@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from electra import durable
 from electra.artifacts import checkpoints, digests
 from electra.artifacts.run import LOST, RunFolder
 from electra.data.store import TokenStore
-from electra.durable import mebibytes
-from electra.errors import ConfigError
-from electra.progress import Progress, Say, quiet, unseen
+from electra.foundation import durable
+from electra.foundation.durable import mebibytes
+from electra.foundation.errors import ConfigError
+from electra.foundation.progress import Progress, Say, quiet, unseen
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.clock import Costs
 from electra.training.counts import refuse_start, start_from_counts, starts_from_counts

@@ -9,7 +9,7 @@ from typing import Any
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
-from electra.progress import Progress, Say, quiet, unseen
+from electra.foundation.progress import Progress, Say, quiet, unseen
 
 QUIET_SECONDS = 5.0  # between two lines of log.txt on the progress
 

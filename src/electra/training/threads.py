@@ -15,7 +15,7 @@ from collections import deque
 import torch
 from torch import nn
 
-from electra import machine
+from electra.foundation import machine
 
 SECONDS = 0.15  # that each of the `ROUNDS` turns of one thread and of all lasts
 ROUNDS = 3

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from electra import analysis
-from electra.analysis.contract import (
+from electra.foundation.errors import ConfigError, ModelError
+from electra.laboratory import analysis
+from electra.laboratory.analysis.contract import (
     Estimate,
     Findings,
     Input,
@@ -18,8 +19,7 @@ from electra.analysis.contract import (
     named_models,
     require_same_vocabulary,
 )
-from electra.analysis.representations.encoders import encoders_of
-from electra.errors import ConfigError, ModelError
+from electra.laboratory.analysis.representations.encoders import encoders_of
 from electra.testing import ProbeContract, small
 from electra.testing.probes import Oracle, ask, scorer, write_data
 

@@ -9,9 +9,9 @@ import pytest
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
-from electra.analysis.measures import adjusted, bootstrap
-from electra.analysis.measures.ranking import Ranking, f_score
-from electra.analysis.measures.reliability import (
+from electra.laboratory.analysis.measures import adjusted, bootstrap
+from electra.laboratory.analysis.measures.ranking import Ranking, f_score
+from electra.laboratory.analysis.measures.reliability import (
     Bins,
     brier,
     ece,

@@ -14,13 +14,13 @@ from scipy import stats
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import matthews_corrcoef
 
-from electra import analysis
-from electra.analysis.contract import Estimate
-from electra.analysis.measures import correlation
-from electra.analysis.probes import acceptability
-from electra.analysis.scoring import across_models
-from electra.errors import DataError
-from electra.labelled.sentence_pairs import read_cola
+from electra.finetuning.labelled.sentence_pairs import read_cola
+from electra.foundation.errors import DataError
+from electra.laboratory import analysis
+from electra.laboratory.analysis.contract import Estimate
+from electra.laboratory.analysis.measures import correlation
+from electra.laboratory.analysis.probes import acceptability
+from electra.laboratory.analysis.scoring import across_models
 from electra.testing import small
 
 

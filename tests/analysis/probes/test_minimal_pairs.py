@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from electra import analysis
-from electra.analysis.contract import Estimate, Model, ProbeDataError
-from electra.analysis.measures.preference import Accuracy, average, judge
-from electra.analysis.scoring import across_models
-from electra.analysis.scoring.scorers import SCORERS
-from electra.errors import AbsentNetwork, ConfigError, DataError, ModelError
-from electra.labelled.sentence_pairs import read_minimal_pairs
+from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
+from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ModelError
+from electra.laboratory import analysis
+from electra.laboratory.analysis.contract import Estimate, Model, ProbeDataError
+from electra.laboratory.analysis.measures.preference import Accuracy, average, judge
+from electra.laboratory.analysis.scoring import across_models
+from electra.laboratory.analysis.scoring.scorers import SCORERS
 from electra.testing import small
 
 GOOD, BAD = "the cat eats {} .", "the cat eat {} ."

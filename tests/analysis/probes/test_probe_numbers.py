@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra.analysis.contract import Estimate, Findings
-from electra.analysis.measures.reliability import sigmoid
-from electra.analysis.probes import bias, calibration, errors, generators
-from electra.analysis.texts.word_kinds import kind_of
+from electra.laboratory.analysis.contract import Estimate, Findings
+from electra.laboratory.analysis.measures.reliability import sigmoid
+from electra.laboratory.analysis.probes import bias, calibration, errors, generators
+from electra.laboratory.analysis.texts.word_kinds import kind_of
 from electra.testing import small
 
 

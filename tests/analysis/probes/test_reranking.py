@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra import analysis
-from electra.analysis.contract import Model
-from electra.analysis.measures import nbest
-from electra.analysis.measures.bootstrap import halves
-from electra.analysis.measures.word_errors import word_errors
-from electra.analysis.probes import reranking
-from electra.analysis.scoring import across_models
-from electra.errors import AbsentNetwork, ConfigError, DataError
-from electra.labelled.hypotheses import read_utterances
+from electra.finetuning.labelled.hypotheses import read_utterances
+from electra.foundation.errors import AbsentNetwork, ConfigError, DataError
+from electra.laboratory import analysis
+from electra.laboratory.analysis.contract import Model
+from electra.laboratory.analysis.measures import nbest
+from electra.laboratory.analysis.measures.bootstrap import halves
+from electra.laboratory.analysis.measures.word_errors import word_errors
+from electra.laboratory.analysis.probes import reranking
+from electra.laboratory.analysis.scoring import across_models
 from electra.testing import small
 
 TEXTS = st.lists(st.sampled_from("abcd"), max_size=7)

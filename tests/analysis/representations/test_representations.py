@@ -12,29 +12,35 @@ import numpy as np
 import pytest
 import torch
 
-from electra import analysis
-from electra.analysis.contract import Findings, Model
-from electra.analysis.measures import linear
-from electra.analysis.measures.cka import Features, cka
-from electra.analysis.measures.half_samples import half_samples
-from electra.analysis.measures.space import effective_rank, mean_cosine
-from electra.analysis.probes import attention, linear_probes, matching, neighbours, sentence_similarity
-from electra.analysis.representations import attention_heads, by_depth
-from electra.analysis.representations.encoders import (
+from electra.exchange.load import Loaded
+from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
+from electra.finetuning.labelled.tagged_sentences import read_columns, universal_dependencies
+from electra.foundation.errors import DataError
+from electra.foundation.progress import unshared
+from electra.laboratory import analysis
+from electra.laboratory.analysis.contract import Findings, Model
+from electra.laboratory.analysis.measures import linear
+from electra.laboratory.analysis.measures.cka import Features, cka
+from electra.laboratory.analysis.measures.half_samples import half_samples
+from electra.laboratory.analysis.measures.space import effective_rank, mean_cosine
+from electra.laboratory.analysis.probes import (
+    attention,
+    linear_probes,
+    matching,
+    neighbours,
+    sentence_similarity,
+)
+from electra.laboratory.analysis.representations import attention_heads, by_depth
+from electra.laboratory.analysis.representations.encoders import (
     Named,
     common_words,
     encoders_of,
     rows_of_texts,
     rows_of_words,
 )
-from electra.errors import DataError
-from electra.interop.load import Loaded
-from electra.labelled.sentence_pairs import read_scored_pairs
-from electra.labelled.tagged_sentences import read_columns, universal_dependencies
 from electra.model import hidden
 from electra.model.passes import passes
 from electra.model.sizes import Architecture
-from electra.progress import unshared
 from electra.testing import small
 
 ARCHITECTURES: tuple[Architecture, ...] = ("electra", "modern")

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from electra.analysis.scoring import scorers, token_rows
-from electra.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ConfigError, ModelError
-from electra.interop.detection import cut
-from electra.interop.load import Loaded
+from electra.exchange.load import Loaded
+from electra.foundation.errors import ConfigError, ModelError
+from electra.inference.detection import cut
+from electra.laboratory.analysis.scoring import scorers, token_rows
+from electra.laboratory.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.model import passes
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from electra.analysis.contract import ProbeDataError
-from electra.analysis.scoring import token_rows
-from electra.analysis.scoring.tagger import detector_values
-from electra.analysis.scoring.words import combine, owners, suspicion, word_values
-from electra.analysis.texts import corruption, held_out, learners
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
 from electra.data.wordpiece import TokenizerConfig
-from electra.errors import DataError, ModelError
-from electra.interop.load import Loaded
+from electra.exchange.load import Loaded
+from electra.foundation.errors import DataError, ModelError
+from electra.laboratory.analysis.contract import ProbeDataError
+from electra.laboratory.analysis.scoring import token_rows
+from electra.laboratory.analysis.scoring.tagger import detector_values
+from electra.laboratory.analysis.scoring.words import combine, owners, suspicion, word_values
+from electra.laboratory.analysis.texts import corruption, held_out, learners
 from electra.testing import small, toy
 
 
@@ -273,8 +273,8 @@ def test_a_fine_tuned_detector_reads_as_transformers_does(tmp_path: Path, archit
 
 
 def small_discriminator(folder: Path) -> Path:
-    from electra.interop.card import Card
-    from electra.interop.huggingface import export_network
+    from electra.exchange.card import Card
+    from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair
 
     words = small.tokenizer(folder)

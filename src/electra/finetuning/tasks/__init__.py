@@ -7,9 +7,9 @@ names, and the contract tests. A file elsewhere, or in an installed package, wor
 
 from __future__ import annotations
 
-from electra.errors import ConfigError
-from electra.extensions import TASKS
 from electra.finetuning.task import Task
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import TASKS
 
 
 def task_names() -> list[str]:

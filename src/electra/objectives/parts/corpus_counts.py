@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from electra.arrays import Bools, Ints
 from electra.data.store import TokenStore
-from electra.errors import ConfigError
+from electra.foundation.arrays import Bools, Ints
+from electra.foundation.errors import ConfigError
 
 BLOCK = 1 << 24  # ids counted at once
 

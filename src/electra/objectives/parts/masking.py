@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from electra import seeds
-from electra.arrays import Bools, Floats, Ints
 from electra.data.batches import Batch
+from electra.foundation import seeds
+from electra.foundation.arrays import Bools, Floats, Ints
 from electra.objectives.parts.interface import Corrupted, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)

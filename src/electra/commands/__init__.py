@@ -1,0 +1,1 @@
+"""Every command: its options, what it does, and the function of the same name in Python."""

@@ -1,0 +1,71 @@
+"""Standard output: characters that its encoding lacks are escaped; an error of it names it."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import sys
+
+from electra.foundation.durable import STDOUT
+
+ESCAPE = "electra.escape"
+_noted: list[str] = []
+
+
+def prepare() -> None:
+    """Make standard output one that never fails for its encoding."""
+    codecs.register_error(ESCAPE, _escape)
+    _noted.clear()
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        raw, line_buffering = _Named(sys.stdout.fileno(), "w", closefd=False), sys.stdout.line_buffering
+        buffer = io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(
+            buffer, sys.stdout.encoding, ESCAPE, line_buffering=line_buffering, write_through=False
+        )
+
+
+def abandon() -> None:
+    """Drop what standard output does not take, so that the interpreter's last flush is quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def json_text(text: str) -> str:
+    """Lines of JSON, as ASCII where standard output is no UTF-8, which JSON must be."""
+    return text if _is_utf8() else "".join(c if c.isascii() else _escaped(c) for c in text)
+
+
+def _is_utf8() -> bool:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+class _Named(io.FileIO):
+    """Says in its errors that it is standard output."""
+
+    def write(self, content: object, /) -> int:
+        try:
+            return super().write(content)  # type: ignore[arg-type]
+        except OSError as error:
+            error.filename = STDOUT
+            raise
+
+
+def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    r"""A character that the encoding lacks as \uXXXX, as in JSON; a byte of an argument as it came."""
+    assert isinstance(error, UnicodeEncodeError)
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    if not _noted and not _is_utf8():
+        _noted.append(error.encoding)
+        told = f"note: standard output is {error.encoding}: characters that it lacks are written as \\uXXXX"
+        sys.stderr.write(f"{told} (PYTHONIOENCODING=utf-8 writes them as they are)\n")
+    return _escaped(character), error.start + 1

@@ -1,0 +1,296 @@
+"""Text or a Store, and a budget -> what each size would come to on this machine, and a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra.artifacts.store import StoreFolder
+from electra.commands.workflow.artifact import Source, given_name, given_path, several
+from electra.commands.workflow.display import Display, Told, display_for
+from electra.commands.workflow.prepare import corpus_config, counting, existing_tokenizer, tokenizer_config
+from electra.commands.workflow.pretrain import compose
+from electra.commands.workflow.texts import Text, named_sources
+from electra.commands.workflow.train import Inputs
+from electra.commands.workflow.warm_start import SHARE_OF_RATE, warm_start
+from electra.foundation import durable
+from electra.foundation.config import write_toml
+from electra.foundation.errors import ConfigError, nearest
+from electra.foundation.jobs import in_order
+from electra.foundation.signals import unwinding
+from electra.training.budget import steps_for
+from electra.training.experience import Expected, expected
+from electra.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from electra.training.estimate import Estimate
+    from electra.training.shapes import WarmStart
+
+SIZES = ("tiny", "mini", "small")
+RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
+PURPOSES = {  # the recipe that was measured to be best for each, at 4 x 128: docs/scaling.md
+    "pairs": "budget-tiny",
+    "tags": "budget-mlm",
+    "both": "words-first",
+}
+TOKENS_A_PARAMETER = 20  # of the layers: where more parameters begin to pay (Hoffmann et al. 2022)
+EPOCHS = 16  # the same text read more often than this teaches little (Muennighoff et al. 2023)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One recipe on this machine, within the budget."""
+
+    recipe: Recipe
+    cost: Estimate
+    steps: int
+    epochs: float
+    expected: Expected | None
+    """What runs of ours of this kind came to; None where there were none."""
+
+    @property
+    def tokens(self) -> int:
+        return self.steps * self.cost.tokens
+
+    @property
+    def seconds(self) -> float:
+        """Of updates; evaluations and checkpoints come on top."""
+        return self.steps * self.cost.seconds
+
+    @property
+    def flops(self) -> float:
+        return self.steps * self.cost.flops
+
+    @property
+    def fed(self) -> bool:
+        """Whether the layers see enough new tokens to be worth their number."""
+        new = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
+        return new >= TOKENS_A_PARAMETER * self.cost.layer_parameters
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What it comes to, line by line."""
+        cost, training = self.cost, self.recipe.training
+        return [
+            ("layers", f"{cost.layers} x {cost.hidden_size}"),
+            ("parameters", " + ".join(f"{count / 1e6:.1f} M" for count in cost.parameters.values())),
+            ("rows x tokens", f"{training.batch_size} x {training.length}"),
+            ("learning rate", f"{training.learning_rate:.3g}"),
+            ("updates", f"{self.steps:,}"),
+            ("tokens", f"{self.tokens / 1e6:,.1f} M"),
+            ("epochs", f"{self.epochs:.2g}"),
+            ("FLOPs", f"{self.flops:.2g}"),
+            ("time", duration(self.seconds)),
+            ("memory", f"{cost.memory >> 20:,} MiB"),
+            ("disk", f"{cost.disk >> 20:,} MiB"),
+            ("similar runs reached", str(self.expected or "no record")),
+        ]
+
+
+@dataclass(frozen=True)
+class Plan:
+    budget: str
+    corpus_tokens: int
+    vocab_size: int
+    options: tuple[Option, ...]
+    is_store: bool
+    """Whether the corpus is a prepared store."""
+
+    @property
+    def best(self) -> Option:
+        """The largest that is fed, or else the smallest."""
+        by_size = sorted(self.options, key=lambda option: option.cost.layer_parameters)
+        return next((option for option in reversed(by_size) if option.fed), by_size[0])
+
+    def write(self, path: Source, option: Option | None = None) -> Path:
+        """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
+        target = given_path(path, "path")
+        text = write_toml(recipe_sections((option or self.best).recipe)).encode()
+        refuse_folder(target)
+        if target.exists() and target.read_bytes() != text:
+            raise ConfigError("exists with other contents", where=target, fix="Choose another `out`")
+        durable.commit_file(target, text)
+        return target
+
+
+def refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError("this is a folder", where=path, fix="Give `out` a file to write, such as mine.toml")
+
+
+def plan(
+    data: Text,
+    budget: str,
+    *,
+    recipe: Source | None = None,
+    purpose: str | None = None,
+    sizes: str | Sequence[str] = SIZES,
+    overrides: Mapping[str, Any] | None = None,
+    progress: Told = None,
+) -> Plan:
+    """What a budget would buy on this machine, with the recipe at each of some sizes. Trains nothing.
+
+    data: a Store (or its folder), or text as `prepare` takes it, which is read and not prepared.
+    budget: "2h", "2e16flops", "50Mtokens" or "5000steps".
+    recipe: to start from, a name or a TOML file; or else
+    purpose: what the encoder is for, which chooses one. "pairs" of texts, and the default; "tags" of words,
+        corrections, filling masks; "both" in one network, and finding words that do not fit.
+    sizes: of `model.size`.
+    overrides: settings that differ from the recipe's, by dotted name.
+
+    Each size is measured for a few seconds in another process, without compiled layers. Raises what
+    `pretrain` raises for wrong settings, and CorpusError for a corpus without text.
+    """
+    base = compose(given_name(recipe_for(recipe, purpose), "recipe"), overrides or {}, budget)
+    sizes = several(sizes, "sizes")
+    if not sizes:
+        raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
+    made = [at_size(base, size, overrides or {}) for size in sizes]
+    with (
+        display_for(progress) as display,
+        named_sources(data, "data", base.data.text_field, base.data.format, display.say) as given,
+    ):
+        tokens, vocab_size = corpus_of(given, base, display)
+        made = [with_vocabulary(one, vocab_size) for one in made]
+        found = tuple(options(made, tokens, vocab_size, display))
+    return Plan(budget, tokens, vocab_size, found, _is_store(given))
+
+
+def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
+    if purpose is None:
+        return recipe or PURPOSES["pairs"]
+    if recipe is not None:
+        raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
+    if purpose not in PURPOSES:
+        fix = nearest(purpose, list(PURPOSES))
+        raise ConfigError(f"no purpose named {purpose!r}", key="purpose", fix=fix)
+    return PURPOSES[purpose]
+
+
+def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
+    """What a `pretrain` with these inputs would train, measured for a few seconds; nothing is written."""
+    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
+    if warm is not None:
+        recipe = like_models(recipe, inputs, warm)
+    data = [inputs.store] if inputs.store is not None else list(inputs.corpus or ("python-docs",))
+    tokens, vocab_size = corpus_of(data, recipe, display)
+    [found] = options([with_vocabulary(recipe, vocab_size)], tokens, vocab_size, display, warm)
+    return found
+
+
+def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
+    """The recipe with the tokenizer of the models to start from, at a share of its learning rate, and the
+    size of the one that the main network starts from.
+    """
+    from electra.objectives import module_of
+    from electra.objectives.parts.interface import Shapes
+    from electra.training.shapes import as_built
+
+    shape = getattr(warm, module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
+    if shape is not None:
+        recipe = as_built(recipe, Shapes(shape))
+    name = inputs.init_discriminator or inputs.init_generator
+    rate = recipe.training.learning_rate * (1.0 if inputs.rate_is_chosen else SHARE_OF_RATE)
+    return replace(
+        recipe,
+        tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or name),
+        training=replace(recipe.training, learning_rate=rate),
+    )
+
+
+def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe at another size, with the learning rate of that width unless one was chosen."""
+    from electra.model.sizes import SIZES as KNOWN
+
+    if size not in KNOWN:
+        raise ConfigError(f"no size named {size!r}", key="sizes", fix=nearest(size, list(KNOWN)))
+    width, own = KNOWN[size].hidden_size, recipe.model.hidden_size or KNOWN[recipe.model.size].hidden_size
+    chosen = "training.learning_rate" in overrides or width == own or not {width, own} <= set(RATES)
+    rate = recipe.training.learning_rate * (1 if chosen else RATES[width] / RATES[own])
+    model = replace(recipe.model, size=size, layers=None, hidden_size=None)
+    return replace(recipe, model=model, training=replace(recipe.training, learning_rate=rate))
+
+
+def with_vocabulary(recipe: Recipe, vocab_size: int) -> Recipe:
+    if recipe.tokenizer.source is not None:
+        return recipe
+    return replace(recipe, tokenizer=replace(recipe.tokenizer, vocab_size=vocab_size))
+
+
+def corpus_of(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[int, int]:
+    """Tokens to train on, and entries of the vocabulary: exact for a store, estimated for text."""
+    from electra.data.store import TokenStore
+    from electra.data.survey import survey
+
+    if _is_store(data):
+        store = TokenStore.open(Path(data[0]))
+        return store.train.num_tokens, store.vocab_size
+    section = recipe.tokenizer
+    tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
+    found = survey(data, tokenizer, corpus_config(recipe.data), counting(display))
+    display.say(
+        f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens of a"
+        f" vocabulary of {found.vocab_size:,}"
+    )
+    return found.tokens, found.vocab_size
+
+
+def _is_store(data: Sequence[str]) -> bool:
+    return len(data) == 1 and StoreFolder.is_at(Path(data[0]))
+
+
+def options(
+    recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Display, warm: WarmStart | None = None
+) -> list[Option]:
+    """Each recipe, measured one after the other in a process of their own, the smallest first.
+
+    warm: what all of them start from.
+    """
+    from electra.model.sizes import SIZES as KNOWN
+    from electra.training.estimate import estimator
+
+    def layers(recipe: Recipe) -> int:
+        size = KNOWN[recipe.model.size]
+        return (recipe.model.layers or size.num_layers) * (recipe.model.hidden_size or size.hidden_size) ** 2
+
+    begin = (warm.generator, warm.discriminator) if warm else ()
+    ordered = sorted(recipes, key=layers)
+    costs = {}
+    display.progress(f"measuring size {ordered[0].model.size}", 0)
+    with unwinding("the plan"):
+        sections = [recipe.to_sections() for recipe in ordered]
+        measured = in_order(estimator, (vocab_size, *begin), sections, 1, threads=None)
+        for number, (recipe, cost) in enumerate(zip(ordered, measured, strict=True), start=1):
+            costs[id(recipe)] = cost
+            following = (
+                f"measuring size {ordered[number].model.size}" if number < len(ordered) else "measured"
+            )
+            display.progress(following, number / len(ordered))
+    return [option(recipe, costs[id(recipe)], tokens) for recipe in recipes]
+
+
+def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
+    training = recipe.training
+    steps = training.steps or steps_for(
+        training.budget or "",
+        tokens_per_step=cost.tokens,
+        flops_per_step=cost.flops,
+        steps_in_seconds=lambda seconds: seconds / cost.seconds,
+    )
+    objective = str(recipe.objective.get("name", "rtd"))
+    shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
+    found = expected(objective, *shape, flops=steps * cost.flops)
+    return Option(recipe, cost, steps, steps * cost.tokens / max(1, tokens), found)
+
+
+def duration(seconds: float) -> str:
+    """90 s, 12 min, 2.5 h, 3.1 days."""
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 86_400:.3g} days"
+
+
+def recipe_sections(recipe: Recipe) -> dict[str, Any]:
+    return {name: values for name, values in recipe.to_sections().items() if values}

@@ -1,0 +1,349 @@
+"""The model card: the README.md of an exported folder, made of what the run itself recorded.
+
+Nothing is asked of the user and nothing is guessed: recipe from run.toml, text from audit.json, numbers from
+the last evaluation in metrics.jsonl. What is not known (the licence and the language of the text) is left for
+the author to add.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from electra.artifacts.run import RunFolder
+from electra.data.tokenizer import could_be_hub_name, in_repository
+from electra.exchange.configs import LOG_ODDS
+from electra.exchange.names import Kind
+from electra.foundation.config import write_toml
+from electra.foundation.visible import one_line
+
+USES = {
+    "discriminator": (
+        "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune."
+    ),
+    "generator": "It is the small masked language model that made the replacements; it fills `[MASK]`.",
+    "classifier": (
+        "It is a pre-trained encoder fine-tuned to give a text, or a pair of texts, a label or a number."
+    ),
+    "tagger": (
+        "It is a pre-trained encoder fine-tuned to label the words of a text: a word's label is that of its"
+        ' first piece (in a pipeline: aggregation_strategy="first").'
+    ),
+    "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
+}
+RESULTS = {
+    "reader": ("starts", "start_logits  # and end_logits"),
+    "encoder": ("states", "last_hidden_state"),
+}
+ENERGIES = (
+    "A text encoder pre-trained as an energy-based cloze model"
+    " ([Electric](https://arxiv.org/abs/2012.08561)). One pass gives an energy for each token, about minus"
+    " its log-probability given the others; without its head it is the encoder to fine-tune."
+)
+FINETUNED = {
+    "classifier": "text-classification",
+    "tagger": "token-classification",
+    "reader": "question-answering",
+}
+PIPELINES = {"generator": "fill-mask", **FINETUNED}
+HEADLINES = (
+    "auc",
+    "average_precision",
+    "gain",
+    "f1",
+    "generator_accuracy",
+    "generator_loss",
+    "discriminator_loss",
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a model card tells. Empty parts are left out."""
+
+    name: str
+    # discriminator, generator, classifier, tagger or reader
+    kind: Kind
+    # the transformers class that loads the folder
+    architecture: str = ""
+    # of a fine-tuned model whose head transformers has no class for: the task
+    task: str = ""
+    # of a masked language model of the full size: the objective that trained it
+    objective: str = ""
+    # sentences about the model that come before everything else
+    summary: str = ""
+    # label -> value, in order: steps, tokens, FLOPs, hardware
+    training: dict[str, Any] = field(default_factory=dict)
+    # metric -> value on text (or examples) the model was not trained on
+    metrics: dict[str, float] = field(default_factory=dict)
+    # what the metrics were measured on
+    measured_on: str = "held-out documents"
+    # the audit of the text the model was trained on
+    audit: dict[str, Any] = field(default_factory=dict)
+    # the resolved recipe, as TOML
+    recipe: str = ""
+    # the model this one started from
+    base_model: str = ""
+    # of a discriminator: what its logits are
+    output: str = LOG_ODDS
+    # of what `detect` asks: P(replaced) from which words are marked
+    threshold: float | None = None
+    # a text, or a pair of texts, of the kind that the model was made for
+    example: tuple[str, ...] = ()
+
+
+def card_of_run(
+    run: Path, kind: Kind, architecture: str = "", step: int | None = None, averaged: Sequence[int] = ()
+) -> Card:
+    """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation).
+
+    averaged: the steps of the checkpoints whose mean it is. What was measured in training was measured on
+        single ones, so such a card has no numbers.
+    """
+    folder = RunFolder(run)
+    ledger = folder.ledger().until(step)
+    last = ledger.last("train", "eval") or {}
+    # A card is published: where the run was started, with which paths on the command line, is nobody's
+    # business.
+    record = {
+        name: table
+        for name, table in (folder.record if folder.exists() else {}).items()
+        if name != "environment"
+    }
+    started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
+    scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
+    training = {"steps": last.get("step") if step is None else step}
+    training |= {
+        label: last.get(key)
+        for label, key in (("tokens", "tokens"), ("FLOPs", "flops"), ("seconds", "seconds"))
+    }
+    return Card(
+        name=f"{run.resolve().name}-{kind}",
+        kind=kind,
+        architecture=architecture,
+        objective=(
+            record.get("objective", {}).get("name", "")
+            if "generator" in record and "discriminator" not in record
+            else ""
+        ),
+        summary=(
+            f"Its weights are the mean of those of {len(averaged)} checkpoints,"
+            f" of steps {averaged[0]:,} to {averaged[-1]:,}."
+            if averaged
+            else ""
+        ),
+        training={key: value for key, value in training.items() if value is not None},
+        metrics={key: value for key, value in scores.items() if value is not None},
+        audit=_read_optional(folder.audit, dict),
+        recipe=write_toml(record),
+        base_model=in_repository(started_from)[0] if _is_of_the_hub(started_from) else "",
+        output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
+        example=_worked_example(folder),
+        threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
+    )
+
+
+def _worked_example(run: RunFolder) -> tuple[str, ...]:
+    examples = _read_optional(run.examples, list)
+    text = examples[0].get("text") if examples and isinstance(examples[0], dict) else None
+    return (text,) if isinstance(text, str) else ()
+
+
+def _is_of_the_hub(name: str) -> bool:
+    """`runs/mine` could be a name on the hub, too."""
+    return could_be_hub_name(name) and not Path(name).exists()
+
+
+def _probability(value: float | None) -> float | None:
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def card_of_language_model(run: Path, threshold: float | None) -> Card:
+    """The card of the masked language model in the body of a run's discriminator."""
+    card = card_of_run(run, "generator")
+    return replace(
+        card,
+        name=f"{run.resolve().name}-language-model",
+        objective=RunFolder(run).record.get("objective", {}).get("name", ""),
+        metrics={name: value for name, value in card.metrics.items() if name.startswith("mlm_")},
+        threshold=threshold,
+    )
+
+
+def render(card: Card) -> str:
+    """The text of README.md: YAML front matter for the hub, then Markdown for people."""
+    parts = [
+        f"---\n{_front_matter(card)}---",
+        f"# {_plain(card.name)}",
+        _what(card),
+        card.summary,
+        _usage(card),
+        _section("Training", _table(card.training)),
+        _section(
+            "Numbers",
+            (
+                f"Measured on {card.measured_on}, not trained on.\n\n{_table(card.metrics)}"
+                if card.metrics
+                else ""
+            ),
+        ),
+        _section("Text it was trained on", _table(dict(_flatten(card.audit)))),
+        _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
+        _section(
+            "Before you publish it",
+            "Add licence and language to the header of this file, and say where the text comes from."
+            + " The example sentence is from your data: replace it if they are private." * bool(card.example),
+        ),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _what(card: Card) -> str:
+    if card.output != LOG_ODDS:
+        return ENERGIES
+    if card.task:
+        origin = f"and fine-tuned for {card.task}, with a head that transformers has no class for."
+    elif card.objective:
+        use = "It fills `[MASK]`; without its head it is the encoder to fine-tune."
+        origin = f"as a masked language model (objective `{card.objective}`). {use}"
+    else:
+        origin = (
+            "by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555))."
+            f" {USES.get(card.kind, '')}"
+        )
+    return f"A text encoder pre-trained {origin}"
+
+
+def _front_matter(card: Card) -> str:
+    from huggingface_hub import EvalResult, ModelCardData
+
+    results = [
+        EvalResult(
+            task_type=FINETUNED.get(card.kind, "replaced-token-detection"),
+            dataset_type="text",
+            dataset_name=card.measured_on,
+            metric_type=metric,
+            metric_value=round(float(value), 6),
+        )
+        for metric, value in card.metrics.items()
+        if card.kind in FINETUNED or metric in HEADLINES
+    ]
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag=PIPELINES.get(card.kind),
+        tags=["electra", "replaced-token-detection", card.kind],
+        base_model=card.base_model or None,
+        model_name=card.name if results else None,
+        eval_results=results or None,
+    )
+    return str(data.to_yaml()).strip() + "\n"
+
+
+def _usage(card: Card) -> str:
+    if not card.architecture:
+        return ""
+    if card.task:
+        return _section(
+            "Use",
+            "```python\n"
+            "import electra\n\n"
+            f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+            'answers = electra.predict(name, "new.csv").records()\n'
+            f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
+        )
+    return _section(
+        "Use",
+        "```python\n"
+        f"from transformers import AutoTokenizer, {card.architecture}\n\n"
+        f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+        "tokenizer = AutoTokenizer.from_pretrained(name)\n"
+        f"model = {card.architecture}.from_pretrained(name)\n"
+        f"{_call(card)}\n"
+        f"```{_advice(card)}",
+    )
+
+
+def _call(card: Card) -> str:
+    """The line of the example that runs the model, with texts that cannot end the fence around it."""
+    name, result = RESULTS.get(card.kind, ("logits", "logits"))
+    plain = [one_line(text).replace("```", "``") for text in card.example or ("...",)]
+    texts = ", ".join(json.dumps(text, ensure_ascii=False) for text in plain)
+    return f'{name} = model(**tokenizer({texts}, return_tensors="pt")).{result}'
+
+
+def _advice(card: Card) -> str:
+    if card.kind != "discriminator":
+        return ""
+    modern = card.architecture.startswith("ModernBert")
+    logit = "`logits[..., 1]`" if modern else "A logit"
+    if card.output != LOG_ODDS:
+        lines = (
+            f"\n\n{logit} is the energy of its token: the lower, the likelier is the token where it"
+            " stands. It says no odds of replacement."
+        )
+    elif modern:
+        lines = (
+            "\n\nThe logits of a token are 0 for `ORIGINAL` and x for `REPLACED`: x above 0 means more likely"
+            ' replaced than original. `pipeline("token-classification", name)` gives the probabilities.'
+        )
+    else:
+        lines = "\n\nA logit above 0 means: more likely replaced than original."
+    if modern:  # whose heads share names, so that this one is in the way of another
+        lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
+    return lines
+
+
+def _section(title: str, body: str) -> str:
+    return f"## {title}\n\n{body}" if body else ""
+
+
+def _table(values: dict[str, Any]) -> str:
+    if not values:
+        return ""
+    rows = [f"| {_cell(key)} | {_number(value)} |" for key, value in values.items()]
+    return "\n".join(["| | |", "|---|---:|", *rows])
+
+
+def _cell(text: object) -> str:
+    return _plain(text).replace("|", "\\|")
+
+
+def _plain(text: object) -> str:
+    """A name from elsewhere, as text: a page that shows the card must not take it for HTML."""
+    return html.escape(" ".join(str(text).split()), quote=False)
+
+
+def _fenced(language: str, text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _cell(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3e}"
+
+
+def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested tables as dotted names; lists (of file names, say) are left to the audit itself."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            yield f"{prefix}{key}".replace("_", " "), value
+
+
+def _read_optional(path: Path, kind: type) -> Any:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()

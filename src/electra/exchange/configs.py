@@ -1,0 +1,368 @@
+"""config.json, both ways: our `EncoderConfig` <-> transformers' ElectraConfig and ModernBertConfig."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from electra.artifacts.model import CONFIG
+from electra.artifacts.tuning import TuningFolder
+from electra.exchange.names import Kind
+from electra.exchange.pooling import Pooling
+from electra.foundation import durable
+from electra.foundation.errors import ModelError
+from electra.model.sizes import LARGEST, EncoderConfig
+
+CLASSES: dict[str, dict[Kind, str]] = {
+    "electra": {
+        "encoder": "ElectraModel",
+        "discriminator": "ElectraForPreTraining",
+        "generator": "ElectraForMaskedLM",
+        "classifier": "ElectraForSequenceClassification",
+        "tagger": "ElectraForTokenClassification",
+        "reader": "ElectraForQuestionAnswering",
+    },
+    "modern": {
+        "encoder": "ModernBertModel",
+        "discriminator": "ModernBertForTokenClassification",
+        "generator": "ModernBertForMaskedLM",
+        "classifier": "ModernBertForSequenceClassification",
+        "tagger": "ModernBertForTokenClassification",
+        "reader": "ModernBertForQuestionAnswering",
+    },
+}
+FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names of a layer's attention
+MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
+# The same network as the paper's under another name; read, and written as an ELECTRA.
+MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
+# A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
+# softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
+ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
+# What a discriminator's logits are, as config.json says under OUTPUT: log-odds of "replaced" (also where it
+# says nothing). Electric's are energies, about minus the log-probability of the token.
+OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
+# From which P(replaced) its words are marked; best by F1 on held-out text.
+THRESHOLD, HALF = "detection_threshold", 0.5
+SHORTEST = 3  # positions: [CLS], a token, [SEP]
+NEEDED = (
+    "Give the folder of an ELECTRA, BERT, RoBERTa or ModernBERT: config.json, model.safetensors,"
+    " tokenizer.json"
+)
+
+
+@dataclass(frozen=True)
+class FolderConfig:
+    """What config.json says: the encoder's shape, the head's kind and labels."""
+
+    encoder: EncoderConfig
+    kind: Kind
+    labels: tuple[str, ...]
+    tied: bool
+    pooling: Pooling  # what a classifier reads of the text
+    skipped: int = 0  # rows of the position table before that of the first token
+    output: str = LOG_ODDS  # of a discriminator: what its logits are
+    threshold: float = HALF  # of what `detect` asks: P(replaced) from which a word is marked
+    decoder_bias: bool = True  # of a modern generator's output layer
+
+
+def write_config(
+    config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]
+) -> dict[str, Any]:
+    """The contents of config.json. `special_ids`: cls and sep."""
+    if kind == "discriminator" and config.architecture == "modern":
+        labels = (ORIGINAL, REPLACED)
+    names: dict[str, Any] = {}
+    if kind == "classifier":
+        names["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
+    if labels:
+        names |= {
+            "id2label": {str(i): label for i, label in enumerate(labels)},
+            "label2id": {label: i for i, label in enumerate(labels)},
+        }
+    common = {
+        "architectures": [CLASSES[config.architecture][kind]],
+        "dtype": dtype,
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "max_position_embeddings": config.max_positions,
+        "initializer_range": 0.02,
+        "pad_token_id": config.pad_id,
+        "tie_word_embeddings": True,
+        **names,
+    }
+    return {
+        **common,
+        **(_modern_only(config, special_ids) if config.architecture == "modern" else _electra_only(config)),
+    }
+
+
+def _electra_only(config: EncoderConfig) -> dict[str, Any]:
+    return {
+        "model_type": "electra",
+        "embedding_size": config.embedding_size,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "classifier_dropout": None,
+        "type_vocab_size": config.num_token_types,
+        "layer_norm_eps": config.norm_eps,
+        "position_embedding_type": "absolute",
+        "summary_type": "first",
+        "summary_use_proj": True,
+        "summary_activation": "gelu",
+        "summary_last_dropout": config.dropout,
+    }
+
+
+def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
+    full = {"rope_type": "default", "rope_theta": config.rope_theta}
+    local = {"rope_type": "default", "rope_theta": config.window_theta} if config.global_every > 1 else full
+    return {
+        "model_type": "modernbert",
+        "hidden_activation": "gelu",
+        "norm_eps": config.norm_eps,
+        "norm_bias": False,
+        "attention_bias": False,
+        "attention_dropout": config.attention_dropout,
+        "embedding_dropout": config.dropout,
+        "mlp_bias": False,
+        "mlp_dropout": config.dropout,
+        "layer_types": _layer_types(config.num_layers, config.global_every),
+        "rope_parameters": {"full_attention": full, "sliding_attention": local},
+        **({"local_attention": 2 * config.window} if config.global_every > 1 else {}),
+        # The same again, as transformers 4 spelled it.
+        "global_attn_every_n_layers": config.global_every,
+        "global_rope_theta": full["rope_theta"],
+        "local_rope_theta": local["rope_theta"],
+        "decoder_bias": True,
+        "classifier_pooling": (
+            "mean"
+        ),  # what a classifier on top should read: pre-training asks little of [CLS], or nothing
+        "classifier_dropout": config.dropout,
+        "classifier_bias": False,
+        "classifier_activation": "gelu",
+        "cls_token_id": special_ids["cls"],
+        "bos_token_id": special_ids["cls"],
+        "sep_token_id": special_ids["sep"],
+        "eos_token_id": special_ids["sep"],
+    }
+
+
+def read_config(folder: Path) -> FolderConfig:
+    """What a model folder's config.json says, or one line about what the folder is instead."""
+    path = folder / CONFIG
+    if not path.exists() and TuningFolder.is_at(folder):
+        raise ModelError(
+            "this is the folder of a fine-tuning", where=folder, fix="Its model is in the folder model/ in it"
+        )
+    values = durable.read_json(path, ModelError, fix=NEEDED)
+    if not isinstance(values, dict):
+        raise ModelError("not a JSON object", where=path, fix=NEEDED)
+    architecture = MODEL_TYPES.get(str(values.get("model_type")))
+    if architecture is None:
+        raise ModelError(
+            f"this is a model of type {values.get('model_type')!r}, not an ELECTRA", where=path, fix=NEEDED
+        )
+    try:
+        encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
+        labels = _labels(values)
+        skipped = first_position(values) if architecture == "electra" else 0
+        kind = _kind(values, architecture, labels)
+    except KeyError as missing:
+        raise ModelError(
+            f"{missing.args[0]} is missing", where=path, fix="The file is not complete"
+        ) from None
+    except (TypeError, ValueError, OverflowError, AttributeError) as problem:
+        raise ModelError(
+            f"a value of the wrong type ({problem})",
+            where=path,
+            fix="The file was not written by transformers",
+        ) from None
+    except Unsupported as problem:
+        raise ModelError(str(problem), where=path, fix=NEEDED) from None
+    # The paper's encoder has no such setting: its classifier reads [CLS].
+    averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
+    tied = bool(values.get("tie_word_embeddings", True))
+    pooling: Pooling = "mean" if averaged else "cls"
+    threshold = values.get(THRESHOLD, HALF)
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ModelError(f"{threshold!r} is not a probability", where=path, key=THRESHOLD)
+    output = str(values.get(OUTPUT, LOG_ODDS))
+    biased = architecture != "modern" or bool(values.get("decoder_bias", True))
+    return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold, biased)
+
+
+class Unsupported(Exception):
+    """A setting that neither of our encoders has."""
+
+
+def _electra_config(values: dict[str, Any]) -> EncoderConfig:
+    """Keys left out have ElectraConfig's defaults, as in transformers."""
+    _require(values, "hidden_act", "gelu")
+    _require(values, "position_embedding_type", "absolute")
+    own = values["model_type"] == "electra"
+    hidden = _whole(values, "hidden_size", 256 if own else None)
+    return checked(
+        EncoderConfig(
+            architecture="electra",
+            vocab_size=_whole(values, "vocab_size"),
+            embedding_size=_whole(values, "embedding_size", 128) if own else hidden,
+            hidden_size=hidden,
+            num_layers=_whole(values, "num_hidden_layers", 12),
+            num_heads=_whole(values, "num_attention_heads", 4 if own else 12),
+            intermediate_size=_whole(values, "intermediate_size", 1024 if own else 3072),
+            max_positions=_whole(values, "max_position_embeddings", 512) - first_position(values),
+            dropout=float(values.get("hidden_dropout_prob", 0.1)),
+            attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
+            norm_eps=float(values.get("layer_norm_eps", 1e-12)),
+            pad_id=_pad_id(values),
+            num_token_types=_whole(values, "type_vocab_size", 2),
+        )
+    )
+
+
+def first_position(values: Mapping[str, Any]) -> int:
+    """The row of the position table that the first token has: RoBERTa's begin after the padding's id."""
+    return 0 if values["model_type"] in ("electra", "bert") else _pad_id(values) + 1
+
+
+def _pad_id(values: Mapping[str, Any]) -> int:
+    usual = 0 if values["model_type"] in ("electra", "bert", "modernbert") else 1
+    return usual if values.get("pad_token_id") is None else _whole(values, "pad_token_id")
+
+
+def _whole(values: Mapping[str, Any], name: str, usual: int | None = None) -> int:
+    """A whole number; KeyError where it is missing and nothing is usual."""
+    found = values[name] if usual is None else values.get(name, usual)
+    if isinstance(found, bool) or not isinstance(found, int | float) or found != int(found):
+        raise Unsupported(f"{name} is {json.dumps(found)}, not a whole number")
+    return int(found)
+
+
+def _modern_config(values: dict[str, Any]) -> EncoderConfig:
+    for name, needed in (("hidden_activation", "gelu"), ("classifier_activation", "gelu")):
+        _require(values, name, needed)
+    for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
+        _require(values, name, False)
+    layers, hidden = _whole(values, "num_hidden_layers"), _whole(values, "hidden_size")
+    every = _global_every(values, layers)
+    window = int(values.get("local_attention") or 128) // 2 if every > 1 else 0
+    if window < 1 and every > 1:
+        raise Unsupported("a window of local attention without tokens")
+    rope = values.get("rope_parameters") or {}
+    full, local = (rope.get(kind) or {} for kind in (FULL, SLIDING))
+    for found in (full, local):
+        if found.get("rope_type", "default") != "default":
+            what = f"rotary positions of type {found['rope_type']!r}; only 'default' is supported"
+            raise Unsupported(what)
+    theta = float(full.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
+    near = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
+    return checked(
+        EncoderConfig(
+            architecture="modern",
+            vocab_size=_whole(values, "vocab_size"),
+            embedding_size=hidden,
+            hidden_size=hidden,
+            num_layers=layers,
+            num_heads=_whole(values, "num_attention_heads"),
+            intermediate_size=_whole(values, "intermediate_size"),
+            max_positions=_whole(values, "max_position_embeddings", 8192),
+            dropout=float(values.get("mlp_dropout", 0.0)),
+            attention_dropout=float(values.get("attention_dropout", 0.0)),
+            norm_eps=float(values.get("norm_eps", 1e-5)),
+            pad_id=_pad_id(values),
+            rope_theta=theta,
+            global_every=every,
+            window=window,
+            window_theta=near or 10_000.0,
+        )
+    )
+
+
+def _layer_types(layers: int, every: int) -> list[str]:
+    return [SLIDING if number % every else FULL for number in range(layers)]
+
+
+def _global_every(values: dict[str, Any], layers: int) -> int:
+    """Every how many layers one attends to all tokens, the first included; 1 where all do."""
+    types = values.get("layer_types")
+    if types is None:
+        every = int(values.get("global_attn_every_n_layers") or 3)
+        if every < 1:
+            raise Unsupported(f"global_attn_every_n_layers is {every}; it counts layers")
+        return every if layers > 1 else 1
+    types = list(types)
+    every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
+    if len(types) == layers and types == _layer_types(layers, every):
+        return every
+    raise Unsupported("local and full attention in an order that no ModernBERT has")
+
+
+def checked(config: EncoderConfig) -> EncoderConfig:
+    """The shape, or Unsupported where no encoder has it: NaN and the infinities are in no range."""
+    hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
+    sizes = (
+        config.vocab_size,
+        config.embedding_size,
+        hidden,
+        layers,
+        heads,
+        config.intermediate_size,
+        config.max_positions,
+    )
+    # rotary positions turn pairs of dimensions
+    unit = 2 * heads if config.architecture == "modern" else heads
+    if (
+        min(sizes) < 1
+        or max(sizes) > LARGEST
+        or hidden % unit
+        or not 0 < config.num_token_types <= LARGEST
+        or config.architecture not in MODEL_TYPES.values()
+    ):
+        raise Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
+    if not (
+        0 <= config.dropout < 1
+        and 0 <= config.attention_dropout < 1
+        and 0 < config.norm_eps < 1
+        and 0 < config.rope_theta < math.inf
+        and 0 < config.window_theta < math.inf
+    ):
+        raise Unsupported("a dropout, epsilon or rotary base outside its range")
+    if config.max_positions < SHORTEST:
+        raise Unsupported(f"{config.max_positions} positions, too few for a token between two special ones")
+    if not 0 <= config.pad_id < config.vocab_size:
+        raise Unsupported(f"a padding id, {config.pad_id}, beyond the vocabulary")
+    return config
+
+
+def _require(values: dict[str, Any], name: str, needed: object) -> None:
+    if values.get(name, needed) != needed:
+        raise Unsupported(f"{name} is {values[name]!r}; only {needed!r} is supported")
+
+
+def _labels(values: dict[str, Any]) -> tuple[str, ...]:
+    names = values.get("id2label") or {}
+    if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
+        raise Unsupported("an id2label that does not number its labels from 0")
+    labels = tuple(str(names[key]) for key in sorted(names, key=int))
+    if len(set(labels)) < len(labels):
+        raise Unsupported("an id2label in which two labels have one name")
+    return labels
+
+
+def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
+    """The kind of head by the class the folder was saved from; a modern discriminator is a token classifier
+    that says so by its labels and, since it has two, by its kind of output.
+    """
+    named = (values.get("architectures") or [""])[0]
+    if architecture == "modern" and named == CLASSES["modern"]["tagger"]:
+        judges = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
+        return "discriminator" if judges else "tagger"
+    return next((kind for kind, name in CLASSES[architecture].items() if name == named), "encoder")

@@ -1,0 +1,181 @@
+"""Hugging Face folders, written without transformers.
+
+A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt, README.md
+and what sentence-transformers reads (modules.json, 1_Pooling/), and nothing else: it can be published as it
+stands. It appears whole or not at all. The digests of its weights and of every file but the card are kept in
+the header of the weights file, so that `electra verify` can tell a damaged file without a file of ours in the
+folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from electra.artifacts.model import (
+    CARD,
+    CONFIG,
+    MODULES,
+    POOLING,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    Dtype,
+)
+from electra.exchange.card import Card, render
+from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
+from electra.exchange.names import Kind, to_theirs
+from electra.exchange.pooling import Pooling, pooling_files
+from electra.exchange.weights import write_weights
+from electra.foundation import durable
+from electra.foundation.config import convert
+from electra.foundation.errors import ModelError
+from electra.model.encoder import Encoder
+from electra.model.heads import GeneratorHead
+from electra.model.modern import ModernEncoder, ProjectedTable
+from electra.model.pair import Discriminator, Generator
+from electra.model.token_table import DisentangledTable
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+
+FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, MODULES, POOLING, CARD)
+
+
+def export_network(
+    folder: Path,
+    network: Generator | Discriminator,
+    tokenizer: Tokenizer,
+    card: Card,
+    *,
+    dtype: Dtype = "float32",
+) -> None:
+    """Write a pre-trained network as a folder that transformers loads as it is."""
+    kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
+    write_model(
+        folder,
+        network.encoder,
+        network.head,
+        kind=kind,
+        labels=(),
+        tokenizer=tokenizer,
+        card=card,
+        dtype=dtype,
+    )
+
+
+def write_model(
+    folder: Path,
+    encoder: Encoder,
+    head: nn.Module | None,
+    *,
+    kind: Kind,
+    labels: Sequence[str],
+    tokenizer: Tokenizer,
+    card: Card,
+    dtype: Dtype = "float32",
+    pooling: Pooling = "mean",
+    values: Mapping[str, Any] = {},
+    further: Mapping[str, durable.Content] = {},
+) -> None:
+    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it
+    holds a model only.
+
+    head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only),
+        output).
+    pooling: what stands for a whole text.
+    values: what config.json shall hold beside what follows from the encoder, the kind and the labels
+        (`classifier_pooling`, ...).
+    further: files of ours that belong to these weights.
+    """
+    folder = Path(folder)
+    convert(Dtype, dtype, "dtype")
+    refuse_foreign_folder(folder, further)
+    config = encoder.config
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ModelError(
+            f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
+        )
+    state = {name: tensor.to(getattr(torch, dtype)) for name, tensor in weights_of(encoder, head).items()}
+    tensors = to_theirs(state, config.architecture, kind)
+    special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
+    settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
+    if isinstance(head, GeneratorHead) and head.weight is not None:
+        settings["tie_word_embeddings"] = False
+    if kind == "discriminator" and (config.architecture == "modern" or card.output != LOG_ODDS):
+        settings[OUTPUT] = card.output
+    if card.threshold is not None:
+        settings[THRESHOLD] = round(card.threshold, 4)
+    beside: dict[str, durable.Content] = {
+        CONFIG: durable.to_json(settings),
+        **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
+        **pooling_files(pooling, config.hidden_size),
+        **further,
+    }
+    files: dict[str, durable.Content] = {
+        **beside,
+        WEIGHTS: lambda path: write_weights(path, tensors, beside),
+        CARD: render(
+            replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
+        ).encode(),
+    }
+    durable.commit_directory(folder, files)
+    (folder / durable.MANIFEST).unlink()  # it served the commit; a folder to publish holds no file of ours
+
+
+def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
+    """Writing a folder replaces it, so one that holds anything but a model is not ours to replace."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ModelError("this is a file", where=folder, fix="Choose another `out`")
+    ours = {name.partition("/")[0] for name in (*FILES, *further, durable.MANIFEST)}
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
+    if others:
+        raise ModelError(
+            f"the folder exists and holds other files ({', '.join(others[:3])})",
+            where=folder,
+            fix="Choose another `out`",
+        )
+
+
+def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
+    """All weights under our names, `encoder.X` and `head.X`. A token table made of another network's appears
+    as the table it makes.
+    """
+    state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
+    for name, module in encoder.named_modules():
+        if isinstance(module, DisentangledTable):
+            state[f"encoder.{name}.weight"] = state.pop(f"encoder.{name}.delta") + module.source_weight()
+    if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
+        state = {name: tensor for name, tensor in state.items() if not name.startswith("encoder.tokens.")}
+        with torch.no_grad(), torch.autocast(encoder.token_table().device.type, enabled=False):
+            state["encoder.tokens.weight"] = encoder.token_table().detach()
+    if head is not None:
+        state |= {f"head.{name}": tensor.detach() for name, tensor in head.state_dict().items()}
+    return {name: tensor.cpu() for name, tensor in state.items()}
+
+
+def tokenizer_files(
+    tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind
+) -> dict[str, durable.Content]:
+    """The tokenizer's own files; the length and the inputs of this model are put into
+    tokenizer_config.json.
+    """
+    files = tokenizer.files()
+    settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
+    settings["model_max_length"] = max_positions
+    if kind in ("classifier", "tagger", "reader"):
+        # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
+        settings["split_special_tokens"] = True
+        files[TOKENIZER] = (json.dumps(tokenizer.with_plain_roles(), ensure_ascii=False) + "\n").encode()
+    if architecture == "modern":
+        settings["model_input_names"] = ["input_ids", "attention_mask"]  # ModernBERT has no token types
+    return {**files, TOKENIZER_CONFIG: durable.to_json(settings)}

@@ -1,0 +1,141 @@
+"""ONNX graphs at work: a folder with a graph in the place of weights, run by onnxruntime.
+
+Shapes: B texts, T tokens, D hidden size; B and T are free. Inputs: input_ids and attention_mask [B, T], and
+of some token_type_ids. Outputs: hidden [B, T, D] and, where there is a head, logits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from electra.artifacts.model import ONNX, ModelFolder
+from electra.data.tokenizer import Tokenizer
+from electra.exchange.configs import FolderConfig, read_config
+from electra.exchange.load import NEEDS, Loaded
+from electra.exchange.names import Kind
+from electra.exchange.pooling import TextVector, read_text_vector
+from electra.foundation.errors import AbsentNetwork, ModelError
+from electra.foundation.machine import library
+from electra.model.encoder import PLAIN, Encoder, Variation
+from electra.model.sizes import EncoderConfig
+
+IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
+HIDDEN, LOGITS = "hidden", "logits"
+AGAIN = "Export it again"
+
+
+def load_onnx(folder: Path, network: Kind) -> Loaded:
+    """The graph of a folder, ready for use. Raises ModelError where there is none, or a damaged one."""
+    model = ModelFolder(folder)
+    if not model.onnx.is_file():
+        fix = "Make one: electra export MODEL --format onnx --out FOLDER"
+        raise ModelError(f"no {ONNX} here", where=folder, fix=fix)
+    if damage := model.damage_of_graph():
+        raise ModelError(damage, where=folder, fix=AGAIN)
+    described = read_config(folder)
+    if network not in (described.kind, "encoder"):
+        what = f"this is {NEEDS.get(described.kind, 'an encoder')}, and {NEEDS[network]} is needed"
+        raise AbsentNetwork(what, where=folder)
+    encoder = OnnxEncoder(described.encoder, open_session(model.onnx), model.onnx)
+    tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
+    _try(encoder, described, tokenizer.vocab_size, folder)
+    return OnnxLoaded(
+        encoder, None, described.encoder, tokenizer, described.kind, described.labels, folder,
+        pooling=text_vector.pooling or "mean", text_vector=text_vector,
+        output=described.output, threshold=described.threshold,
+    )  # fmt: skip
+
+
+class OnnxEncoder(Encoder):
+    """Computes what the encoder it was made of computes; without weights of its own."""
+
+    def __init__(self, config: EncoderConfig, session: Any, path: Path) -> None:
+        super().__init__()
+        self.config, self.session, self.path = config, session, path
+        self.inputs = [given.name for given in session.get_inputs()]
+        self.nothing = nn.Parameter(torch.empty(0))  # whose device is asked for
+
+    def token_table(self) -> Tensor:
+        raise ModelError(
+            "an ONNX graph has no table of tokens to hand out", fix="Use the model it is made of"
+        )
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        piece_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        variation: Variation = PLAIN,
+    ) -> Tensor:
+        return torch.from_numpy(self.run(HIDDEN, input_ids, piece_ids, token_type_ids))
+
+    def run(
+        self, output: str, input_ids: Tensor, piece_ids: Tensor | None, token_type_ids: Tensor | None = None
+    ) -> npt.NDArray[np.float32]:
+        given = {
+            IDS: input_ids,
+            MASK: torch.ones_like(input_ids) if piece_ids is None else piece_ids + 1,
+            TYPES: torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
+        }
+        if strange := sorted(set(self.inputs) - given.keys()):
+            raise ModelError(f"the graph wants an input {strange[0]!r}", where=self.path, fix=AGAIN)
+        try:
+            [found] = self.session.run([output], {name: given[name].numpy() for name in self.inputs})
+        except Exception as problem:  # the library raises a dozen kinds of its own
+            what = f"the graph cannot compute {output!r} ({str(problem).strip().splitlines()[0]})"
+            raise ModelError(what, where=self.path, fix=AGAIN) from None
+        wanted = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
+        if np.shape(found)[: len(wanted)] != tuple(wanted):
+            shape = list(np.shape(found))
+            what = f"the graph's {output!r} has the shape {shape}, where {list(wanted)} is needed"
+            raise ModelError(what, where=self.path, fix=AGAIN)
+        if found.dtype.kind != "f" or not np.isfinite(found).all():
+            what = f"the graph's {output!r} holds values that are not finite numbers (of type {found.dtype})"
+            raise ModelError(what, where=self.path, fix=AGAIN)
+        return np.asarray(found, np.float32)
+
+
+def _try(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder: Path) -> None:
+    """Raise ModelError where the graph does not do what its folder says: one pass with the last token."""
+    size, labels = encoder.config.vocab_size, len(described.labels)
+    if vocab_size > size:
+        raise ModelError(f"the tokenizer has {vocab_size} entries, the model {size}", where=folder)
+    ids = torch.full((2, 3), vocab_size - 1)
+    encoder(ids, piece_ids=torch.zeros_like(ids))
+    shapes = {
+        "discriminator": (2, 3),
+        "classifier": (2, labels),
+        "tagger": (2, 3, labels),
+        "reader": (2, 3, 2),
+    }
+    if (wanted := shapes.get(described.kind)) is None:
+        return
+    found = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
+    if found != wanted and (labels or described.kind not in ("classifier", "tagger")):
+        what = f"the graph's {LOGITS!r} has the shape {list(found)}, where {list(wanted)} is needed"
+        raise ModelError(what, where=folder, fix=AGAIN)
+
+
+class OnnxLoaded(Loaded):
+    def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
+        assert isinstance(self.encoder, OnnxEncoder)
+        return torch.from_numpy(self.encoder.run(LOGITS, input_ids, piece_ids))
+
+
+def open_session(path: Path) -> Any:
+    """A session on the CPU, with as many threads as torch has. Raises ModelError for a damaged graph."""
+    runtime = library("onnxruntime", "onnx")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4
+    try:
+        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as problem:  # the library raises a dozen kinds of its own
+        what = f"not a graph that onnxruntime can run ({str(problem).splitlines()[0]})"
+        raise ModelError(what, where=path, fix=AGAIN) from None

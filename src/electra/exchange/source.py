@@ -1,0 +1,108 @@
+"""What the user's word for a model stands for: a folder here, a model that comes with the package, or a name
+on the hub, owner/name or owner/name@revision.
+
+The hub's own variables rule where files are kept and whether the network is used: HF_HOME, HF_ENDPOINT,
+HF_HUB_OFFLINE, HF_TOKEN.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from electra.artifacts.folder import expanded
+from electra.artifacts.included import included
+from electra.artifacts.model import (
+    CONFIG,
+    HEAD,
+    MODULES,
+    ONNX,
+    PICKLE,
+    POOLING,
+    SHARDS,
+    TASK,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    ModelFolder,
+)
+from electra.artifacts.run import BESIDE_MAIN
+from electra.data.tokenizer import could_be_hub_name, in_repository
+from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
+from electra.foundation import durable
+from electra.foundation.errors import ModelError
+
+_MODEL = (CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
+_WANTED = [
+    *_MODEL,
+    *(f"{folder}/{name}" for folder in BESIDE_MAIN for name in _MODEL),
+    SHARDS,
+    "model-*-of-*.safetensors",
+    *SENTENCE_FILES,
+    *(f"[0-9]_*/{name}" for name in (CONFIG, WEIGHTS, *TOKENIZER_FILES)),
+]
+
+
+def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
+    """The folder that `source` names, fetched from the hub when it is not here."""
+    path = expanded(source, ModelError)
+    if not path.exists():
+        durable.recover(path)  # an export that was killed between two names
+    if path.is_dir():
+        return path
+    if (comes_along := included(str(source))) is not None:
+        return comes_along
+    if path.exists():
+        raise ModelError("this is a file; a model is a folder", where=path, fix="Give the folder it lies in")
+    if not could_be_hub_name(str(source)):
+        raise ModelError(
+            "no such folder",
+            where=source,
+            fix="Give a run folder, a model folder, or a name on the hub (owner/name)",
+        )
+    return _fetch(str(source), allow_pickle)
+
+
+def _fetch(name: str, allow_pickle: bool) -> Path:
+    folder = _download(name, _WANTED)
+    model = ModelFolder(transformer_folder(folder))
+    if not model.exists():
+        raise ModelError(
+            "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
+        )
+    if model.weights.is_file() or (model.path / SHARDS).is_file():
+        return folder
+    # others' repositories have graphs and pickles beside the weights: large, and of no use then
+    folder = _download(name, [*_WANTED, ONNX, durable.MANIFEST, *([PICKLE] if allow_pickle else [])])
+    if not allow_pickle and not ModelFolder(folder).holds_graph:
+        fix = f"If it has {PICKLE}, convert that once: electra import {name} --allow-pickle --out FOLDER"
+        raise ModelError(f"no {WEIGHTS} on the hub", where=name, fix=fix)
+    return folder
+
+
+def _download(name: str, patterns: list[str]) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    repository, revision = in_repository(name)
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
+    except RepositoryNotFoundError:
+        raise ModelError(
+            "neither a folder here nor a model on the hub", where=name, fix="Check the name"
+        ) from None
+    except RevisionNotFoundError:
+        what = f"the model on the hub has no branch, tag or commit {revision}"
+        raise ModelError(what, where=name, fix=f"Leave @{revision} out, or check it") from None
+    except LocalEntryNotFoundError:
+        fix = "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
+        raise ModelError("not a folder here, and the hub cannot be reached", where=name, fix=fix) from None
+    except (HfHubHTTPError, HFValidationError, OSError) as problem:
+        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise ModelError(
+            f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again"
+        ) from None

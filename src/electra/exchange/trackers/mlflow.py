@@ -1,0 +1,52 @@
+"""MLflow: OUT/mlflow.db, or the server that MLFLOW_TRACKING_URI names."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param
+
+from electra.exchange.trackers.interface import Target
+
+BATCH = 100  # values a request may carry
+LONGEST = 500  # characters of a parameter
+
+
+class MLflow:
+    def __init__(self, target: Target) -> None:
+        logging.getLogger("mlflow").setLevel(logging.WARNING)
+        where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{target.out.absolute()}/mlflow.db"
+        self._client, self._began = MlflowClient(where), target.began
+        self._waiting: list[Metric] = []
+        self.id = target.id or self._begin(target)
+
+    def _begin(self, target: Target) -> str:
+        known = self._client.get_experiment_by_name(target.project)
+        experiment = known.experiment_id if known else self._client.create_experiment(target.project)
+        begun = self._client.create_run(experiment, int(1000 * target.began), run_name=target.run)
+        identity: str = begun.info.run_id
+        settings = [Param(key, str(value)[:LONGEST]) for key, value in target.settings.items()]
+        for start in range(0, len(settings), BATCH):
+            self._client.log_batch(identity, params=settings[start : start + BATCH])
+        return identity
+
+    def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
+        when = int(1000 * (self._began + seconds))
+        self._waiting += [Metric(name, value, when, step) for name, value in values.items()]
+
+    def flush(self) -> None:
+        for start in range(0, len(self._waiting), BATCH):
+            self._client.log_batch(self.id, metrics=self._waiting[start : start + BATCH])
+        self._waiting = []
+
+    def close(self, finished: bool) -> None:
+        self.flush()
+        if finished:
+            self._client.set_terminated(self.id)
+
+
+def open(target: Target) -> MLflow:
+    return MLflow(target)

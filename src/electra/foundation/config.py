@@ -1,0 +1,210 @@
+"""Recipes as frozen dataclasses, TOML and dotted names. Knows nothing of what the sections mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import os
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tomli_w
+
+from electra.foundation.errors import ConfigError, nearest, one_of
+
+RECIPES = Path(__file__).parents[1] / "training" / "recipes"
+
+T = TypeVar("T")
+LARGEST = 1 << 63  # of whole numbers, as TOML itself has them
+_MOST_DOTS = 1000  # of a line, strings apart
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+
+
+def find_recipe(name: str) -> Path:
+    return find_named(RECIPES, name, "recipe", key="recipe")
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def find_named(folder: Path, name: str, kind: str, *, key: str, also: Sequence[str] = ()) -> Path:
+    """One of our TOML files in `folder` by name, or the user's own by path.
+
+    key:   the setting that took the name.
+    also:  further names that the option takes.
+    """
+    for path in (folder / f"{name}.toml", Path(name)):
+        if path.is_file():
+            return path
+    if name.endswith(".toml") or "/" in name:
+        raise ConfigError(f"no such {kind} file", where=name)
+    fix = f"{nearest(name, [*names_in(folder), *also])} Or give a TOML file"
+    raise ConfigError(f"no {kind} named {name!r}", key=key, fix=fix)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
+            raise ConfigError(
+                "not valid TOML: a key of too many parts", where=path
+            )  # the library takes minutes
+        return tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=path) from None
+    except RecursionError:
+        raise ConfigError("not valid TOML: nested too deeply", where=path) from None
+    except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
+        raise ConfigError(f"not valid TOML: {error}", where=path) from None
+
+
+def write_toml(sections: Mapping[str, Any]) -> str:
+    """The text of a TOML file. Keys whose value is None are left out: a missing key means the default."""
+    return tomli_w.dumps(_without_none(sections))
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
+    """A dataclass from a mapping, nested ones included. Unknown names and wrong types are told by path."""
+    hints = typing.get_type_hints(cls)
+    known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(known)))
+        made[name] = convert(known[name], value, _dotted(where, key))
+    try:
+        return cls(**made)
+    except TypeError as error:
+        raise ConfigError(str(error), where=where) from None
+
+
+def _dotted(where: str, key: str) -> str:
+    """A file is followed by ": ", a section by a dot."""
+    if not where:
+        return key
+    return f"{where}: {key}" if where.endswith(".toml") else f"{where}.{key}"
+
+
+def convert(kind: Any, value: Any, where: str) -> Any:
+    """The value as one of `kind`, a type hint; ConfigError where it is none."""
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"expected a table, got {value!r}", where=where)
+        return build(typing.cast(type, kind), value, where)
+    origin, choices = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in choices:
+            return None
+        return _convert_any([choice for choice in choices if choice is not type(None)], value, where)
+    if origin is typing.Literal:
+        if isinstance(value, str | int) and value in choices:
+            return value
+        what, fix = one_of(value, choices)
+        raise ConfigError(what, where=where, fix=fix)
+    if origin is tuple:
+        if isinstance(value, list | tuple):
+            kinds = [choices[0]] * len(value) if len(choices) == 2 and choices[1] is Ellipsis else choices
+            if len(kinds) == len(value):
+                return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
+    elif kind in (int, float) and not isinstance(value, bool):
+        if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # numpy's among them
+            if isinstance(value, numbers.Integral) and not -LARGEST <= int(value) < LARGEST:
+                raise ConfigError("must be a number of at most 64 bits", where=where)
+            return kind(value)
+    elif kind is Path and isinstance(value, str | os.PathLike):
+        return Path(os.path.expanduser(value))
+    elif kind is Any or (origin is dict and isinstance(value, Mapping)):
+        return dict(value) if origin is dict else value
+    elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    sized = origin is tuple and Ellipsis not in choices
+    wanted = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text",
+        tuple: f"a list of {len(choices)}" if sized else "a list",
+        dict: "a section",
+    }
+    raise ConfigError(f"{value!r} is not {wanted.get(origin or kind, f'of type {kind}')}", where=where)
+
+
+def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:
+    for kind in kinds[:-1]:
+        try:
+            return convert(kind, value, where)
+        except ConfigError:
+            continue
+    return convert(kinds[-1], value, where)
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` wins, section by section and key by key."""
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = (
+            merge(merged[key], value)
+            if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+            else value
+        )
+    return merged
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> list[tuple[str, Any, Any]]:
+    """The dotted names that differ between two nested mappings, with both values."""
+    found: list[tuple[str, Any, Any]] = []
+    for key in [*old, *(key for key in new if key not in old)]:
+        a, b, name = old.get(key), new.get(key), f"{prefix}{key}"
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            found += differences(a, b, f"{name}.")
+        elif a != b:
+            found.append((name, a, b))
+    return found
+
+
+def check_least(settings: Any, least: Mapping[str, int], section: str = "") -> None:
+    """Counts must not be below their least value; None is left open. section: "training.", before the key."""
+    for name, bound in least.items():
+        if (value := getattr(settings, name)) is not None and value < bound:
+            raise ConfigError(f"must be at least {bound}, not {value}", key=f"{section}{name}")
+
+
+def check_most(settings: Any, most: Mapping[str, float], section: str = "") -> None:
+    for name, bound in most.items():
+        if (value := getattr(settings, name)) is not None and value > bound:
+            raise ConfigError(f"must be at most {bound}, not {value}", key=f"{section}{name}")
+
+
+def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
+            raise ConfigError(f"must be above 0, not {value}", key=f"{section}{name}")
+
+
+def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not 0 <= value < float("inf"):
+            raise ConfigError(f"must be 0 or more, not {value}", key=f"{section}{name}")
+
+
+def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:
+    for name in names:
+        if (value := getattr(settings, name)) is not None and not 0 <= value < 1:
+            raise ConfigError(f"must be a share from 0 to below 1, not {value}", key=f"{section}{name}")

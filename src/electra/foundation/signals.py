@@ -1,0 +1,100 @@
+"""SIGTERM, SIGINT and SIGUSR1 request a stop at the next safe point; a second one ends the process at once.
+
+Signals reach the main thread only, and Python lets no other thread install a handler. So every open request
+in the process learns of a signal, whichever thread it was opened in; without a handler, `ask` sets it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from electra.foundation.errors import Interrupted
+
+Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
+EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
+LIKELY: dict[int, str] = {
+    signal.SIGKILL: "most likely because memory ran out",
+    signal.SIGBUS: "most likely because /dev/shm or the disk is full",
+    signal.SIGSEGV: "a fault in a library",
+    signal.SIGABRT: "a fault in a library",
+}
+_open: list[StopRequest] = []
+
+
+class StopRequest:
+    """A context manager around work that can stop; poll it by calling it: `while not stop(): ...`."""
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._previous: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> StopRequest:
+        _open.append(self)
+        if _in_main_thread():
+            for number in EXIT_CODES:
+                self._previous[number] = signal.signal(number, _handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _open.remove(self)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def __call__(self) -> bool:
+        return self.received is not None
+
+    def ask(self, number: signal.Signals = signal.SIGINT) -> None:
+        """Request a stop from within the program."""
+        self.received = self.received or number
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.received] if self.received is not None else 0
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    waiting = [request for request in _open if request.received is None]
+    for request in waiting:
+        request.ask(signal.Signals(number))
+    if waiting:
+        return
+    if hasattr(sys, "ps1"):  # a notebook or an interactive shell outlives the work it began
+        raise KeyboardInterrupt
+    os._exit(_open[0].exit_code)
+
+
+@contextmanager
+def unwinding(where: object) -> Iterator[None]:
+    """Around work that leaves nothing behind: a signal ends it where it stands, as an `Interrupted`."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)
+
+    caught = (signal.SIGTERM, signal.SIGINT) if _in_main_thread() else ()
+    previous = {number: signal.signal(number, leave) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def how_it_ended(code: int) -> tuple[str, str]:
+    """How a process of ours ended, by its return code as `subprocess` gives it, and the likely cause."""
+    if code >= 0:
+        return f"ended with code {code}", ""
+    try:
+        name = f" ({signal.Signals(-code).name})"
+    except ValueError:
+        name = ""
+    return f"was killed by signal {-code}{name}", LIKELY.get(-code, "")
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

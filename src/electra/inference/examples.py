@@ -1,0 +1,151 @@
+"""The paper's Figure 2 for a sentence of one's own: what was masked, what the generator put there, what the
+discriminator thinks.
+
+Masks and samples are drawn from the seed alone, so the same text and seed give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.exchange.configs import LOG_ODDS
+from electra.foundation import seeds
+from electra.foundation.errors import ModelError
+from electra.foundation.visible import one_line
+from electra.inference.detection import split
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from torch import Tensor
+
+    from electra.exchange.load import Loaded
+
+SENTENCE = "the chef cooked the meal"
+COLUMNS = ("Original", "Masked", "Generated", "Label", "P(replaced)")
+
+
+class Row(TypedDict):
+    """One token. `masked`, `generated` and `label` are None without a generator, `p_replaced` without a
+    discriminator that tells it.
+    """
+
+    original: str
+    masked: str | None
+    generated: str | None
+    label: str | None
+    p_replaced: float | None
+
+
+def example_rows(
+    discriminator: Loaded | None,
+    generator: Loaded | None,
+    text: str = SENTENCE,
+    *,
+    seed: int = 1,
+    masked: float = 0.4,
+) -> list[Row]:
+    """Corrupt `text` with the generator (a share of `masked` of its tokens, at least one) and ask the
+    discriminator.
+
+    The default masks two of five tokens, as the paper's figure does. Without a generator the text is judged
+    as it stands.
+    """
+    import torch
+
+    model = discriminator or generator
+    assert model is not None
+    _check_same_tokenizer(discriminator, generator)
+    tokenizer = model.tokenizer
+    ids = split(tokenizer, text).ids
+    room = min(loaded.config.max_positions for loaded in (discriminator, generator) if loaded is not None) - 2
+    if len(ids) == 0:
+        raise ModelError("the text has no tokens", fix="Give a sentence")
+    if len(ids) > room:
+        raise ModelError(
+            f"the text has {len(ids)} tokens, the model reads {room}", fix="electra detect reads longer ones"
+        )
+    specials = tokenizer.specials
+    row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
+    hidden = np.zeros(len(ids), dtype=bool)
+    corrupted = row.clone()
+    if generator is not None:
+        hidden = _masked_positions(len(ids), masked, seed)
+        shown = row.clone()
+        shown[0, 1:-1][torch.from_numpy(hidden)] = specials.mask
+        corrupted[0, 1:-1][torch.from_numpy(hidden)] = _sample(generator, shown, hidden, seed)
+    probabilities = [None] * len(ids)
+    if discriminator is not None and discriminator.output == LOG_ODDS:
+        with torch.inference_mode():
+            probabilities = discriminator.logits(corrupted)[0, 1:-1].double().sigmoid().tolist()
+    new = corrupted[0, 1:-1].tolist()
+    mask_name = tokenizer.readable(specials.mask)
+    return [
+        Row(
+            original=tokenizer.readable(int(old)),
+            masked=None if generator is None else mask_name if hidden[i] else tokenizer.readable(int(old)),
+            generated=None if generator is None else tokenizer.readable(new[i]),
+            label=None if generator is None else "replaced" if new[i] != old else "original",
+            p_replaced=None if (p := probabilities[i]) is None else round(p, 6),
+        )
+        for i, old in enumerate(ids)
+    ]
+
+
+def table_of(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
+    """The rows (five values in the order of COLUMNS) for a terminal. Suspected tokens are marked by a star as
+    well as by colour.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    def plain(token: str | None) -> str:
+        return escape(one_line(token or ""))
+
+    table = Table()
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column == COLUMNS[-1] else "left")
+    for row in rows:
+        original, masked, generated, label, p = row.values()
+        replaced, suspected = label == "replaced", p is not None and p >= threshold
+        table.add_row(
+            plain(original),
+            plain(masked),
+            f"[bold]{plain(generated)}[/]" if replaced else plain(generated),
+            f"[yellow]{label}[/]" if replaced else label or "",
+            "" if p is None else f"[bold red]* {p:.3f}[/]" if suspected else f"{p:.3f}",
+        )
+    return table
+
+
+def _masked_positions(length: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
+    draws = seeds.uniforms([seeds.key(seed, "show/mask")], length)[0]
+    chosen = np.zeros(length, dtype=bool)
+    chosen[np.argsort(draws, kind="stable")[: max(1, round(share * length))]] = True
+    return chosen
+
+
+def _sample(generator: Loaded, shown: Tensor, hidden: npt.NDArray[np.bool_], seed: int) -> Tensor:
+    """One token for each masked position, drawn from the generator's softmax."""
+    import torch
+
+    with torch.inference_mode():
+        logits = generator.logits(shown)[0, 1:-1].cpu()[torch.from_numpy(hidden)]
+        cumulative = logits.double().softmax(-1).cumsum(-1)
+        draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
+        drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
+    return drawn.clamp(max=logits.shape[-1] - 1)
+
+
+def _check_same_tokenizer(discriminator: Loaded | None, generator: Loaded | None) -> None:
+    if discriminator is None or generator is None:
+        return
+    if discriminator.tokenizer.digest != generator.tokenizer.digest:
+        raise ModelError(
+            "generator and discriminator have different tokenizers",
+            where=f"{generator.folder} and {discriminator.folder}",
+            fix="Give two networks of one pair",
+        )

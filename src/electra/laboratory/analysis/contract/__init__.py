@@ -1,0 +1,25 @@
+"""What a probe is given, what it returns, and what is kept of it."""
+
+from electra.foundation.progress import Progress
+from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json
+from electra.laboratory.analysis.contract.inputs import Data, Input, ProbeDataError
+from electra.laboratory.analysis.contract.models import Model, Network, named_models, require_same_vocabulary
+from electra.laboratory.analysis.contract.probe import Probe
+
+__all__ = [
+    "Cell",
+    "Data",
+    "Estimate",
+    "Figure",
+    "Findings",
+    "Input",
+    "Model",
+    "Network",
+    "Probe",
+    "ProbeDataError",
+    "Progress",
+    "Table",
+    "as_json",
+    "named_models",
+    "require_same_vocabulary",
+]

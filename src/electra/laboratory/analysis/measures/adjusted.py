@@ -1,0 +1,88 @@
+"""Rates of groups as they are, and as they would be if the groups were alike in other things (covariates).
+
+Method: logistic regression of the event on group dummies and the covariates with their squares, then
+standardisation (Lane and Nelder 1982): a group's adjusted rate is the mean predicted probability when every
+item is put into that group and keeps its own covariates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from electra.foundation.arrays import Floats, Ints
+from electra.laboratory.analysis.measures.reliability import sigmoid
+
+RIDGE = (
+    1e4  # inverse strength of the penalty: only there so that a group without events has finite coefficients
+)
+
+
+def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Floats:
+    """Each group's share of events; NaN for an empty one."""
+    total = np.bincount(group, weights, num_groups)
+    happened = np.bincount(group, weights * event, num_groups)
+    return np.where(total > 0, happened / np.where(total > 0, total, 1.0), np.nan)
+
+
+def standardise(columns: Floats) -> Floats:
+    """[N, C] -> [N, 2C] centred and scaled, and their squares."""
+    spread = columns.std(0)
+    scaled = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
+    return np.concatenate([scaled, scaled**2], axis=1)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Events [N] explained by groups [N] and covariates [N, C] (standardised)."""
+
+    event: Floats
+    group: Ints
+    num_groups: int
+    covariates: Floats
+
+    def adjusted(self, weights: Floats) -> Floats:
+        """Each group's rate with everybody's covariates."""
+        used = weights > 0
+        if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):  # nothing to explain
+            return np.full(self.num_groups, self.event[used].mean() if used.any() else np.nan)
+        coefficients = self._fit(np.concatenate([self._dummies(), self.covariates], axis=1), weights)
+        beyond = self.covariates @ coefficients[self.num_groups :]
+        present = np.bincount(self.group, weights, self.num_groups) > 0
+        found = np.full(self.num_groups, np.nan)
+        for number in np.flatnonzero(present):
+            found[number] = np.average(sigmoid(beyond + coefficients[number]), weights=weights)
+        return found
+
+    def remaining(self, weights: Floats) -> float:
+        """Of the deviance that groups explain alone, the share still explained beside covariates, or NaN."""
+        used = weights > 0
+        if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):
+            return float("nan")
+        ones, dummies = np.ones((len(self.event), 1)), self._dummies()
+        alone = self._deviance(ones, weights) - self._deviance(dummies, weights)
+        without = self._deviance(np.concatenate([ones, self.covariates], axis=1), weights)
+        beside = without - self._deviance(np.concatenate([dummies, self.covariates], axis=1), weights)
+        return beside / alone if alone > 0 else float("nan")
+
+    def _dummies(self) -> Floats:
+        return np.eye(self.num_groups)[self.group]
+
+    def _deviance(self, features: Floats, weights: Floats) -> float:
+        z = features @ self._fit(features, weights)
+        return float(2 * (weights * (np.logaddexp(0.0, z) - self.event * z)).sum())
+
+    def _fit(self, features: Floats, weights: Floats) -> Floats:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        used = weights > 0
+        fitter = LogisticRegression(C=RIDGE, fit_intercept=False, solver="newton-cholesky")
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # a perfectly separated group: the penalty bounds it
+            fitter.fit(features[used], self.event[used], sample_weight=weights[used])
+        return np.asarray(fitter.coef_[0], np.float64)

@@ -1,0 +1,57 @@
+"""How often a score prefers the good sentence of a minimal pair, and the mean over paradigms.
+
+A tie, two scores nearer than the exactness of the scores, counts half: a scorer that knows nothing gets 0.5
+either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from electra.foundation.arrays import Floats
+from electra.laboratory.analysis.contract import Estimate
+
+TIE = 1e-5  # differences below this are ties
+Z95 = 1.959963984540054  # of a two-sided 95 % interval
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How a scorer did on some pairs."""
+
+    wins: int
+    ties: int
+    pairs: int
+
+    @property
+    def value(self) -> float:
+        return (self.wins + self.ties / 2) / self.pairs
+
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of a share (1927)."""
+        n, p = self.pairs, self.value
+        centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+        half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
+        return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def judge(good: Floats, bad: Floats) -> Accuracy:
+    difference = good - bad
+    return Accuracy(int((difference > TIE).sum()), int((np.abs(difference) <= TIE).sum()), len(difference))
+
+
+def average(parts: Sequence[Accuracy]) -> Estimate:
+    """The mean over paradigms, as BLiMP reports it. Its interval is that of pairs drawn anew within these
+    paradigms (the recovery of variances from each one's interval, Zou and Donner 2008); other paradigms would
+    differ by more.
+    """
+    mean = sum(part.value for part in parts) / len(parts)
+    low, high = (
+        math.sqrt(sum((part.value - part.interval()[end]) ** 2 for part in parts)) / len(parts)
+        for end in (0, 1)
+    )
+    return Estimate(mean, mean - low, mean + high)

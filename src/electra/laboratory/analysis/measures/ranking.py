@@ -1,0 +1,83 @@
+"""How well scores find the positives: ranking and threshold metrics with weights, fast enough to be asked for
+each bootstrap sample.
+
+Equal to scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support` with
+`sample_weight` (tested). Undefined values (no positives, no alarms) are NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.foundation.arrays import Floats
+
+
+class Ranking:
+    """Scores [N] (higher: more suspicious) against labels [N], sorted once."""
+
+    def __init__(self, scores: npt.ArrayLike, positive: npt.ArrayLike) -> None:
+        scores, self.positive = np.asarray(scores, np.float64), np.asarray(positive, bool)
+        self._order = np.argsort(-scores, kind="stable")
+        ordered = scores[self._order]
+        self._ends = (
+            np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+            if len(ordered)
+            else np.zeros(0, np.int64)
+        )
+        self.scores, self._positive = scores, self.positive[self._order]
+        self.thresholds = ordered[self._ends]  # each distinct score, from the highest
+
+    def counts(self, weights: Floats) -> tuple[Floats, Floats]:
+        """(true, false) alarms when everything from each distinct score up is called positive."""
+        ordered = weights[self._order]
+        true = np.cumsum(ordered * self._positive)[self._ends]
+        return true, np.cumsum(ordered)[self._ends] - true
+
+    def auc(self, weights: Floats) -> float:
+        """P(a positive scores higher than a negative), ties counting half."""
+        true, false = self.counts(weights)
+        if not len(true) or true[-1] <= 0 or false[-1] <= 0:
+            return float("nan")
+        return float(np.trapezoid(np.append(0.0, true), np.append(0.0, false)) / (true[-1] * false[-1]))
+
+    def average_precision(self, weights: Floats) -> float:
+        true, false = self.counts(weights)
+        if not len(true) or true[-1] <= 0:
+            return float("nan")
+        precision = true / np.maximum(true + false, 1e-300)
+        return float((np.diff(true, prepend=0.0) * precision).sum() / true[-1])
+
+    def best_threshold(self, beta: float = 0.5) -> float:
+        """The threshold of the highest F-beta: to be chosen on data that is not judged."""
+        true, false = self.counts(np.ones(len(self.positive)))
+        if not len(true):
+            return float("inf")
+        scores = f_score(true, false, self.positive.sum() - true, beta)
+        return float(self.thresholds[int(np.nanargmax(np.nan_to_num(scores, nan=-1.0)))])
+
+    def matched_threshold(self) -> float:
+        """The threshold that raises about as many alarms as there are positives."""
+        wanted = int(self.positive.sum())
+        ordered = self.scores[self._order]
+        return float(ordered[wanted - 1]) if wanted else float("inf")
+
+    def at(self, threshold: float, weights: Floats, beta: float = 0.5) -> dict[str, float]:
+        """Precision, recall and F-beta when scores from `threshold` up are called positive."""
+        called = self.scores >= threshold
+        true = float((weights * (called & self.positive)).sum())
+        false = float((weights * (called & ~self.positive)).sum())
+        missed = float((weights * (~called & self.positive)).sum())
+        return {
+            "precision": true / (true + false) if true + false else float("nan"),
+            "recall": true / (true + missed) if true + missed else float("nan"),
+            f"F{beta:g}": float(f_score(true, false, missed, beta)),
+        }
+
+
+def f_score(true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, beta: float) -> Floats:
+    """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN without positives and alarms."""
+    true, false, missed = (np.asarray(value, np.float64) for value in (true, false, missed))
+    below = (1 + beta**2) * true + beta**2 * missed + false
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((1 + beta**2) * true / below)

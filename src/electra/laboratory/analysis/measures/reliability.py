@@ -1,0 +1,122 @@
+"""Is a probability a probability? Calibration error, the Brier score and its parts, and maps that
+recalibrate.
+
+p [N] probabilities of the positive class, y [N] outcomes (0 or 1), w [N] weights. In a bin b, p_b is the mean
+probability and y_b the share of positives; n_b its share of the weight.
+
+    ECE   = sum over bins of n_b |y_b - p_b|                                  (Naeini et al. 2015)
+    Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973; `within`:
+    Stephenson et al. 2008)
+        reliability = sum n_b (p_b - y_b)^2      resolution = sum n_b (y_b - y_mean)^2      uncertainty =
+        y_mean (1 - y_mean) within = what the bins blur: the variance of p inside them, less twice its
+        covariance with y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from electra.foundation.arrays import Floats, Ints
+
+Map = Callable[[Floats], Floats]
+"""Log-odds to probabilities."""
+
+TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Where the bins lie (inner edges), so that resampled data falls into the same ones."""
+
+    edges: Floats
+
+    @classmethod
+    def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
+        """Equal in width over [0, 1], or in how many of `p` they hold (fewer where many values are equal)."""
+        if kind == "width":
+            return cls(np.linspace(0, 1, count + 1)[1:-1])
+        return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
+
+    def of(self, p: Floats) -> Ints:
+        return np.searchsorted(self.edges, p, side="right").astype(np.int64)
+
+    def sums(self, p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
+        """Each bin's weight, and its mean probability and share of positives (0 in empty bins)."""
+        index, size = self.of(p), len(self.edges) + 1
+        weight = np.bincount(index, w, size).astype(np.float64)
+        safe = np.where(weight > 0, weight, 1.0)
+        return (
+            np.asarray(weight, np.float64),
+            np.bincount(index, w * p, size) / safe,
+            np.bincount(index, w * y, size) / safe,
+        )
+
+
+def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
+    weight, mean_p, mean_y = bins.sums(p, y, w)
+    return float((weight * np.abs(mean_y - mean_p)).sum() / w.sum()) if w.sum() > 0 else float("nan")
+
+
+def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
+    """The score and its parts, which add up to it exactly."""
+    total = w.sum()
+    if total <= 0:
+        return dict.fromkeys(
+            ("Brier", "reliability", "resolution", "uncertainty", "within bins"), float("nan")
+        )
+    weight, mean_p, mean_y = bins.sums(p, y, w)
+    base = float((w * y).sum() / total)
+    index = bins.of(p)
+    inner_p, inner_y = p - mean_p[index], y - mean_y[index]
+    return {
+        "Brier": float((w * (p - y) ** 2).sum() / total),
+        "reliability": float((weight * (mean_p - mean_y) ** 2).sum() / total),
+        "resolution": float((weight * (mean_y - base) ** 2).sum() / total),
+        "uncertainty": base * (1 - base),
+        "within bins": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total),
+    }
+
+
+def log_loss(p: Floats, y: Floats, w: Floats) -> float:
+    """Nats for each item."""
+    q = np.clip(p, TINY, 1 - TINY)
+    return (
+        float(-(w * (y * np.log(q) + (1 - y) * np.log1p(-q))).sum() / w.sum())
+        if w.sum() > 0
+        else float("nan")
+    )
+
+
+def sigmoid(z: Floats) -> Floats:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -z)))
+
+
+def temperature(z: Floats, y: Floats) -> float:
+    """The T that makes sigmoid(z / T) most likely (Guo et al. 2017)."""
+    from scipy.optimize import minimize_scalar
+
+    def loss(log_t: float) -> float:
+        scaled = z / np.exp(log_t)
+        return float((np.logaddexp(0.0, scaled) - y * scaled).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
+
+
+def recalibrations(z: Floats, y: Floats) -> dict[str, Map]:
+    """Maps from log-odds to probabilities fitted on (z, y): one number, two numbers, any rising function."""
+    from sklearn.isotonic import IsotonicRegression
+    from sklearn.linear_model import LogisticRegression
+
+    t = temperature(z, y)
+    maps: dict[str, Map] = {"as it is": sigmoid, "temperature": lambda log_odds: sigmoid(log_odds / t)}
+    if 0 < y.sum() < len(y):  # the others need both outcomes
+        platt = LogisticRegression(C=1e6).fit(z[:, None], y)
+        scale, offset = float(platt.coef_[0, 0]), float(platt.intercept_[0])
+        isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(z, y)
+        maps["scale and offset"] = lambda log_odds: sigmoid(scale * log_odds + offset)
+        maps["isotonic"] = lambda log_odds: np.asarray(isotonic.predict(log_odds))
+    return maps

@@ -1,0 +1,286 @@
+"""Scores of whole sentences, in bulk: how acceptable, or how likely, a network holds each sentence to be.
+
+What a network says of one token of a sentence x is a *reading*; a *scorer* is a reading and how its values
+become one number.
+
+    original     log P(original)       = log sigmoid(-z_t)        discriminator, one pass; z_t: its log-odds
+    that token t was replaced
+    odds         log-odds of original  = -z_t                     discriminator, one pass
+    masked       log p(x_t | x without t)                         generator, a pass for each token:
+    pseudo-log-likelihood
+                                                                  (Salazar et al. 2020)
+    masked-word  log p(x_t | x without t and the rest of its word to the right)   generator, a pass for each
+    token: corrects the
+                                                                  reward that `masked` gives to long words
+                                                                  (Kauf and Ivanova 2023)
+    unmasked     log p(x_t | x)                                   generator, one pass: cheap, and biased, as
+    the network sees x_t
+
+The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the
+rest): for such a model `odds` is the paper's pseudo-log-likelihood in one pass, and `original` means nothing
+and is refused. A "generator" is any masked language model.
+
+[CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in
+electra.inference.detection. What a text scores does not depend on its company, but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from electra.exchange.configs import LOG_ODDS
+from electra.foundation.arrays import Floats, Ints
+from electra.foundation.errors import ConfigError, ModelError, nearest
+from electra.foundation.progress import Share
+from electra.inference.detection import cut, split
+from electra.laboratory.analysis.scoring.token_rows import in_parts
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from electra.data.specials import Specials
+    from electra.exchange.load import Loaded
+    from electra.model.passes import Pass
+
+Network = Literal["discriminator", "generator"]
+Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
+Reduction = Literal["sum", "mean", "min"]
+
+NETWORKS: dict[Reading, Network] = {
+    "original": "discriminator",
+    "odds": "discriminator",
+    "masked": "generator",
+    "masked-word": "generator",
+    "unmasked": "generator",
+}
+OVERLAP = 0.25  # the share of a window that the next one sees again
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """One number for a sentence; higher means more acceptable."""
+
+    name: str
+    reading: Reading
+    reduction: Reduction
+    title: str
+
+    @property
+    def network(self) -> Network:
+        return NETWORKS[self.reading]
+
+
+SCORERS: dict[str, Scorer] = {
+    scorer.name: scorer
+    for scorer in (
+        Scorer("original", "original", "sum", "sum of log P(original)"),
+        Scorer("original-mean", "original", "mean", "mean of log P(original)"),
+        Scorer("odds", "odds", "sum", "sum of the log-odds of original"),
+        Scorer("odds-mean", "odds", "mean", "mean of the log-odds of original"),
+        Scorer("margin", "odds", "min", "the most suspicious token's log-odds of original"),
+        Scorer("pll", "masked", "sum", "pseudo-log-likelihood"),
+        Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood for each token"),
+        Scorer("pll-word", "masked-word", "sum", "pseudo-log-likelihood, words masked left to right"),
+        Scorer(
+            "pll-word-mean",
+            "masked-word",
+            "mean",
+            "pseudo-log-likelihood, words masked left to right, for each token",
+        ),
+        Scorer("unmasked", "unmasked", "sum", "log-likelihood in one pass, nothing masked"),
+        Scorer(
+            "unmasked-mean", "unmasked", "mean", "log-likelihood in one pass, nothing masked, for each token"
+        ),
+    )
+}
+
+
+def scorers_for(loaded: Loaded) -> list[str]:
+    """The names of all scorers that this network can be asked for."""
+    return [name for name, scorer in SCORERS.items() if not _complaint(loaded, scorer.reading)]
+
+
+def _complaint(loaded: Loaded, reading: Reading) -> str:
+    """Why a network cannot give a reading; empty when it can."""
+    if loaded.kind != NETWORKS[reading]:
+        needed = (
+            "a discriminator"
+            if NETWORKS[reading] == "discriminator"
+            else "a generator (a masked language model)"
+        )
+        return f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}"
+    if reading == "original" and loaded.output != LOG_ODDS:
+        return f"the outputs of this model ({loaded.output}) are no log-odds, so that it has no P(original)"
+    return ""
+
+
+def find_scorer(name: str) -> Scorer:
+    if name not in SCORERS:
+        raise ConfigError(f"no scorer named {name!r}", key="scorer", fix=nearest(name, list(SCORERS)))
+    return SCORERS[name]
+
+
+def sentence_scores(
+    loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Share | None = None
+) -> dict[str, Floats]:
+    """scorer -> a score for each text (0 without tokens). Scorers that share a reading share its passes."""
+    chosen = [find_scorer(name) for name in scorers]
+    readings: dict[Reading, list[Floats]] = {}
+    for reading in sorted(
+        {scorer.reading for scorer in chosen}
+    ):  # `masked` before `masked-word`, `odds` before `original`
+        readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
+    return {
+        scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
+        for scorer in chosen
+    }
+
+
+def reduce(values: Floats, reduction: Reduction) -> float:
+    if len(values) == 0:
+        return 0.0
+    return float(
+        values.sum() if reduction == "sum" else values.mean() if reduction == "mean" else values.min()
+    )
+
+
+def token_scores(
+    loaded: Loaded,
+    texts: Sequence[str],
+    reading: Reading,
+    progress: Share | None = None,
+    known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
+) -> list[Floats]:
+    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it,
+    without specials).
+
+    `known`: the same texts' values of other readings. `original` is a function of `odds`, and `masked-word`
+    agrees with `masked` wherever a token is its word's last.
+    """
+    if complaint := _complaint(loaded, reading):
+        fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
+        raise ModelError(complaint, where=loaded.folder, fix=fix)
+    if reading == "original" and "odds" in known:
+        return [_log_sigmoid(odds) for odds in known["odds"]]
+    from electra.model.passes import POOL, read
+
+    tokens, ends = _tokenise(loaded, texts, reading)
+    masked = known.get("masked") if reading == "masked-word" else None
+    values = [np.zeros(len(ids)) for ids in tokens] if masked is None else [row.copy() for row in masked]
+    masking = reading in ("masked", "masked-word")
+    specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
+    windows = _windows(tokens, size, specials)
+    items = [item for window in windows for item in _items(window, ends, masking, masked)]
+
+    def network(one: Pass) -> list[Floats]:
+        batch = [items[i] for i in one.index]
+        return _read_masked(loaded, one, batch) if masking else _read_once(loaded, one, batch, reading)
+
+    rows = (_hide(window, kept, ends, specials.mask) if masking else window.ids for window, kept in items)
+    found = read(rows, network, loaded.device, pad=specials.pad)
+    for done, ((window, kept), value) in enumerate(zip(items, found, strict=True), 1):
+        values[window.text][kept] = value
+        if progress is not None and (done % POOL == 0 or done == len(items)):
+            progress(done / len(items))
+    return values
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a text as a network reads it."""
+
+    text: int  # the text's number
+    start: int  # of the text's tokens, the first one here
+    ids: Ints  # with [CLS] and [SEP]
+    keep: range  # of the text's tokens, those that are scored here
+
+
+Item = tuple[Window, slice]  # a row of a batch: a window, and which of the text's tokens to score in it
+
+
+def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
+    """Each text's ids; and for each token, up to which other one (exclusive) it is masked to be scored."""
+    if reading != "masked-word":
+        ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
+        return ids, [np.arange(1, len(row) + 1) for row in ids]
+    pieces = [split(loaded.tokenizer, text) for text in texts]
+    ends = []
+    for piece in pieces:
+        end = np.arange(1, len(piece.ids) + 1)
+        for token in range(len(end) - 2, -1, -1):
+            if piece.words[token] is not None and piece.words[token] == piece.words[token + 1]:
+                end[token] = end[token + 1]
+        ends.append(end)
+    return [piece.ids for piece in pieces], ends
+
+
+def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:
+    for text, ids in enumerate(tokens):
+        for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * OVERLAP)):
+            row = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
+            yield Window(text, start, row, range(keep_from, keep_to))
+
+
+def _items(
+    window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None
+) -> Iterator[Item]:
+    """The rows of a window: itself, or one for each token that is to be masked and not yet known."""
+    if not masking:
+        yield window, slice(window.keep.start, window.keep.stop)
+        return
+    for token in window.keep:
+        if known is None or ends[window.text][token] > token + 1:
+            yield window, slice(token, token + 1)
+
+
+def _hide(window: Window, kept: slice, ends: Sequence[Ints], mask: int) -> Ints:
+    """A window's ids with one token masked, and what belongs to it."""
+    ids, first = window.ids.copy(), window.start - 1
+    ids[kept.start - first : min(ends[window.text][kept.start] - first, len(ids) - 1)] = mask
+    return ids
+
+
+def _read_masked(loaded: Loaded, one: Pass, batch: Sequence[Item]) -> list[Floats]:
+    """log p of one masked token in each row. The head, which costs most, is asked at these positions only."""
+    import torch
+
+    places = np.array([kept.start - window.start + 1 for window, kept in batch])
+    targets = np.array([window.ids[place] for (window, _), place in zip(batch, places, strict=True)])
+    states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids)[np.arange(len(batch)), places]
+    return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
+
+
+def _read_once(loaded: Loaded, one: Pass, batch: Sequence[Item], reading: Reading) -> list[Floats]:
+    """The values of each row's kept tokens from one pass over the rows as they are."""
+    if reading == "unmasked":
+        states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).flatten(0, 1)
+        values = _log_probabilities(loaded, states, one.input_ids.flatten()).reshape(one.input_ids.shape)
+    else:
+        odds = -loaded.logits(one.input_ids, one.piece_ids).double().cpu().numpy()
+        values = _log_sigmoid(odds) if reading == "original" else odds
+    return [
+        row[kept.start - window.start + 1 : kept.stop - window.start + 1]
+        for row, (window, kept) in zip(values, batch, strict=True)
+    ]
+
+
+def _log_sigmoid(odds: Floats) -> Floats:
+    return np.asarray(-np.logaddexp(0.0, -odds))
+
+
+def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
+    """log p of each target by the generator's head, a part of the positions at a time."""
+    import torch
+
+    parts = []
+    for part in in_parts(len(targets_N), loaded.config.vocab_size):
+        states, targets = hidden_ND[part], targets_N[part].to(hidden_ND.device)
+        logits = loaded.token_logits(states).float()
+        parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
+    found: Floats = torch.cat(parts).double().cpu().numpy()
+    return found

@@ -1,0 +1,117 @@
+"""Runs side by side: held-out curves over each other, and the numbers at equal compute, where a comparison is
+fair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from electra.artifacts.folder import distinct_names
+from electra.artifacts.ledger import Axis, Point
+from electra.pages import svg
+from electra.pages.curves import Plot, held_out, views
+from electra.pages.glossary import METRICS
+from electra.pages.page import Block, Number, Section, Table, Text
+from electra.pages.read import RunRecord
+
+_SCALE = (
+    ("identity.data", "their text"),
+    ("identity.tokenizer", "their tokenizer"),
+    ("evaluation.mask_fraction", "the held-out mask rate"),
+)
+_COMPARED = (
+    "gain",
+    "auc",
+    "average_precision",
+    "discriminator_loss",
+    "generator_loss",
+    "generator_accuracy",
+    "mlm_loss",
+)
+
+
+def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
+    """The section of the first run against the others. Figures go to `drawn` as standalone SVG."""
+    names = distinct_names([run.path.resolve().parts for run in runs])
+    blocks: list[Block] = []
+    differing = [words for key, words in _SCALE if len({run.setting(key) for run in runs} - {None}) > 1]
+    if differing:
+        blocks.append(
+            Text(
+                f"Read with care: the runs differ in {' and '.join(differing)}, so held-out numbers are not"
+                " on one scale.",
+                "warning",
+            )
+        )
+    plots = [
+        Plot(
+            f"compare {key}",
+            METRICS[key].title,
+            METRICS[key].meaning,
+            [
+                held_out(run, key, name, series=index, style="line")
+                for index, (run, name) in enumerate(zip(runs, names, strict=True))
+            ],
+        )
+        for key in _COMPARED
+    ]
+    panels = views(plots, ("flops", "tokens"), drawn)
+    if panels.views:
+        blocks.append(panels)
+    elif not svg.available():
+        blocks.append(Text(svg.INSTALL, "quiet"))
+    by_flops, by_tokens = _within(runs, "flops"), _within(runs, "tokens")
+    if by_flops and by_flops == by_tokens:
+        blocks.append(_equal(names, by_flops, "At equal training FLOPs, which here is equal tokens too"))
+    else:
+        blocks += [
+            _equal(names, by_flops, "At equal training FLOPs"),
+            _equal(names, by_tokens, "At equal tokens seen"),
+        ]
+    blocks.append(_table(names, [run.final for run in runs], "The last evaluation of each run"))
+    blocks += [
+        Text(f"{name}: {note}", "quiet")
+        for name, run in zip(names[1:], runs[1:], strict=True)
+        for note in run.notes
+    ]
+    lead = (
+        "Only runs at equal compute compare fairly: the tables take each run's last evaluation within what"
+        " all of them spent."
+    )
+    return Section("Comparison", blocks, lead)
+
+
+def _within(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
+    """Each run's last evaluation within what all of them spent; empty when a run does not say
+    what it spent.
+    """
+    spent = [[point for point in run.evals if getattr(point, axis) is not None] for run in runs]
+    if not all(spent):
+        return []
+    shared = min(getattr(points[-1], axis) for points in spent)
+    return [
+        next((point for point in reversed(points) if getattr(point, axis) <= shared), None)
+        for points in spent
+    ]
+
+
+def _equal(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Block:
+    if not points:
+        return Text(
+            f"{caption}: not known, a run has no held-out evaluation that says what it had spent.", "quiet"
+        )
+    return _table(names, points, caption)
+
+
+def _table(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Table:
+    shown = [key for key in _COMPARED if any(point and point.values.get(key) is not None for point in points)]
+    rows = [
+        (
+            name,
+            Number(point.tokens if point else None, "large"),
+            Number(point.flops if point else None, "power"),
+            *(Number(point.values.get(key) if point else None, "score") for key in shown),
+        )
+        for name, point in zip(names, points, strict=True)
+    ]
+    return Table(("Run", "Tokens", "FLOPs", *(METRICS[key].title for key in shown)), rows, caption)

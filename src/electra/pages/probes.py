@@ -1,0 +1,210 @@
+"""The page of an analysis: all probes whose JSON files lie in a folder, with their tables and figures. Runs
+without torch.
+
+Every number comes from the files `NAME.probe.json`; nothing is computed here. Figures also go to `figures/`
+as standalone SVG. Records of format 1 hold their tables and figures ready-made; those of format 2 hold
+numbers in long form and declare how to turn them (`electra.laboratory.analysis.contract.findings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from electra.artifacts.evaluation import AnalysisFolder
+from electra.foundation import durable
+from electra.foundation.errors import ConfigError
+from electra.pages import charts, svg
+from electra.pages.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
+from electra.pages.verdicts import ends_of, value_of, verdict
+
+FORMATS = (1, 2)
+IN_A_LINE = 4  # headline numbers
+LONG = 40  # rows from which a table is folded
+
+
+def write_page(folder: Path) -> Path:
+    """Draw everything that lies in `folder` and write its page; returns the page's path."""
+    records = read_records(folder)
+    drawn: dict[str, str] = {}
+    sections = [section(record, drawn) for record in records]
+    svg.write_all(folder, drawn)
+    names = list(dict.fromkeys(str(model["name"]) for record in records for model in record["models"]))
+    summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
+    opening: list[Block] = [] if svg.available() else [Text(svg.INSTALL, "quiet")]
+    opening += _verdicts(records)
+    html = render(", ".join(names), sections, kicker="electra analyze", summary=summary, opening=opening)
+    write(AnalysisFolder(folder).page, html)
+    return AnalysisFolder(folder).page
+
+
+def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Every probe in one sentence, on the first screen."""
+    found = [(record["title"], one) for record in records if (one := verdict(record)) is not None]
+    rows = [(title, one.sentence) for title, one in found]
+    how = "Above: the whole interval lies above the best floor, which is chance, a rule or fresh weights."
+    table = Table(("Probe", "Its first number, beside the best floor"), rows, noted=True)
+    return [table, Text(how, "quiet")] if rows else []
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    probes = AnalysisFolder(folder).probes()
+    if not probes:
+        what = f"no probe results here ({AnalysisFolder.RECORD})"
+        raise ConfigError(what, where=folder, fix="Run electra analyze")
+    return [{"stem": name} | read_record(path) for name, path in probes.items()]
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A probe's record, its `tables` and `figures` filled in."""
+    fix = "Rerun its probe"
+    record = durable.read_json(path, ConfigError, fix)
+    if not isinstance(record, dict) or record.get("format") not in FORMATS:
+        raise ConfigError("not a probe's record of this version", where=path, fix=fix)
+    return record if record["format"] == 1 else {**record, **filled(record)}
+
+
+def headline(record: Mapping[str, Any]) -> str:
+    """The headline numbers of a record with their intervals, in one line; "" where it has none."""
+    known = [(name, one) for name, one in record["headline"].items() if value_of(one) is not None]
+    shown = [f"{name} {value_of(one):z.3f}{ends_of(one)}" for name, one in known[:IN_A_LINE]]
+    more = [f"{len(known) - IN_A_LINE} more on the page"] if len(known) > IN_A_LINE else []
+    return "; ".join([*shown, *more])
+
+
+def filled(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables and figures that a record of format 2 declares, with its numbers in them."""
+    frames = {frozenset(frame["axes"]): frame for frame in record["numbers"]}
+    return {
+        "tables": [_turned(table, Chosen(frames, table, table["down"])) for table in record["tables"]],
+        "figures": [
+            _plotted(figure, Chosen(frames, figure, [figure["series"]])) for figure in record["figures"]
+        ],
+    }
+
+
+class Chosen:
+    """The numbers that have exactly a view's axes, at the places it keeps: (places down, place across) ->
+    cell.
+    """
+
+    def __init__(
+        self, frames: Mapping[frozenset[str], Any], view: Mapping[str, Any], down: Sequence[str]
+    ) -> None:
+        keep, across = view["keep"], view.get("across") or view["x"]
+        frame = frames.get(frozenset({*down, across, *keep}), {"axes": [], "rows": []})
+        axes = frame["axes"]
+        self.cells: dict[tuple[tuple[Any, ...], Any], Any] = {}
+        for row in frame["rows"]:
+            at = dict(zip(axes, row, strict=False))
+            if all(at[axis] in _listed(places) for axis, places in keep.items()):
+                self.cells[tuple(at[axis] for axis in down), at[across]] = _cell_of(row[len(axes) :])
+        self.down = _ordered([places for places, _ in self.cells], [keep.get(axis) for axis in down])
+        self.across = [
+            place for (place,) in _ordered([(place,) for _, place in self.cells], [keep.get(across)])
+        ]
+
+
+def _listed(places: Any) -> list[Any]:
+    return places if isinstance(places, list) else [places]
+
+
+def _cell_of(values: Sequence[Any]) -> Any:
+    return values[0] if len(values) == 1 else dict(zip(("value", "low", "high"), values, strict=True))
+
+
+def _ordered(places: Sequence[tuple[Any, ...]], wanted: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Distinct places as they first appear, or on an axis in the order that is wanted there."""
+
+    def rank(place: tuple[Any, ...]) -> list[int]:
+        orders = zip(place, wanted, strict=True)
+        return [order.index(one) if isinstance(order, list) else 0 for one, order in orders]
+
+    return sorted(dict.fromkeys(places), key=rank)
+
+
+def _turned(table: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
+    rows = [[*down, *(chosen.cells.get((down, place)) for place in chosen.across)] for down in chosen.down]
+    return {
+        "title": table["title"],
+        "columns": [*table["down"], *chosen.across],
+        "rows": rows,
+        "note": table["note"],
+    }
+
+
+def _plotted(figure: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
+    kind, series = figure["kind"], []
+    across = sorted(chosen.across) if kind == "lines" else chosen.across
+    for (label,) in chosen.down:
+        cells = {x: chosen.cells[(label,), x] for x in across if ((label,), x) in chosen.cells}
+        known = [cell if isinstance(cell, dict) else {"value": cell} for cell in cells.values()]
+        y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
+        if kind == "matrix" or not any(end is not None for end in (*low, *high)):
+            low = high = []  # nothing to draw
+        style = "points" if kind == "categories" or label in figure["dots"] else "line"
+        series.append(
+            {"label": str(label), "x": list(cells), "y": y, "low": low, "high": high, "style": style}
+        )
+    span = figure["x_range"] or [across[0], across[-1]] if kind == "lines" and across else across[:1]
+    for label, value in figure["references"].items():
+        y = span if value == "diagonal" else [value] * len(span)
+        series.append({"label": label, "x": span, "y": y, "low": [], "high": [], "style": "reference"})
+    labels = {"x": figure["x"], "y": figure["unit"]} if kind == "lines" else {"x": figure["unit"], "y": ""}
+    return {**figure, **labels, "series": series}
+
+
+def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
+    """One probe. Its figures go to `drawn` as standalone SVG."""
+    blocks: list[Block] = [_headline(record)] if record["headline"] else []
+    blocks += [Text(note) for note in record["notes"]]
+    blocks += charts.side_by_side(_panel(record, figure, drawn) for figure in record["figures"])
+    for table in record["tables"]:
+        # One model's name need not stand in every row.
+        first = int(len(record["models"]) == 1 and table["columns"][0] == "model")
+        rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
+        made: list[Block] = [Table(table["columns"][first:], rows, table["title"])]
+        if table["note"]:
+            made.append(Text(table["note"], "quiet"))
+        blocks += made if len(rows) <= LONG else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
+    blocks.append(Fold("What was measured, and with which settings", [_settings(record)]))
+    return Section(record["title"], blocks, f"{record['question']} {record['source']}")
+
+
+def _headline(record: Mapping[str, Any]) -> Block:
+    """The numbers that say most, of the first model."""
+    rows = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
+    return Table(("", record["models"][0]["name"]), rows)
+
+
+def _panel(record: Mapping[str, Any], figure: Mapping[str, Any], drawn: dict[str, str]) -> Panel | None:
+    name = f"{record['stem']}-{figure['name']}".replace("_", "-")
+    return charts.panel(name, figure, figure["title"], figure["note"], drawn)
+
+
+def _cell(cell: Any) -> object:
+    if isinstance(cell, Mapping):
+        return Interval(cell["value"], "score", cell["low"], cell["high"])
+    if isinstance(cell, bool) or cell is None or isinstance(cell, str):
+        return cell if cell is None else str(cell)
+    return Number(cell, "score" if isinstance(cell, float) else "plain")
+
+
+def _settings(record: Mapping[str, Any]) -> Table:
+    rows: list[Sequence[object]] = [("probe", f"{record['probe']}, version {record['version']}")]
+    for model in record["models"]:
+        training = model.get("training")
+        at = "" if training is None else f", {training['objective']}, seed {training['seed']}"
+        at += "" if model["step"] is None else f", step {model['step']}"
+        shapes = "; ".join(
+            f"{kind}: {shape['layers']} layers of {shape['hidden_size']}"
+            for kind, shape in model["networks"].items()
+        )
+        rows.append((f"model {model['name']}", f"{model['source']}{at} ({shapes})"))
+    rows += [
+        (f"data: {key}", ", ".join(f"{file['folder']}/{file['file']}" for file in files))
+        for key, files in record["data"].items()
+    ]
+    rows += [(f"option {key}", str(value)) for key, value in record["options"].items()]
+    return Table(("", ""), rows)

@@ -1,0 +1,210 @@
+"""What a run folder says, as typed values, for reports.
+
+A run may be in progress, killed, resumed or half copied, so it is read with patience: what is missing or
+damaged becomes a sentence in `notes` instead of an error. Only a folder that is not a run at all is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from electra.artifacts.ledger import Axis, Curve, Event, Kind, Ledger, Point, Status, number
+from electra.artifacts.run import RunFolder
+from electra.foundation.errors import RunFolderError
+
+
+@dataclass(frozen=True)
+class ExampleRow:
+    """One token of a worked example. None where the run has no such net."""
+
+    original: str
+    masked: str | None
+    generated: str | None
+    label: str | None
+    p_replaced: float | None
+
+
+@dataclass(frozen=True)
+class Example:
+    text: str
+    rows: tuple[ExampleRow, ...]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything a run folder says about itself."""
+
+    path: Path
+    recipe: Mapping[str, Any]
+    """run.toml without its [identity] and [environment] tables."""
+    identity: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    ledger: Ledger
+    audit: Mapping[str, Any]
+    examples: tuple[Example, ...]
+    notes: tuple[str, ...]
+    """What is missing or damaged, one sentence each."""
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def train(self) -> tuple[Point, ...]:
+        return self.ledger.train
+
+    @property
+    def evals(self) -> tuple[Point, ...]:
+        return self.ledger.evals
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.ledger.events
+
+    @property
+    def last(self) -> Point | None:
+        """The furthest row, of either kind."""
+        ends = [points[-1] for points in (self.train, self.evals) if points]
+        return max(ends, key=lambda point: point.step, default=None)
+
+    @property
+    def final(self) -> Point | None:
+        """The last held-out evaluation."""
+        return self.evals[-1] if self.evals else None
+
+    @property
+    def total_steps(self) -> int | None:
+        """The steps the run is to take, which run.toml fixes when it starts."""
+        return RunFolder.steps_of(self.recipe)
+
+    @property
+    def status(self) -> Status:
+        """How the run ended; see `Ledger.status`."""
+        return self.ledger.status(self.total_steps)
+
+    @property
+    def objective(self) -> str | None:
+        return self.setting("objective.name")
+
+    @property
+    def loss_names(self) -> list[str]:
+        """The names of the objective's losses, in the order the run writes them."""
+        names = (
+            key.removeprefix("losses.")
+            for point in self.train
+            for key in point.values
+            if key.startswith("losses.")
+        )
+        return list(dict.fromkeys(names))
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """The median of the training rows' throughput."""
+        speeds = self.curve("train", "tokens_per_s").y
+        return median(speeds) if speeds else None
+
+    def setting(self, *dotted: str) -> str | None:
+        """The first of these recipe keys that run.toml has, as text: `setting("model.size")`."""
+        for name in dotted:
+            value: Any = {**self.recipe, "identity": self.identity, "environment": self.environment}
+            for part in name.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if isinstance(value, str | int | float) and value != "":
+                return str(value)
+        return None
+
+    def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:
+        """`record.curve("eval", "auc", "tokens")`, `record.curve("train", "losses.mlm")`."""
+        return self.ledger.curve(kind, key, against)
+
+
+def read_run(path: Path) -> RunRecord:
+    """Read a run folder, whatever state it is in. A path that is not a run folder is a RunFolderError."""
+    path = Path(path)
+    refuse_no_run(path)
+    folder = RunFolder(path)
+    files = [path / folder.RECORD, folder.metrics, folder.audit, folder.examples]
+    missing = [file.name for file in files if not file.is_file()]
+    notes = [f"Not in the run folder: {', '.join(missing)}."] if missing else []
+    recipe = _read_toml(files[0], notes)
+    identity, environment = (
+        table if isinstance(table := recipe.pop(name, {}), dict) else {}
+        for name in ("identity", "environment")
+    )
+    ledger = folder.ledger()
+    notes += ledger.notes
+    audit = _read_json(folder.audit, dict, notes)
+    examples = read_examples(folder.examples, notes)
+    return RunRecord(path, recipe, identity, environment, ledger, audit, examples, tuple(notes))
+
+
+def refuse_no_run(path: Path) -> None:
+    """A RunFolderError where `path` is no run folder in any state."""
+    fix = "Give the folder that electra pretrain wrote (its --out)"
+    if not path.exists():
+        raise RunFolderError("no such run folder", where=path, fix=fix)
+    if not path.is_dir():
+        raise RunFolderError("is a file, not a run folder", where=path, fix=fix)
+    files = [path / RunFolder.RECORD, RunFolder(path).metrics]
+    if not any(file.is_file() for file in files):
+        names = " nor ".join(file.name for file in files)
+        raise RunFolderError(f"not a run folder: it has neither {names}", where=path, fix=fix)
+
+
+def _read_toml(path: Path, notes: list[str]) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        _note(error, path, notes)
+        return {}
+    if not found:
+        notes.append(f"{path.name} is empty.")
+    return found
+
+
+def _read_json(path: Path, kind: type, notes: list[str]) -> Any:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(value, kind):
+            return value
+        notes.append(f"{path.name} is not what a run writes there.")
+    except (OSError, ValueError, RecursionError) as error:
+        _note(error, path, notes)
+    return kind()
+
+
+def _note(error: Exception, path: Path, notes: list[str]) -> None:
+    if not isinstance(error, FileNotFoundError):  # which files are missing is said once, for all
+        notes.append(f"{path.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
+
+
+def read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
+    """The worked examples of a run; what is wrong with the file is added to `notes`."""
+
+    def text(value: object) -> str | None:
+        return value if isinstance(value, str) else None
+
+    examples = []
+    for item in _read_json(path, list, notes):
+        rows = item.get("rows") if isinstance(item, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            notes.append(f"An entry of {path.name} is not an example and is left out.")
+            continue
+        kept = [
+            ExampleRow(
+                text(row.get("original")) or "",
+                text(row.get("masked")),
+                text(row.get("generated")),
+                text(row.get("label")),
+                number(row.get("p_replaced")),
+            )
+            for row in rows
+        ]
+        examples.append(Example(text(item.get("text")) or "", tuple(kept)))
+    return tuple(examples)
