@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
+import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -127,3 +128,13 @@ def test_a_path_in_a_toml_file_counts_from_it(tmp_path: Path, monkeypatch: pytes
     assert extensions.beside("mine.py", toml) == str(tmp_path / "mine.py")
     assert extensions.beside("elsewhere/mine.py", toml) == "elsewhere/mine.py"
     assert extensions.beside("rtd", toml) == "rtd"
+
+
+@pytest.mark.parametrize("line", ["from electra.analysis.contract import probe", "from electra import seeds"])
+def test_a_module_of_the_last_release_is_named_where_it_is_now(line: str, tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(line)
+    extensions.trust(tmp_path / "old.py")
+    with pytest.raises(ConfigError) as caught:
+        objectives.module_of(str(tmp_path / "old.py"))
+    moved = re.findall(r"electra(?:\.\w+)+ now", f"{caught.value}")[0].removesuffix(" now")
+    assert importlib.util.find_spec(moved)

@@ -21,6 +21,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from collections.abc import Container, Sequence
@@ -133,6 +134,15 @@ PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe")
 
 
 KINDS = (OBJECTIVES, TASKS, PROBES)
+LEAVES = "arrays config durable errors extensions jobs machine progress seeds signals visible"
+MOVED = {  # modules of the last release that files of users may import
+    **{name: f"foundation.{name}" for name in LEAVES.split()},
+    **{name: f"laboratory.{name}" for name in ("analysis", "ablation", "evaluation")},
+    "interop": "exchange (detection, embedding, filling and examples: electra.inference)",
+    "labelled": "finetuning.labelled",
+    "report": "pages",
+    "trackers": "exchange.trackers",
+}
 TRUSTED = "ELECTRA_CODE"  # in the environment, so that processes started from this one know the files, too
 
 
@@ -269,7 +279,10 @@ def _told(error: BaseException, where: object, file: Path | None) -> BaseExcepti
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if file is not None and frame.filename == str(file.resolve())]
     at = f"{where}:{lines[-1]}" if lines else where
-    return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=at)
+    missing = re.search(r"'electra\.(\w+)|name '(\w+)' from 'electra'", str(error))
+    name = missing and (missing[1] or missing[2])
+    fix = f"electra.{name} is electra.{MOVED[name]} now" if name in MOVED else ""
+    return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=at, fix=fix)
 
 
 def _frozen(config: Any) -> bool:

@@ -139,8 +139,8 @@ class Model:
         model's held-out text); `suspects()` are the likeliest. Long texts are read in windows. Raises
         AbsentNetwork where the model has no such network.
 
-        by: "discriminator" judges a text in one pass. "language-model" hides each word in turn and asks how
-            likely it is there: a pass a word, and better at words that a generator would not have written (see
+        by: "discriminator" judges a text in one pass. "language-model" hides each word in turn and asks
+            how likely it is there: a pass a word, better at words that no generator would have written (see
             `electra.inference.mlm_detection`). "auto" is the latter where the model comes with a full-size
             masked language model, as tiny-en does.
         """
