@@ -27,6 +27,7 @@ DIFFER = {  # options whose meaning depends on the command, and why
     "columns are those of fine-tuning, or of any table": "text_column label_column",
     "texts are decoded, or tables": "encoding",
     "studies, suites and analyses have several probes": "probe_option",
+    "what goes on while a run does: a page, or a tracker": "follow",
 }
 ONCE_CALLED = [  # command, an old spelling, the option of today
     ("bench", "--batch", "batch_size"),

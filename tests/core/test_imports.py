@@ -157,7 +157,7 @@ def test_nothing_unsafe_is_called_and_nothing_prints() -> None:
 QUICK = """
 import sys
 from electra.commands.cli.main import main
-verbs = "pretrain prepare finetune detect report ablate embed serve watch log"
+verbs = "pretrain prepare finetune detect report ablate embed serve log"
 for verb in ("", *verbs.split()):
     arguments = [verb, "--help"] if verb else ["--help"]
     try:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,8 +17,9 @@ from fake_run import AUDIT, make_run
 
 from electra.artifacts.ledger import Curve
 from electra.commands.cli.main import main
+from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.pages import curves
+from electra.pages import curves, pages
 from electra.pages.compare import comparison
 from electra.pages.curves import Line
 from electra.pages.glossary import METRICS
@@ -24,6 +27,7 @@ from electra.pages.page import Columns, Facts, Fold, Number, Section, Table, Tex
 from electra.pages.read import read_run
 from electra.pages.run import run_page, verdict, write_report
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 VOID = {"meta", "link", "input", "br", "img"}
 
 
@@ -487,3 +491,35 @@ def test_the_documentation_names_every_metric() -> None:
         "loss",
     ]
     assert not [key for key in keys if f"`{key}`" not in text]
+
+
+def test_a_followed_run_s_page_is_rewritten_until_its_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pages, "REDRAW", 0.01)
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
+    run = make_run(tmp_path / "run")
+    ledger = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(ledger[:40]))
+    seen: list[str] = []
+    lock = contextlib.ExitStack()
+
+    def sleep(seconds: float) -> None:
+        seen.append((run / "report.html").read_text())
+        if len(seen) == 1:  # the run goes on
+            (run / "metrics.jsonl").write_text("".join(ledger))
+        if len(seen) == 2:  # and ends
+            lock.close()
+        wait(0.02)
+
+    wait = time.sleep
+    monkeypatch.setattr(pages.time, "sleep", sleep)
+    lock.enter_context(durable.lock(run))
+    assert main(["report", str(run), "--follow"]) == 0
+    assert len(seen) == 2 and all('http-equiv="refresh"' in page for page in seen)
+    last = float(json.loads(ledger[-1])["step"])
+    assert [last in Page(page).numbers for page in seen] == [False, True]
+    ended = (run / "report.html").read_text()
+    assert "refresh" not in ended and main(["report", str(run), "--follow"]) == 0  # nobody works there: once
+    assert (run / "report.html").read_text() == ended
+    assert main(["report", str(FIXTURES / "old-finetuning"), "--follow"]) == 2

@@ -26,8 +26,6 @@ FILES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_atime", "getmtime"}
 
 
 FOLLOWERS = {  # they say how long a run has been silent, and when it began
-    ("commands/watching/watched.py", "time.time"),
-    ("commands/watching/watched.py", "path.stat().st_mtime"),
     ("exchange/trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),
     ("exchange/trackers/following.py", "(folder.path / folder.RECORD).stat().st_mtime"),
 }

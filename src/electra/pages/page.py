@@ -143,9 +143,10 @@ def render(
     kicker: str = "electra",
     summary: str = "",
     opening: Sequence[Block] = (),
+    reload: int = 0,
 ) -> str:
     """The page: `kicker` is the small line over the title, `summary` the sentence under it, `opening` blocks
-    come before the sections.
+    come before the sections. A browser reads it again after `reload` seconds (0: never).
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -157,7 +158,9 @@ def render(
     environment.tests["block"] = lambda value, name: type(value).__name__ == name
     environment.globals["number"] = itertools.count(1).__next__  # tells the switches of a page apart
     template = environment.get_template(TEMPLATE)
-    return template.render(title=title, kicker=kicker, summary=summary, opening=opening, sections=sections)
+    return template.render(
+        title=title, kicker=kicker, summary=summary, opening=opening, sections=sections, reload=reload
+    )
 
 
 def write(path: Path, html: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +20,10 @@ from electra.artifacts import (
     open_folder,
 )
 from electra.artifacts.session import with_article
+from electra.foundation import durable
 from electra.foundation.errors import ConfigError, Damaged, RunFolderError
+from electra.foundation.progress import Say, quiet
+from electra.foundation.signals import Stop
 from electra.pages import facts, probes, run, study, suite, tuning
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
@@ -27,6 +32,8 @@ PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     AnalysisFolder: probes.write_page,
     TuningFolder: tuning.write_page,
 }
+REDRAW = 20  # seconds between two pages of a run that is followed
+LOOK = 0.5  # seconds between two looks at what it does
 
 
 def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
@@ -45,6 +52,26 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
     for name, what in digests.changed(folder).items():
         warnings.warn(f"{folder / name} {what}: see electra verify", Damaged, stacklevel=2)
     return page
+
+
+def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, say: Say = quiet) -> Path:
+    """Rewrite the page of a run while a process of this machine trains it, until asked to stop; its path.
+
+    A browser that shows the page reads it again by itself until the run ends.
+    """
+    if kind_of(folder) not in (None, RunFolder):
+        raise ConfigError("only a run can be followed", key="follow", fix="Omit it")
+    metrics = RunFolder(folder).metrics
+    drawn_at, drawn_of = -math.inf, -1
+    while durable.held(folder) and not stop():
+        size = metrics.stat().st_size if metrics.is_file() else 0
+        if size != drawn_of and time.monotonic() - drawn_at > REDRAW:
+            page = run.write_report(folder, out, compare, REDRAW)
+            if drawn_of < 0:
+                say(f"{page}: rewritten until the run ends")
+            drawn_at, drawn_of = time.monotonic(), size
+        time.sleep(LOOK)
+    return write_page(folder, out, compare)
 
 
 def _draw(folder: Path, out: Path | None, compare: Sequence[Path]) -> Path:

@@ -32,9 +32,11 @@ _KNOWS_SOMETHING, _RANKS_SOMETHING = (
 )  # gain (nats per token) and AUC below which a discriminator is at the base rate
 
 
-def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
+def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
     """Write the report of `run` (its report.html, or `out`) and its figures (RUN/figures/*.svg); return the
     page's path.
+
+    reload: seconds after which a browser reads the page again (0: never).
     """
     run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
     record = read_run(run)
@@ -42,14 +44,19 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
         read_run(other) for other in dict.fromkeys(map(Path, compare)) if other.resolve() != run.resolve()
     ]
     drawn: dict[str, str] = {}
-    html = run_page(record, others, drawn)
+    html = run_page(record, others, drawn, reload)
     if os.access(run, os.W_OK):  # somebody else's run can be reported elsewhere without being written to
         svg.write_all(run, drawn)
     write(out, html)
     return out
 
 
-def run_page(run: RunRecord, others: Sequence[RunRecord] = (), drawn: dict[str, str] | None = None) -> str:
+def run_page(
+    run: RunRecord,
+    others: Sequence[RunRecord] = (),
+    drawn: dict[str, str] | None = None,
+    reload: int = 0,
+) -> str:
     """The page as text. Each figure's standalone SVG is left in `drawn` under its file name."""
     drawn = {} if drawn is None else drawn
     examples = Section(
@@ -79,6 +86,7 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), drawn: dict[str, 
         kicker=f"electra \u00b7 pre-training run \u00b7 {_STATES[run.status].lower()}",
         summary=verdict(run),
         opening=opening,
+        reload=reload,
     )
 
 

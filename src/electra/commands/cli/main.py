@@ -32,7 +32,6 @@ ORDER = [
     "plan",
     "prepare",
     "pretrain",
-    "watch",
     "log",
     "extend",
     "detect",
@@ -45,6 +44,7 @@ ORDER = [
     "analyze",
     "ablate",
 ]
+REMOVED = {"watch": "Use electra report RUN --follow, or electra log RUN --to TRACKER --follow"}
 HELPERS = {"main", "arguments", "recipe_flags", "completion", "output"}
 
 
@@ -168,7 +168,7 @@ def as_flag(setting: str) -> str:
 def run_verb(verb: str, arguments: list[str]) -> int:
     known = verbs()
     if verb not in known:
-        raise ElectraError(f"unknown command {verb!r}", fix=nearest(verb, list(known)))
+        raise ElectraError(f"unknown command {verb!r}", fix=REMOVED.get(verb) or nearest(verb, list(known)))
     module: ModuleType = importlib.import_module(known[verb])
     parse = getattr(module, "parse", None)  # a verb whose options depend on others parses for itself
     if trust_named(arguments):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts import Finding, open_folder
 from electra.commands.workflow.artifact import Part, Source, given_name, given_path
+from electra.commands.workflow.display import Told, display_for
+from electra.foundation.signals import StopRequest
 
 if TYPE_CHECKING:
     from electra.commands.workflow.artifact import Artifact
@@ -42,15 +44,27 @@ def open(path: Source) -> Artifact[Any] | Model:
     return made
 
 
-def report(folder: Source, *, out: Source | None = None, compare: Sequence[Source] = ()) -> Path:
+def report(
+    folder: Source,
+    *,
+    out: Source | None = None,
+    compare: Sequence[Source] = (),
+    follow: bool = False,
+    progress: Told = None,
+) -> Path:
     """Write the page of a run, study, evaluation or analysis; its path.
 
     out, compare: of a run's page alone: where it goes, and the runs drawn over it.
+    follow:       of a run's page alone: rewrite it while the run trains on this machine.
     """
-    from electra.pages.pages import write_page
+    from electra.pages import pages
 
     others = [given_path(other, "compare") for other in compare]
-    return write_page(given_path(folder, "folder"), None if out is None else given_path(out, "out"), others)
+    path, page = given_path(folder, "folder"), None if out is None else given_path(out, "out")
+    if not follow:
+        return pages.write_page(path, page, others)
+    with display_for(progress) as display, StopRequest() as stop:
+        return pages.follow(path, page, others, stop, display.say)
 
 
 def verify(folder: Source) -> Iterator[Finding]:
