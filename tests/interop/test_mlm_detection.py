@@ -16,12 +16,12 @@ from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
 from electra.commands.cli.main import main
 from electra.data.tokenizer import Tokenizer
-from electra.exchange import naming
 from electra.exchange.hub import plan
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
 from electra.exchange.transfer import export, networks_of, share_encoder
 from electra.foundation.errors import AbsentNetwork, ConfigError, ElectraError
+from electra.inference import mlm_detection
 from electra.inference.detection import Span, assemble, split
 from electra.inference.mlm_detection import Hidden, detect_by_naming, plant, tokens_read
 from electra.model import passes
@@ -151,12 +151,12 @@ def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPa
 
     def rows() -> Iterator[Hidden]:
         nonlocal drawn
-        for row in naming._hide(loaded, 0, pieces, naming.OVERLAP):
+        for row in mlm_detection._hide(loaded, 0, pieces, naming.OVERLAP):
             drawn += 1
             yield row
 
     monkeypatch.setattr(passes, "POOL", 8)
-    next(naming._surprise(loaded, rows()))
+    next(mlm_detection._surprise(loaded, rows()))
     assert drawn == 8
     together = list(detect_by_naming(loaded, [TEXT, "", "a cat"]))
     monkeypatch.undo()
