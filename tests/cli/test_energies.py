@@ -52,7 +52,8 @@ def test_every_form_of_the_network_says_what_its_outputs_are(run_folder: Path, t
     assert load(tmp_path / "again", "discriminator").output == "energy", "an export of an export"
 
 
-def test_worked_examples_and_cards_are_held_out_text(run_folder: Path, toy_store: Path) -> None:
+def test_worked_examples_are_held_out_text_and_no_card_quotes_it(run_folder: Path, toy_store: Path) -> None:
+    """Cards are published; `show` stays here, so its default sentence is the run's own."""
     store = TokenStore.open(toy_store)
     ids = store.heldout.tokens.tolist()
     texts = [example["text"] for example in json.loads((run_folder / "examples.json").read_text())]
@@ -60,8 +61,17 @@ def test_worked_examples_and_cards_are_held_out_text(run_folder: Path, toy_store
     for text in texts:
         own = store.tokenizer.encode(text).ids[1:-1]
         assert any(ids[start : start + len(own)] == own for start in range(len(ids)))
-    card = (run_folder / "discriminator" / "README.md").read_text()
-    assert json.dumps(texts[0]) in card and "chef" not in card
+    for card in run_folder.rglob("README.md"):
+        assert not any(text in card.read_text() for text in [*texts, "chef"])
+    shown = electra.load(run_folder).table()
+    assert [row["Original"] for row in shown] == [
+        store.tokenizer.readable(id_) for id_ in store.tokenizer.encode(texts[0]).ids[1:-1]
+    ]
+    (run_folder / "examples.json").rename(run_folder / "aside.json")
+    assert [row["Original"] for row in electra.load(run_folder).table()][-1] == store.tokenizer.readable(
+        store.tokenizer.encode("meal").ids[-2]
+    )
+    (run_folder / "aside.json").rename(run_folder / "examples.json")
 
 
 def test_detect_refuses_it_and_scoring_does_not(run_folder: Path) -> None:

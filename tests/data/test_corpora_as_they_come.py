@@ -147,6 +147,17 @@ def test_most_of_a_folder_is_not_passed_over_in_silence(tmp_path: Path) -> None:
         texts(folder)
 
 
+def test_links_to_nothing_and_large_archives(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a text of some words " * 9)
+    (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
+    documents = read(tmp_path)
+    assert len(list(documents)) == 1
+    assert any("b.txt" in note for note in documents.notes())
+    (tmp_path / "rest.tar.gz").write_bytes(bytes(10_000))
+    with pytest.raises(CorpusError, match=r"rest\.tar\.gz"):
+        read(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["wiki_00", "wiki_00.bz2", "wiki.txt"])
 def test_wikiextractor(name: str, tmp_path: Path) -> None:
     content = "".join(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from electra.data.corpus import CorpusConfig, Documents
-from electra.data.lines import XZ_MEMORY, encoding_of, open_bytes, open_text
+from electra.data.lines import XZ_MEMORY, encoding_of, guess_encoding, open_bytes, open_text
 from electra.data.readers import Text
 from electra.foundation.errors import ConfigError, CorpusError, DataError, ElectraError
 
@@ -134,3 +134,11 @@ def test_all_errors_are_of_the_kind_that_the_caller_names(tmp_path: Path) -> Non
     for name in ("a.gz", "missing.txt"):
         with pytest.raises(Special, match=name), open_bytes(tmp_path / name, error=Special) as stream:
             stream.read()
+
+
+def test_what_is_taken_for_windows_text() -> None:
+    """A few stray bytes do not make a file in UTF-8 another encoding's, nor do those of other scripts."""
+    assert guess_encoding("le café était très beau, señor".encode("cp1252")) == "cp1252"
+    assert guess_encoding("le café était très beau\n".encode() * 9 + "déjà".encode("cp1252")) == "utf-8-sig"
+    assert guess_encoding("é à ê".encode("mac_roman") + b"\x8f") == "utf-8-sig"  # cp1252 has no such byte
+    assert guess_encoding("хороший фильм".encode("cp1251")) == "utf-8-sig"

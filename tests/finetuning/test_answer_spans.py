@@ -151,6 +151,12 @@ BAD: list[tuple[str, str, str, str]] = [
     (
         "squad",
         ".json",
+        squad({**one, "answers": [{"text": "town", "answer_start": float("inf")}]}, context="red town"),
+        "answer_start inf",
+    ),
+    (
+        "squad",
+        ".json",
         squad({**one, "answers": [{"text": "town", "answer_start": 6}]}, context="red town"),
         "answer_start 6 .*has 8",
     ),

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.cli.main import main
 from electra.commands.workflow.finetune import tables
@@ -39,6 +42,8 @@ from electra.testing import toy_task
         '{joy,"new film"}',
         "(joy; new film)",
         "WrappedArray(joy, new film)",
+        repr(pd.Index(["joy", "new film"])),
+        "<joy><new film>",
     ],
 )
 def test_several_labels_in_a_cell(cell: Any) -> None:
@@ -46,7 +51,21 @@ def test_several_labels_in_a_cell(cell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["[new york]", "['a', 'b'", "[['a'], ['b']]", "{'a': 0.3}", {"a": 0.3}, [["a"]], 3.5, "[a], [b]"]
+    "cell",
+    [
+        "[new york]",
+        "['a', 'b'",
+        "[['a'], ['b']]",
+        "{'a': 0.3}",
+        {"a": 0.3},
+        [["a"]],
+        3.5,
+        "[a], [b]",
+        "['a', nan]",
+        "['a' ... 'b']",
+        [0.7, 0.3],
+        "[0.7 0.3]",
+    ],
 )
 def test_what_may_be_something_else_is_refused(cell: Any) -> None:
     with pytest.raises(DataError, match="f:1"):
@@ -67,7 +86,18 @@ def labelled(answers: list[Any], begin: int = 0) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "one", [[1, 0, 1], [1.0, 0.0, 1.0], "[1 0 1]", "[1. 0. 1.]", "[1, 0, 1]", "1,0,1", "1 0 1"]
+    "one",
+    [
+        [1, 0, 1],
+        [1.0, 0.0, 1.0],
+        "[1 0 1]",
+        "[1. 0. 1.]",
+        "[1, 0, 1]",
+        "1,0,1",
+        "1 0 1",
+        "101",
+        repr(torch.tensor([1.0, 0.0, 1.0])),
+    ],
 )
 def test_vectors_of_zeros_and_ones(one: Any, tmp_path: Path) -> None:
     other = (
@@ -77,6 +107,31 @@ def test_vectors_of_zeros_and_ones(one: Any, tmp_path: Path) -> None:
     found = dataset(tmp_path, rows, labelled([one, other], 20), multi_label=True)
     assert found.task.num_outputs == 3
     assert [e.gold for e in found.splits["dev"]] == [("0", "2"), ("1",)]
+
+
+@pytest.mark.parametrize(
+    "kind", [list, str, lambda row: str(np.array(row)), lambda row: np.array(row).tolist()]
+)
+def test_vectors_of_true_and_false(kind: Any, tmp_path: Path) -> None:
+    rows = labelled([kind([True, False]), kind([False, True])] * 10)
+    found = dataset(tmp_path, rows, labelled([kind([True, True])], 20), multi_label=True)
+    assert [e.gold for e in found.splits["train"]][:2] == [("0",), ("1",)]
+    assert [e.gold for e in found.splits["dev"]] == [("0", "1")]
+
+
+def test_vectors_of_other_lengths_are_refused(tmp_path: Path) -> None:
+    rows = labelled([[1, 0], [0, 1], [1, 0, 1]] * 5)
+    with pytest.raises(DataError, match="2 to 3 numbers"):
+        dataset(tmp_path, rows, rows[:3], multi_label=True)
+
+
+@pytest.mark.parametrize("together", ["joy film", "joy/film", "#joy #film", "joy\nfilm", "joy & film"])
+def test_labels_that_are_others_together_are_told(together: str, tmp_path: Path) -> None:
+    rows = labelled([together, "joy", "film"] * 5)
+    found = dataset(tmp_path, rows, rows[:3], multi_label=True)
+    assert any("not as several" in note and repr(together) in note for note in found.notes)
+    names = labelled(["new york", "york", "rome"] * 5)
+    assert not any("not as several" in n for n in dataset(tmp_path, names, names[:3], multi_label=True).notes)
 
 
 def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
@@ -93,12 +148,21 @@ def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
         ([0, 1.0], [0.0, "1"]),
         (["0.50", "1"], [0.5, 1]),
         ([False, True], ["FALSE", "true"]),
+        (["-1", "+1"], [-1, 1]),
+        (["caf\u00e9", "the"], ["cafe\u0301", "the"]),
     ],
 )
 def test_one_number_is_one_label(train: list[Any], dev: list[Any], tmp_path: Path) -> None:
     found = dataset(tmp_path, labelled(train * 10), labelled(dev * 3, 20))
     assert found.task.num_outputs == 2
     assert [int(found.task.target(e)) for e in found.splits["dev"]] == [0, 1] * 3
+
+
+def test_labels_that_differ_by_capitals_are_told(tmp_path: Path) -> None:
+    rows = labelled(["Pos", "pos", "neg"] * 5)
+    assert any("'Pos', 'pos' differ by capitals" in note for note in dataset(tmp_path, rows, rows[:3]).notes)
+    rows = labelled(["pos", "neg"] * 5)
+    assert not any("capitals" in note for note in dataset(tmp_path, rows, rows[:3]).notes)
 
 
 def test_codes_are_no_numbers(tmp_path: Path) -> None:
@@ -110,7 +174,11 @@ def test_codes_are_no_numbers(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("mark", ["-", "NA", "nan", "None", "null", "", "N/A", "<NA>", None, float("nan")])
+# What pandas reads as missing, and what databases, spreadsheets and people write.
+MARKS = [*sorted(STR_NA_VALUES), *("-", "\u2013", "NaT", "\\N", "(null)", "#VALUE!", "#DIV/0!", ".", None)]
+
+
+@pytest.mark.parametrize("mark", [*MARKS, float("nan")])
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_marks_of_missing_answers(mark: Any, task: str, tmp_path: Path) -> None:
     rows = labelled([*([1, 2] * 20), mark, mark])

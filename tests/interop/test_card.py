@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from pathlib import Path
 
@@ -135,20 +134,3 @@ def test_what_is_no_number_or_probability_is_left_out(threshold: object, tmp_pat
     assert card.threshold is None and card.metrics["auc"] == 0.7 and "f1" not in card.metrics
     (run / "metrics.jsonl").write_text("".join(json.dumps({**row, "metrics": [1]}) + "\n" for row in rows))
     assert card_of_run(run, "discriminator").metrics == {}
-
-
-def test_the_example_of_a_card_is_the_model_s_own() -> None:
-    """Its texts stand in the code as Python reads them; without one there is no sentence at all."""
-    texts = ('Wer a\u00df "das" Essen?', "Die K\u00f6chin ```\na\u00df\u202e es.")
-    for example in (texts[:1], texts, ()):
-        card = render(Card("mein", "discriminator", "ElectraForPreTraining", example=example))
-        code = card.partition("```python\n")[2].partition("\n```")[0]
-        [call] = [
-            node
-            for node in ast.walk(ast.parse(code))
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "tokenizer"
-        ]
-        given = [one.value for one in call.args if isinstance(one, ast.Constant)]
-        assert given[0] == (example[0] if example else "...") and len(given) == max(1, len(example))
-        assert "chef" not in card and "\u202e" not in card and card.count("```") == 2
-        assert ("from your data" in card) == bool(example)

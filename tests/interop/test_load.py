@@ -181,7 +181,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "lost tensor": (
         drop("electra.encoder.layer.1.output.dense.bias"),
-        "lack the tensor electra.encoder.layer.1.output.dense.bias",
+        "lack the tensor encoder.layer.1.output.dense.bias",
     ),
     "activation": (lambda f: edit(f, hidden_act="relu"), "hidden_act is 'relu'; only 'gelu' is supported"),
     "wrong type": (lambda f: edit(f, hidden_size="wide"), 'hidden_size is "wide", not a whole number'),

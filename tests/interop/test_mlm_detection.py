@@ -151,7 +151,7 @@ def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPa
 
     def rows() -> Iterator[Hidden]:
         nonlocal drawn
-        for row in mlm_detection._hide(loaded, 0, pieces, naming.OVERLAP):
+        for row in mlm_detection._hide(loaded, 0, pieces, mlm_detection.OVERLAP):
             drawn += 1
             yield row
 

@@ -8,6 +8,7 @@ import json
 import lzma
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from electra.data.delimited import format_csv, format_tsv
@@ -87,11 +88,23 @@ def test_a_header_is_recognised_by_the_names_it_must_have(tmp_path: Path) -> Non
         ("a.tsv", "", r"a\.tsv: the file is empty"),
         ("a.tsv", "x\tx\n1\t2\n", r"a\.tsv:1: two columns have one name"),
         ("a.txt", "x", r"a\.txt: unrecognised file extension"),
+        ("a.csv", "text,label\none,1\ntext,label\ntwo,2\n", r"a\.csv:3: the header line again"),
+        ("a.tsv", "\ufefftext\tlabel\none\t1\n\ufefftext\tlabel\n", r"a\.tsv:3: the header line again"),
+        ("a.csv", "text,label\none,1\ntwo,2\rthree,3\n", r"a\.csv:3: a carriage return in a cell"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         rows(write(tmp_path / name, content))
+
+
+def test_spaces_before_quotes(tmp_path: Path) -> None:
+    """As pandas reads it with `skipinitialspace`."""
+    content = 'text, label\n"one, two", "a"\n"he said ""no""", "b"\nplain, "c"\n'
+    path = write(tmp_path / "a.csv", content)
+    assert rows(path) == pd.read_csv(path, skipinitialspace=True).to_dict("records")
+    path = write(tmp_path / "b.csv", 'text,label\nsays "no" and "yes", a\n')  # no quoted cell
+    assert rows(path) == [{"text": 'says "no" and "yes"', "label": " a"}]
 
 
 def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:

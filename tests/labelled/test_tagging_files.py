@@ -138,6 +138,9 @@ GERMEVAL = "".join(lines([[str(n), w, t, "O"] for n, (w, t) in enumerate(pairs, 
         ("empty last columns", "".join(lines([[w, t, "", ""] for w, t in pairs]) for pairs in PAIRS)),
 
         ("tabs after some", UNEVEN),
+        ("a space after a tag", FIRST.replace("met\tO", "met\tO ") + SECOND),
+        ("names of columns", "token\tlabel\n" + FIRST + SECOND),
+        ("names of columns, the words not first", "no\tToken\tNER_tag\tinner\n" + GERMEVAL),
         ("no empty line, a document mark", f"{FIRST.strip()}\n-DOCSTART-\tO\n{SECOND}"),
         ("no empty line, a numbered sentence", NUMBERED),
         ("tags before words", "".join(lines([[t, w] for w, t in pairs]) for pairs in PAIRS)),
@@ -157,6 +160,31 @@ GERMEVAL = "".join(lines([[str(n), w, t, "O"] for n, (w, t) in enumerate(pairs, 
 )  # fmt: skip
 def test_words_and_tags_are_found_by_what_the_columns_hold(name: str, content: str, tmp_path: Path) -> None:
     assert sentences(split_of(tmp_path / "a.conll", content)) == EXPECTED, name
+
+
+@pytest.mark.parametrize("task", ["ner", "tagging"])
+def test_tags_with_commas_between(task: str, tmp_path: Path) -> None:
+    content = "words,labels\n" + "".join(f'"{" ".join(w)}","{",".join(t)}"\n' for w, t in EXPECTED[:1])
+    assert sentences(split_of(tmp_path / "a.csv", content, task)) == EXPECTED[:1]
+
+
+@pytest.mark.parametrize("empty", ["", "nan", "None"])
+def test_sentences_whose_number_stands_once(empty: str, tmp_path: Path) -> None:
+    rows = [(n if i == 0 else empty, *p) for n, pairs in enumerate(PAIRS) for i, p in enumerate(pairs)]
+    content = "Sentence #\tWord\tTag\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    path = tmp_path / "a.jsonl"
+    names = ("Sentence #", "Word", "Tag")
+    path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    assert sentences(load_task("ner").read(path)) == EXPECTED
+    assert len(split_of(tmp_path / "b.tsv", content.replace(f"\n{empty}\t", "\n\t")).examples) == 2
+
+
+def test_rows_that_are_not_together_or_have_no_words_are_told(tmp_path: Path) -> None:
+    rows = [{"sentence_id": n % 2, "word": f"w{n}", "tag": "O" if n % 3 else "B-PER"} for n in range(6)]
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    assert "comes back" in " ".join(split_of(tmp_path / "a.jsonl", content).notes)
+    content = '{"tokens": [], "tags": []}\n{"tokens": ["Ada"], "tags": ["B-PER"]}\n'
+    assert "1 of 2 rows" in " ".join(split_of(tmp_path / "b.jsonl", content).notes)
 
 
 def test_a_comma_may_be_a_word(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import queue
 import threading
 from collections.abc import Iterator
@@ -39,5 +40,7 @@ def address(served: list[Served]) -> Iterator[str]:
     assert said.get(timeout=10) == "toy: detect, embed, fill, draw"
     yield said.get(timeout=10).partition("/ ")[0]
     stop.ask()
-    thread.join(timeout=20)
+    thread.join(timeout=30)  # as promised; requests that are being answered may take most of it
+    if thread.is_alive():
+        faulthandler.dump_traceback()  # what holds it
     assert not thread.is_alive() and said.get(timeout=1) == "stopped"

@@ -208,7 +208,7 @@ CHOICES: dict[str, Callable[[electra.Model], object]] = {
     "seed: None is not a whole number": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
     "seed: 1.5 is not a whole number": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
     r"text: \['a'\] is not a text": lambda model: model.table(["a"]),  # type: ignore[arg-type]
-    "text: None is not a text": lambda model: model.table(None),  # type: ignore[arg-type]
+    "text: 3 is not a text": lambda model: model.table(3),  # type: ignore[arg-type]
 }
 
 

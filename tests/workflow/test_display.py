@@ -11,7 +11,7 @@ import pytest
 from electra.commands.cli.arguments import expand
 from electra.commands.cli.main import as_flag
 from electra.commands.cli.pretrain import Arguments
-from electra.commands.workflow.display import Callback, Display, Notebook, display_for
+from electra.commands.workflow.display import Callback, Display, Notebook, Terminal, display_for
 from electra.foundation.errors import ConfigError, from_json
 
 
@@ -81,3 +81,21 @@ def test_options_by_their_last_name() -> None:
     assert expand(["--tokenizer", "x"], Arguments, aliases) == ["--tokenizer.source", "x"]
     kept = ["--nothing", "--model.size", "--no-init-generator"]
     assert expand(kept, Arguments) == kept
+
+
+def test_where_there_is_no_terminal_each_stage_is_told_as_it_begins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever takes long is named, even if its only call comes a moment after another line."""
+    with Terminal(lines=True) as display:
+        display.progress("loading torch")
+        for done in range(3):
+            display.progress(f"reading: {done} million characters")
+        display.progress("training the vocabulary: 2 million characters")
+        for step in range(3):
+            display.progress(f"step {step}/9  1:0{step} left", step / 9)
+    assert capsys.readouterr().out.splitlines() == [
+        "loading torch",
+        "reading: 0 million characters",
+        "training the vocabulary: 2 million characters",
+    ]

@@ -15,6 +15,7 @@ from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
+from electra.foundation.errors import ElectraError
 
 NETWORKS = ("discriminator", "generator")
 LOST = "lost_rows"  # the event of a ledger that was found incomplete
@@ -156,6 +157,15 @@ class RunFolder(PairFolder):
     def finish(self) -> list[Path]:
         """What the end of the training leaves: it goes where a longer run has another end."""
         return [*(self.path / name for name in NETWORKS), self.language_model.path, self.examples, self.page]
+
+    def example_texts(self) -> list[str]:
+        """The sentences of its worked examples; none where the file is missing or damaged."""
+        try:
+            rows = durable.read_json(self.examples, self.ERROR)
+        except (ElectraError, OSError):
+            return []
+        texts = [row.get("text") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        return [text for text in texts if isinstance(text, str)]
 
     def milestone(self, step: int) -> PairFolder:
         """The networks of the run as it ended after `step` updates, before it was extended."""

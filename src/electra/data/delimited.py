@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from electra.foundation.errors import DataError
 
@@ -26,6 +26,7 @@ class Dialect:
     delimiter: str
     quoted: bool = True
     backslashes: bool = False  # before quotes inside of cells, where RFC 4180 doubles them
+    spaced: bool = False  # spaces between delimiter and quote
 
     def note(self, kind: str) -> str:
         """What is unusual about it in a file of this ending."""
@@ -33,6 +34,8 @@ class Dialect:
         told = [] if self.delimiter in usual else [f"its columns are separated by {_NAMES[self.delimiter]}"]
         if kind == "tsv" and self.delimiter == "\t" and self.quoted:
             told.append("its cells are quoted as in a csv, so the quotes are removed")
+        if self.spaced:
+            told.append("its quoted cells begin after spaces, which are removed")
         if self.backslashes:
             told.append("quotes inside of its cells have a backslash before them, which is removed")
         return ", and ".join(told)
@@ -52,6 +55,7 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
         strict=True,
         doublequote=not dialect.backslashes,
         escapechar="\\" if dialect.backslashes else None,
+        skipinitialspace=dialect.spaced,
     )
     first_line = 1  # of the row being read: a quoted cell may span several lines
     try:
@@ -60,7 +64,10 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
                 yield first_line, row
             first_line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"not valid csv ({error})", where=f"{where}:{first_line}") from None
+        what, fix = f"not valid csv ({error})", ""
+        if "new-line character" in str(error):  # Python's advice is for its own programmers
+            what, fix = "a carriage return in a cell that is not quoted", "End all lines in the same way"
+        raise DataError(what, where=f"{where}:{first_line}", fix=fix) from None
 
 
 def dialect_of(head: Sequence[str], kind: str, whole: bool) -> Dialect:
@@ -75,6 +82,8 @@ def dialect_of(head: Sequence[str], kind: str, whole: bool) -> Dialect:
         others = ",;|"
     else:  # where a decimal point is a comma, spreadsheets write semicolons
         usual = Dialect(";" if first.count(";") > first.count(",") else ",")
+        after = re.compile(f'(?:^|{usual.delimiter}) +"(?:[^"]|"")*" *(?:{usual.delimiter}|$)', re.MULTILINE)
+        usual = replace(usual, spaced=any(map(after.search, head)))
         tried, others = [usual], ",;\t|"
     tried += [Dialect(character) for character in others if Dialect(character) not in tried]
     tried += [Dialect(each.delimiter, backslashes=True) for each in tried if each.quoted]

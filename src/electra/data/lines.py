@@ -33,6 +33,7 @@ XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
+_UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
 _QUOTED = re.compile('"[^"]*"?')
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -200,7 +201,7 @@ def encoding_of(head: bytes, given: str | None = None, key: str = "encoding") ->
 def guess_encoding(content: bytes) -> str:
     """The codec of a whole file, as `encoding_of` tells it; or cp1252, what Windows writes in Western Europe,
     where the text is no UTF-8 and hardly two letters beyond ASCII stand side by side, as they do in scripts
-    of other alphabets.
+    of other alphabets. A file that is UTF-8 but for a few bytes stays that.
     """
     codec = encoding_of(content[:HEAD])
     if codec == "utf-8-sig":
@@ -208,9 +209,13 @@ def guess_encoding(content: bytes) -> str:
             content.decode()
         except UnicodeDecodeError:
             runs = re.findall(rb"[\x80-\xff]+", content)
+            decodable = "\ufffd" not in content.decode("cp1252", "replace")
             # One letter, or up to three characters of which one is a letter: the rest is quotes and dashes.
-            western = sum(len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 for run in runs)
-            codec = "cp1252" if western > 0.9 * len(runs) else codec
+            western = sum(
+                len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 and not _UTF8.fullmatch(run)
+                for run in runs
+            )
+            codec = "cp1252" if decodable and western > 0.9 * len(runs) else codec
     return codec
 
 

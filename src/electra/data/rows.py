@@ -481,11 +481,13 @@ def _delimited(path: Path, kind: str, options: _Options) -> Table:
     first = next(rows, None)
     if first is None:
         raise DataError("the file is empty", where=path)
-    names = [name.strip() for name in first[1]]
+    header = [name.strip("\ufeff \t") for name in first[1]]
+    names = list(header)
     given = options.header
     if given and not any(set(together) <= set(names) for together in options.wanted):
         kept = [name for name in given if name not in options.optional]
         names, rows = list(given if len(names) != len(kept) else kept), chain([first], rows)
+        header = []
     for number, name in enumerate(names):  # an index of pandas, or columns that a spreadsheet left empty
         if not name:
             names[number] = given[number] if len(given) == len(names) else f"column {number + 1}"
@@ -496,14 +498,19 @@ def _delimited(path: Path, kind: str, options: _Options) -> Table:
     if options.encoding is None and used not in (None, "utf-8-sig"):
         notes.append(f"not UTF-8: read as {used} (`encoding` sets another)")
     table = Table(path, tuple(names), iter(()), notes=tuple(filter(None, notes)), headed=True)
-    table.rows = _of_width(table, rows, options)
+    table.rows = _of_width(table, rows, options, header)
     return table
 
 
-def _of_width(table: Table, lines: Iterator[tuple[int, list[str]]], options: _Options) -> Rows:
+def _of_width(
+    table: Table, lines: Iterator[tuple[int, list[str]]], options: _Options, header: Sequence[str]
+) -> Rows:
     expected = len(table.columns)
     for number, cells in lines:
-        if len(cells) == expected:
+        if header and [cell.strip("\ufeff \t") for cell in cells] == header:
+            what, fix = "the header line again", "Remove it: files were joined here"
+            options.leave_out(DataError(what, where=f"{table.path}:{number}", fix=fix))
+        elif len(cells) == expected:
             yield f"{table.path}:{number}", dict(zip(table.columns, cells, strict=True))
         elif options.drop_malformed:
             table.dropped += 1

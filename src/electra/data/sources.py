@@ -228,7 +228,8 @@ class _Folder:
                 self.read += size
                 yield replace(source, format=format)
             elif size:
-                self._pass(file, reason, size if reason.startswith("without") or _is_text(source) else 0)
+                text = reason.startswith("without") or "(unpack" in reason or _is_text(source)
+                self._pass(file, reason, size if text else 0)
 
     def _decide(self, source: Source) -> tuple[str, str]:
         """The format to read a file in, or "" and what to call it."""
@@ -339,9 +340,13 @@ def _files_below(root: Path, leave_out: Callable[[Path, str], None]) -> Iterator
             if splits or rows.is_saved(folder):
                 yield from () if splits else rows.files_of(folder)
                 continue
-            yield from (
-                path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir()
-            )
+            for path in folder.iterdir():
+                if path.name.startswith(".") or path.is_dir():
+                    continue
+                if path.exists():
+                    yield path
+                else:
+                    leave_out(path, "links to files that are not there")
 
 
 def _ours(folder: Path) -> type[Folder] | None:

@@ -19,7 +19,6 @@ from electra.data.tokenizer import could_be_hub_name, in_repository
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.names import Kind
 from electra.foundation.config import write_toml
-from electra.foundation.visible import one_line
 
 USES = {
     "discriminator": (
@@ -92,8 +91,6 @@ class Card:
     output: str = LOG_ODDS
     # of what `detect` asks: P(replaced) from which words are marked
     threshold: float | None = None
-    # a text, or a pair of texts, of the kind that the model was made for
-    example: tuple[str, ...] = ()
 
 
 def card_of_run(
@@ -142,15 +139,8 @@ def card_of_run(
         recipe=write_toml(record),
         base_model=in_repository(started_from)[0] if _is_of_the_hub(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
-        example=_worked_example(folder),
         threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
     )
-
-
-def _worked_example(run: RunFolder) -> tuple[str, ...]:
-    examples = _read_optional(run.examples, list)
-    text = examples[0].get("text") if examples and isinstance(examples[0], dict) else None
-    return (text,) if isinstance(text, str) else ()
 
 
 def _is_of_the_hub(name: str) -> bool:
@@ -195,8 +185,7 @@ def render(card: Card) -> str:
         _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
         _section(
             "Before you publish it",
-            "Add licence and language to the header of this file, and say where the text comes from."
-            + " The example sentence is from your data: replace it if they are private." * bool(card.example),
+            "Add licence and language to the header of this file, and say where the text comes from.",
         ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -268,11 +257,11 @@ def _usage(card: Card) -> str:
 
 
 def _call(card: Card) -> str:
-    """The line of the example that runs the model, with texts that cannot end the fence around it."""
+    """The line of the example that runs the model. Its text is left open: a card is published, and the
+    sentences that we have are the user's.
+    """
     name, result = RESULTS.get(card.kind, ("logits", "logits"))
-    plain = [one_line(text).replace("```", "``") for text in card.example or ("...",)]
-    texts = ", ".join(json.dumps(text, ensure_ascii=False) for text in plain)
-    return f'{name} = model(**tokenizer({texts}, return_tensors="pt")).{result}'
+    return f'{name} = model(**tokenizer("...", return_tensors="pt")).{result}'
 
 
 def _advice(card: Card) -> str:

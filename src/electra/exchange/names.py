@@ -149,11 +149,11 @@ def from_theirs(
         shape = (wanted.shape[0] // len(names), *wanted.shape[1:])
         for name in names:
             if name not in tensors:
-                raise ModelError(
-                    f"the weights lack the tensor {name}",
-                    where=where,
-                    fix="Check that config.json belongs to these weights",
-                )
+                root, beside = name.partition(".")[0], f"{name.rsplit('.', 2)[0]}."
+                others = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(beside)]
+                what = f"the weights lack the tensor {name.removeprefix(f'{root}.')}"
+                what += f" (but have {', '.join(sorted(others)[:3])})" if others else ""
+                raise ModelError(what, where=where, fix="Check that config.json belongs to these weights")
             if tuple(tensors[name].shape) != shape:
                 raise ModelError(
                     f"tensor {name} has the shape {list(tensors[name].shape)}, where {list(shape)} is needed",

@@ -26,8 +26,6 @@ from electra.finetuning.tuning import Tuning
 from electra.foundation import durable
 from electra.training.checkpoint import on_host
 
-LONGEST = 200  # characters of a card's example
-
 
 def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
     settings, task = tuning.settings, tuning.task
@@ -53,7 +51,6 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
             f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep} of"
             f" {counted(len(results['seeds']), 'seed')})"
         ),
-        example=example_of(tuning),
     )
     write_model(
         folder.path,
@@ -72,15 +69,6 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
             f"transformers has no class with the head {settings.head} and the pooling {settings.pooling}: it"
             f" loads {folder.path.name}/ as an encoder; electra predict also reads {folder.head.name} there"
         )
-
-
-def example_of(tuning: Tuning) -> tuple[str, ...]:
-    """The texts of the first short example of dev; () where there is none."""
-    for example in tuning.splits["dev"].examples:
-        texts = tuple(map(str, example.texts))
-        if 0 < sum(map(len, texts)) <= LONGEST:
-            return (" ".join(texts),) if tuning.task.head == "tagger" else texts[:2]
-    return ()
 
 
 def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:

@@ -36,8 +36,9 @@ class Settings:
     contrastive (texts alone, or pairs); or the path of a .py file.
     """
     data: Path
-    """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,
-    jsonl, parquet, or what the task reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not.
+    """A folder with train, dev (val, valid, validation) and test files or saved by `datasets`, or one
+    training file: csv, tsv, json, jsonl, parquet, arrow, feather, zip, or what the task reads (CoNLL-U,
+    columns, M2; SQuAD's JSON), compressed or not.
     """
     out: Path
     """Directory for results. Rerun the command to resume."""
@@ -60,7 +61,7 @@ class Settings:
     encoding: str | None = None
     """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess where that fails)."""
     skip_unlabelled: bool = False
-    """Leave out training and dev rows without an answer (empty or NaN) instead of stopping."""
+    """Leave out training and dev rows without an answer (empty, NaN, -, ?) instead of stopping."""
     seeds: int = 1
     """How many times to fine-tune, each with its own random draws. Use five for small data."""
     seed: int = 0
@@ -164,7 +165,7 @@ class Settings:
             "threads",
         )
         check_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
-        check_most(self, {"threads": MOST_THREADS})
+        check_most(self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20})
         check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))
         check_not_negative(self, ("weight_decay",))

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.rows import Table, get
-from electra.finetuning.answers import as_answer, as_vectors, is_missing, labels_in, spellings
+from electra.finetuning.answers import as_answer, as_vectors, is_missing, joined, labels_in, spellings
 from electra.finetuning.features import Windows
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics import METRICS, Score
@@ -38,11 +38,14 @@ class MultiLabelClassification(LabelledText):
 
     def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         if vectors := as_vectors(golds):
-            if len(self.labels) == len(golds[0]):
-                vectors = [tuple(self.labels[int(place)] for place in row) for row in vectors]
-            width = len(golds[0])
-            return list(vectors), (f"its answers are vectors of {width} numbers: labels are called by place",)
+            width = len(vectors[0])
+            names = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
+            rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
+            return list(rows), (f"its answers are vectors of {width} numbers: labels are called by place",)
         kept, notes = spellings([name for gold in golds for name in gold])
+        if several := joined(kept.values()):
+            shown = ", ".join(map(repr, several[:5]))
+            notes += (f"read as one label each, not as several: {shown} (write a|b for several)",)
         return [tuple(sorted({kept[name] for name in gold})) for gold in golds], notes
 
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:

@@ -136,7 +136,10 @@ class TextTask(Task):
             what = "no row has an answer" if bare else "no examples: the file has only a header"
             raise DataError(what, where=path)
         present = [gold for _, gold in read if gold is not None]
-        settled, more = self.settled(present) if present else ([], ())
+        try:
+            settled, more = self.settled(present) if present else ([], ())
+        except DataError as error:
+            raise DataError(error.what, where=path, fix=error.fix) from None
         golds = iter(settled)
         examples = (replace(e, gold=None if gold is None else next(golds)) for e, gold in read)
         return Split(tuple(examples), table.dropped, (*notes, *more))
@@ -222,6 +225,10 @@ def single(value: Any, where: str) -> str:
     """A cell with one answer."""
     if isinstance(value, list | dict):
         fix = "Use `multi_label` where several can be right"
+        if isinstance(value, dict) and value:
+            fix = (
+                f"Name the field in it that is the answer, such as `label_column` COLUMN.{next(iter(value))}"
+            )
         raise DataError(f"{value!r} is not one label", where=where, fix=fix)
     return str(value).strip()
 

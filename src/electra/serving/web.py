@@ -137,7 +137,9 @@ def bounded(most: int) -> type[H11Protocol]:
             self._clocks: dict[str, asyncio.TimerHandle] = {}
             self._waits()
             if len(self.connections) > most:
-                next(iter(idle)).transport.abort()
+                oldest = next(iter(idle))
+                del idle[oldest]  # it is lost a moment later, and the next connection takes another's place
+                oldest.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._goes_on()

@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -14,7 +13,7 @@ from electra.model.sizes import EncoderConfig
 from electra.training.bench import peak_memory, random_store
 from electra.training.distributed import World
 from electra.training.needs import disk_bytes
-from electra.training.recipe import Recipe, make_recipe
+from electra.training.recipe import Recipe
 from electra.training.rehearsal import measure
 from electra.training.run import build_run
 from electra.training.shapes import shaped
@@ -55,17 +54,16 @@ class Estimate:
 
 
 def estimate(
-    sections: Mapping[str, Any],
+    recipe: Recipe,
     vocab_size: int,
     generator: EncoderConfig | None = None,
     discriminator: EncoderConfig | None = None,
 ) -> Estimate:
-    """Measure a recipe, given as its sections, without compiling anything. The peak of memory is that of this
+    """Measure a recipe without compiling anything. The peak of memory is that of this
     process, so it is one of its own, which measures small recipes before large ones.
 
     generator, discriminator: the shapes of networks to start from.
     """
-    recipe: Recipe = make_recipe(sections)
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     fresh = replace(recipe.model, start="fresh")  # counts of random ids are worth nothing
     with tempfile.TemporaryDirectory() as folder:
@@ -93,8 +91,8 @@ def estimate(
 
 
 def estimator(
-    vocab_size: int, generator: EncoderConfig | None = None, discriminator: EncoderConfig | None = None
-) -> Callable[[Mapping[str, Any]], Estimate]:
-    """What a process that measures several recipes does with the sections of each."""
+    generator: EncoderConfig | None = None, discriminator: EncoderConfig | None = None
+) -> Callable[[Recipe, int], Estimate]:
+    """What a process that measures several recipes does with each and its vocabulary's size."""
     set_threads(None, None, "")  # once: a recipe of its own number takes that
-    return lambda sections: estimate(sections, vocab_size, generator, discriminator)
+    return lambda recipe, vocab_size: estimate(recipe, vocab_size, generator, discriminator)

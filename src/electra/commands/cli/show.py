@@ -18,7 +18,8 @@ class Arguments:
     else is the sentence.
     """
     text: Positional[str] = ""
-    """The sentence. (default: the paper's, "the chef cooked the meal")"""
+    """The sentence. (default: one of the run's own held-out text; of other models "the chef cooked the
+    meal")"""
     seed: int = 1
     """Seed of the masks and samples."""
     masked: float = 0.4
@@ -33,10 +34,10 @@ def run(arguments: Arguments) -> int:
     from rich.console import Console
 
     from electra.commands.workflow.model import load
-    from electra.inference.examples import SENTENCE, table_of
+    from electra.inference.examples import table_of
 
     rows = load(arguments.model, device="cpu").table(
-        from_argument(text or SENTENCE),
+        from_argument(text) if text else None,
         seed=arguments.seed,
         masked=arguments.masked,
         generator=second or None,

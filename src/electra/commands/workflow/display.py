@@ -121,7 +121,8 @@ class Notebook(Display):
 class Terminal(Display):
     """Lines on standard output, and a live bar where that is a terminal.
 
-    lines: where it is none, also tell the progress, as a line every few seconds.
+    lines: where it is none, also tell the progress, as a line every few seconds and as each stage begins
+    ("encoding: 5.1 million characters"; what stands before the colon names the stage).
     """
 
     def __init__(self, *, lines: bool = False) -> None:
@@ -132,6 +133,7 @@ class Terminal(Display):
         self.bar: Bar | None = None
         self.task: TaskID | None = None
         self.told = 0.0
+        self.stage = ""
 
     def say(self, line: str) -> None:
         line = visible(line)
@@ -143,7 +145,9 @@ class Terminal(Display):
 
     def progress(self, what: str, share: float | None = None) -> None:
         if not self.console.is_terminal:
-            if self.lines and (time.monotonic() - self.told > SECONDS or share == 1):
+            before, self.stage = self.stage, what.partition(": ")[0]
+            due = time.monotonic() - self.told > SECONDS or share == 1
+            if self.lines and (due or (": " in what and self.stage != before)):
                 self.told = time.monotonic()
                 self.say(what)
             return

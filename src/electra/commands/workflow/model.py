@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.model import Dtype
+from electra.artifacts.run import RunFolder
 from electra.commands.workflow.artifact import Source, given_name, given_path
 from electra.commands.workflow.display import Told, display_for
 from electra.commands.workflow.rows import Rows, each_text, html_card
@@ -156,17 +158,21 @@ class Model:
         return detect_by(self.judge(by), each_text(texts), threshold=threshold)
 
     def table(
-        self, text: str = SENTENCE, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None
+        self, text: str | None = None, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None
     ) -> Rows:
         """One row a token: Original, Masked, Generated, Label, P(replaced).
 
         A share of `masked` of the tokens is masked and filled in by the generator, drawn from `seed`; the
         discriminator judges the result. Without a generator the text is judged as it stands.
 
+        text: of a run, by default a sentence of its own held-out text; of another model, "the chef cooked the
+            meal".
         generator: where it is, when this model does not hold both.
         """
         from electra.inference.examples import COLUMNS, example_rows
 
+        if text is None:
+            text = next(iter(RunFolder(Path(self.source).expanduser()).example_texts()), SENTENCE)
         if not isinstance(text, str):
             raise DataError(f"{shortened(text)} is not a text", where="text", fix="Give one sentence")
         seed, masked = convert(int, seed, "seed"), convert(float, masked, "masked")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,10 +151,8 @@ def plan(
         display_for(progress) as display,
         named_sources(data, "data", base.data.text_field, base.data.format, display.say) as given,
     ):
-        tokens, vocab_size = corpus_of(given, base, display)
-        made = [with_vocabulary(one, vocab_size) for one in made]
-        found = tuple(options(made, tokens, vocab_size, display))
-    return Plan(budget, tokens, vocab_size, found, _is_store(given))
+        found, tokens, vocab_size = options(made, lambda: corpus_of(given, base, display), display)
+    return Plan(budget, tokens, vocab_size, tuple(found), _is_store(given))
 
 
 def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
@@ -174,8 +172,7 @@ def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
     if warm is not None:
         recipe = like_models(recipe, inputs, warm)
     data = [inputs.store] if inputs.store is not None else list(inputs.corpus or ("python-docs",))
-    tokens, vocab_size = corpus_of(data, recipe, display)
-    [found] = options([with_vocabulary(recipe, vocab_size)], tokens, vocab_size, display, warm)
+    [found], _, _ = options([recipe], lambda: corpus_of(data, recipe, display), display, warm)
     return found
 
 
@@ -241,33 +238,53 @@ def _is_store(data: Sequence[str]) -> bool:
 
 
 def options(
-    recipes: Sequence[Recipe], tokens: int, vocab_size: int, display: Display, warm: WarmStart | None = None
-) -> list[Option]:
-    """Each recipe, measured one after the other in a process of their own, the smallest first.
+    recipes: Sequence[Recipe],
+    read: Callable[[], tuple[int, int]],
+    display: Display,
+    warm: WarmStart | None = None,
+) -> tuple[list[Option], int, int]:
+    """Each recipe, measured one after the other in a process of their own, the smallest first; and the
+    corpus's tokens and the entries of its vocabulary, which `read` returns while that process starts.
 
     warm: what all of them start from.
     """
     from electra.model.sizes import SIZES as KNOWN
-    from electra.training.estimate import estimator
 
-    def layers(recipe: Recipe) -> int:
-        size = KNOWN[recipe.model.size]
-        return (recipe.model.layers or size.num_layers) * (recipe.model.hidden_size or size.hidden_size) ** 2
+    def layers(number: int) -> int:
+        model = recipes[number].model
+        size = KNOWN[model.size]
+        return (model.layers or size.num_layers) * (model.hidden_size or size.hidden_size) ** 2
 
     begin = (warm.generator, warm.discriminator) if warm else ()
-    ordered = sorted(recipes, key=layers)
-    costs = {}
-    display.progress(f"measuring size {ordered[0].model.size}", 0)
+    ordered = sorted(range(len(recipes)), key=layers)
+    made: dict[int, Option] = {}
+    tokens = vocab_size = 0
+
+    def questions() -> Iterator[tuple[Recipe, int] | None]:
+        nonlocal tokens, vocab_size
+        yield None  # the process starts
+        tokens, vocab_size = read()
+        display.progress(f"measuring size {recipes[ordered[0]].model.size}", 0)
+        for number in ordered:
+            yield with_vocabulary(recipes[number], vocab_size), vocab_size
+
     with unwinding("the plan"):
-        sections = [recipe.to_sections() for recipe in ordered]
-        measured = in_order(estimator, (vocab_size, *begin), sections, 1, threads=None)
-        for number, (recipe, cost) in enumerate(zip(ordered, measured, strict=True), start=1):
-            costs[id(recipe)] = cost
-            following = (
-                f"measuring size {ordered[number].model.size}" if number < len(ordered) else "measured"
-            )
-            display.progress(following, number / len(ordered))
-    return [option(recipe, costs[id(recipe)], tokens) for recipe in recipes]
+        costs = in_order(_estimator, begin, questions(), 1, threads=None)
+        next(costs)
+        for number, cost in zip(ordered, costs, strict=True):
+            made[number] = option(with_vocabulary(recipes[number], vocab_size), cost, tokens)
+            following = ordered[len(made) :]
+            what = f"measuring size {recipes[following[0]].model.size}" if following else "measured"
+            display.progress(what, len(made) / len(recipes))
+    return [made[number] for number in range(len(recipes))], tokens, vocab_size
+
+
+def _estimator(*begin: Any) -> Callable[[tuple[Recipe, int] | None], Estimate | None]:
+    """Measures recipes for `options`, in the process that imports torch."""
+    from electra.training.estimate import estimator
+
+    measure = estimator(*begin)
+    return lambda asked: None if asked is None else measure(*asked)
 
 
 def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:

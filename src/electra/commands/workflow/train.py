@@ -180,12 +180,10 @@ def finish(run: Training) -> None:
     kinds: tuple[Kind, ...] = ("generator", "discriminator")
     for kind in kinds:
         if kind in pair.named:
-            card = replace(card_of_run(folder, kind), example=tuple(texts[:1]))
-            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card)
+            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
     named_by = run.objective.language_model(pair)
     if named_by is not None and named_by is not pair.main:
         card = card_of_language_model(folder, naming_threshold(run, named_by))
-        card = replace(card, example=tuple(texts[:1]))
         export_network(files.language_model.path, named_by, run.store.tokenizer, card)
     both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in texts]

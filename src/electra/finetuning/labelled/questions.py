@@ -145,7 +145,7 @@ def _answer(entry: Any, context: str, where: str) -> GoldAnswer:
             f"{entry!r} is not an answer", where=where, fix='Write {"text": ..., "answer_start": ...}'
         )
     text, start = cell_text(entry, "text", where), cast(Any, entry.get("answer_start"))
-    with suppress(TypeError, ValueError):  # 11.0 and "11" are places, too
+    with suppress(TypeError, ValueError, OverflowError):  # 11.0 and "11" are places, too
         start = int(start) if not isinstance(start, bool) and float(start) == int(float(start)) else start
     if start is None:
         place = context.find(text)

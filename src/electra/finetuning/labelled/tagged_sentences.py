@@ -88,7 +88,8 @@ class TagColumns:
             {name.casefold() for name in self.tag} & {*names} or sentence_column(first) is not None
         ):
             return True
-        return names[0] in words and (len(first) == 1 or first[-1] not in {row[-1] for row in others})
+        new = first[-1] not in {row[-1] for row in others}
+        return bool(words & {*names}) and new if len(first) > 1 else names[0] in words
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,10 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     examples = []
     skipped = 0
     for number, example in enumerate(found):
-        gold = example.gold
+        gold = None if example.gold is None else tuple(map(str.strip, example.gold))
         if gold is not None and len(gold) != len(example.texts):
-            raise DataError(f"{len(gold)} tags for {len(example.texts)} words", where=example.where)
+            what = f"{len(gold)} tags for {len(example.texts)} words"
+            raise DataError(what, where=example.where, fix="Give each word one tag")
         without = [word for word, tag in zip(example.texts, gold or (), strict=False) if tag in MISSING]
         if gold is not None and without:
             whole = len(without) == len(gold)
@@ -155,6 +157,7 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
                 skipped += 1
                 continue
             what, fix = f"no tags under {' or '.join(names.tag)}", "Name their column with `label_column`"
+            fix = f"It has {', '.join(example.row)}. {fix}" if example.row else fix
             fix = "; ".join([fix, *(note for note in notes if note.startswith("MISC has"))])
             if without:
                 what = f"every word of this sentence has {example.gold[0]!r} for its tag: a missing value"
@@ -336,7 +339,7 @@ def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example]
         and not any(re.search(r"\s", str(value).strip()) for value in values)
     )
     if sentence is not None and not lists and not _bracketed(values):
-        return _words_of_rows(path, rows, (word, tag, sentence), table), notes
+        return _words_of_rows(rows, (word, tag, sentence), table, notes), notes
     if bare and len(rows) > 1 and not _bracketed(values):
         if split_name(path)[1] == ".csv" and any(not line.strip() for _, line in list(read_lines(path))[:-1]):
             return _columns(path, names, False, labelled)
@@ -360,16 +363,20 @@ def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example]
         given = row.get(tag) if tag else None
         if words:
             gold = None if given is None else _list(given, tag or "", where, tags_as_list, tags=True)
+            if isinstance(given, str) and gold and len(gold) != len(words):  # B-PER,O,O
+                gold = tuple(re.split(r"\s*[,;|]\s*", given.strip()))
             own = {name: cell for name, cell in row.items() if name != word}
             examples.append(Example(row_id(row, "id", number), where, words, gold, own, spans))
+    if empty := len(rows) - len(examples):
+        notes.append(f"{empty} of {len(rows)} rows have no words and are left out")
     return examples, notes
 
 
 def _words_of_rows(
-    path: Path,
     rows: Sequence[tuple[str, Mapping[str, Any]]],
     columns: tuple[str, str | None, str],
     table: Table,
+    notes: list[str],
 ) -> list[Example]:
     """Sentences of rows with a word each."""
     word, tag, sentence = columns
@@ -377,10 +384,13 @@ def _words_of_rows(
     last: object = None
     for where, row in rows:
         here = row.get(sentence)
-        if not found or here not in (None, "", last):
+        if not found or (here != last and str(here).strip().lower() not in ("", "nan", "none", "null")):
             found.append([])
             last = here
         found[-1].append((where, row))
+    if again := len(found) - len({str(members[0][1].get(sentence)) for members in found}):
+        what = f"column {sentence!r} comes back to {again} of its values: sentences of their own"
+        notes.append(f"{what}, as only rows that follow each other are one")
     examples = []
     for members in found:
         cells = [row for _, row in members]

@@ -12,5 +12,5 @@ TASK = WordTagging(
     source="Tjong Kim Sang, Buchholz 2000",
     scheme="entities",
     metrics=("f1", "precision", "recall", "accuracy"),
-    label=("chunk", "chunk_tags", "tag", "tags"),
+    label=("chunk", "chunk_tags", "tag", "tags", "labels", "label"),
 )

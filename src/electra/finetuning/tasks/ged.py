@@ -13,5 +13,5 @@ TASK = WordTagging(
     scheme="errors",
     metrics=("f0_5", "precision", "recall"),
     labels=("c", "i"),
-    label=("ged", "GED", "tag", "tags", "labels"),
+    label=("ged", "GED", "tag", "tags", "labels", "label"),
 )

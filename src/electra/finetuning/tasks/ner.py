@@ -13,5 +13,5 @@ TASK = WordTagging(
     ),
     scheme="entities",
     metrics=("f1", "precision", "recall", "accuracy"),
-    label=("ner", "ner_tags", "tag", "tags", "labels"),
+    label=("ner", "ner_tags", "tag", "tags", "labels", "label", "ner_tag"),
 )

@@ -12,5 +12,5 @@ TASK = WordTagging(
     source="Universal Dependencies: Nivre et al. 2020",
     scheme="words",
     metrics=("accuracy", "f1_macro"),
-    label=("UPOS", "upos", "pos_tags", "tag", "tags"),
+    label=("UPOS", "upos", "pos_tags", "tag", "tags", "labels", "label", "pos_tag"),
 )

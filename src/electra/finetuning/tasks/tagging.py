@@ -10,6 +10,6 @@ TASK = WordTagging(
     name="tagging",
     version=1,
     source="your own data",
-    label=("tag", "tags", "labels", "ner_tags", "slots", "UPOS"),
+    label=("tag", "tags", "labels", "ner_tags", "slots", "UPOS", "label", "ner_tag"),
     max_length=512,
 )
