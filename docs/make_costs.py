@@ -9,7 +9,7 @@ import sys
 
 from electra import objectives
 from electra.model.sizes import chosen_size, discriminator_config, generator_config
-from electra.objectives.parts.interface import Shapes
+from electra.model.networks import Networks
 
 VARIANTS = [("rtd", {"generator": "uniform"}), ("rtd", {"sampling_dropout": False})]
 
@@ -21,7 +21,7 @@ def cost(name: str, options: dict[str, object], size_name: str, length: int, voc
     full = discriminator_config(size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0)
     needed = dict(made.needs)
     small = generator_config(full, needed.get("generator_width", size.generator_width), needed.get("generator_depth", 1.0))
-    return made.sequence_flops(Shapes(full, small if made.auxiliary else None), length)
+    return made.sequence_flops(Networks.pair(full, small if made.auxiliary else None, made.main), length)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import torch
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.exchange.warm_start import load_weights_into
-from electra.model.pair import Pair, build_pair
+from electra.model.pair import Pair, build_networks, build_pair
 from electra.model.sizes import generator_config
 from electra.model.token_table import DisentangledTable
 from electra.testing import toy
@@ -51,9 +51,8 @@ def test_each_network_trains_its_own_part(architecture: str, width: float) -> No
 def test_a_corrector_may_share_so_too() -> None:
     made = toy.objective("all_tokens_mlm")
     shapes = toy.shapes_for(made)
-    pair = build_pair(
-        *shapes,
-        main_is=made.main,
+    pair = build_networks(
+        shapes,
         heads=made.heads(shapes),
         sharing="disentangled",
         initialisation="fan_in",

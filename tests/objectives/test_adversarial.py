@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from electra.foundation.errors import ConfigError
-from electra.model.pair import build_pair
+from electra.model.pair import build_networks
 from electra.objectives.adversarial import Added, Objective, gumbel_given, reinforce, with_gradient
 from electra.objectives.parts import judging, vocabulary
 from electra.testing import toy
@@ -152,7 +152,7 @@ def test_the_gumbel_gradient_does_not_train_the_discriminators_table_to_fool_it(
     gradients = []
     for weight in (0.0, 1.0):
         made = toy.objective("adversarial", gradient="gumbel", adversarial_weight=weight)
-        pair = build_pair(*toy.shapes_for(made), sharing="none", initialisation="fan_in")
+        pair = build_networks(toy.shapes_for(made), sharing="none", initialisation="fan_in")
         part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
         table = pair.main.encoder.token_table()  # type: ignore[union-attr]
         gradients.append(torch.autograd.grad(made.forward(pair, part).losses["rtd"], table)[0])

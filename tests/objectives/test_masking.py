@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electra import objectives
-from electra.data.specials import Specials
+from electra.data.tokenizer_folder import Specials
 from electra.foundation.errors import ConfigError
 from electra.objectives.parts import masking
 from electra.objectives.parts.corpus_counts import CorpusCounts

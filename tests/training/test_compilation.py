@@ -4,11 +4,13 @@ there is no compiler.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from electra.foundation.machine import DEVICES
 from electra.foundation.signals import StopRequest
 from electra.model.pair import Pair
 from electra.testing import toy
@@ -18,9 +20,7 @@ from electra.training.loop import train, update
 from electra.training.run import Run, build_run
 from electra.training.start import start
 
-needs_compiler = pytest.mark.skipif(
-    not compilation.compiler_for(torch.device("cpu")), reason="needs a C++ compiler"
-)
+needs_compiler = pytest.mark.skipif(not DEVICES["cpu"].has_compiler(), reason="needs a C++ compiler")
 
 
 def recipe(**training: object) -> object:
@@ -131,12 +131,12 @@ def test_a_run_stays_with_what_it_began_with(tmp_path: Path, monkeypatch: pytest
 def test_auto_asks_how_long_the_run_will_last(
     training: dict[str, object], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compilation, "compiler_for", lambda device: True)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], has_compiler=lambda: True))
     run = build_run(recipe(**training), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
     assert compilation.worth_it(run) == expected
     long = build_run(recipe(steps=1 << 40), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
     assert compilation.worth_it(long)
     dropping = build_run(toy.recipe(training={"steps": 1 << 40}), Path("nowhere"), toy.store(), World())
     assert not compilation.worth_it(dropping), "dropout makes compiled layers slower on a CPU"
-    monkeypatch.setattr(compilation, "compiler_for", lambda device: False)
+    monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], has_compiler=lambda: False))
     assert not compilation.worth_it(long)

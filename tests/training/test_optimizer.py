@@ -4,18 +4,24 @@ save.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 import torch
 
 from electra.model.pair import Pair
 from electra.testing import toy
+from electra.training import algorithms
+from electra.training.algorithms import ALGORITHMS, Row
 from electra.training.optimizer import Optimizer
 
+MOMENTUM = Row(lambda groups, settings: torch.optim.SGD(groups, lr=0.0, momentum=0.9), ("momentum_buffer",))
 
-def made(**settings: object) -> tuple[Pair, Optimizer]:
+
+def made(rates: dict[str, float] | None = None, **settings: object) -> tuple[Pair, Optimizer]:
     torch.manual_seed(0)
     pair = toy.pair_for(toy.objective("rtd"))
-    return pair, Optimizer(pair, toy.recipe(training=settings).training)
+    return pair, Optimizer(pair, toy.recipe(training=settings).training, rates)
 
 
 def fill_gradients(pair: Pair, step: int) -> None:
@@ -47,7 +53,7 @@ def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
     names = {p: n for n, p in pair.named_parameters()}
     decayed = {
         names[p]: group["weight_decay"] > 0
-        for o in optimizer.optimizers
+        for o in optimizer.optimizers.values()
         for group in o.param_groups
         for p in group["params"]
     }
@@ -58,11 +64,11 @@ def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
 
 
 def test_generator_rate_spares_what_is_shared() -> None:
-    pair, optimizer = made(generator_learning_rate=1e-2)
+    pair, optimizer = made({"generator": 1e-2})
     names = {p: n for n, p in pair.named_parameters()}
     peaks = {
         names[p]: group["peak"]
-        for o in optimizer.optimizers
+        for o in optimizer.optimizers.values()
         for group in o.param_groups
         for p in group["params"]
     }
@@ -71,8 +77,11 @@ def test_generator_rate_spares_what_is_shared() -> None:
     assert peaks["discriminator.encoder.layers.0.qkv.weight"] == 1e-3
 
 
-@pytest.mark.parametrize("kind", ["adamw", "muon"])
-def test_moments_survive(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["adamw", "muon", "momentum"])
+def test_moments_survive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a row that somebody adds, too."""
+    monkeypatch.setitem(ALGORITHMS, "momentum", MOMENTUM)  # type: ignore[misc]
+    monkeypatch.setattr(algorithms, "Algorithm", Literal["adamw", "muon", "momentum"])
     pair, optimizer = made(optimizer=kind)
     other_pair, other = made(optimizer=kind)
     for step in range(3):
@@ -84,6 +93,8 @@ def test_moments_survive(kind: str) -> None:
         fill_gradients(each, 99)
         its_optimizer.step(1.0)
     assert all(torch.equal(a, b) for a, b in zip(pair.parameters(), other_pair.parameters(), strict=True))
+    if kind == "momentum":  # its one moment gone, a weight counts as never updated
+        return
     missing = dict(optimizer.tensors())
     missing.pop(next(name for name in missing if "qkv" in name))
     with pytest.raises(KeyError, match="qkv"):
@@ -94,7 +105,7 @@ def test_clipping_apart_leaves_the_other_network_its_gradient() -> None:
     """DeBERTa's decoupled trainer: a large discriminator gradient takes nothing from the generator's."""
     for apart in (False, True):
         pair, optimizer = made(clip=1.0, clip_separately=apart)
-        own = list(optimizer.generators)
+        own = list(pair.own_parameters(pair.auxiliary))  # type: ignore[arg-type]
         assert own and not {id(p) for p in own} & {id(p) for p in pair.main.parameters()}  # type: ignore[union-attr]
         for parameter in pair.parameters():
             parameter.grad = torch.full_like(parameter, 1e-3)

@@ -25,8 +25,8 @@ from electra.testing import toy
 from electra.testing.driven import command, complete, ranks
 from electra.training import loop, spikes
 from electra.training.distributed import World
+from electra.training.networks import WarmStart
 from electra.training.replay import replay
-from electra.training.shapes import WarmStart
 from electra.training.start import start
 
 SPIKY = str(Path(__file__).with_name("spiky.py"))
@@ -125,7 +125,7 @@ def test_a_run_that_began_from_networks_is_replayed_without_them(tmp_path: Path)
     first = train(tmp_path / "first")
     with start(toy.recipe(), tmp_path / "shape", toy.store(), World()) as shape:
         config = replace(shape.pair.main.encoder.config, num_layers=3)
-    warm = WarmStart({"discriminator": "there", "generator": ""}, None, config, lambda pair: ())
+    warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
     assert not problems(first)
     assert not problems(train(tmp_path / "second", warm))
 

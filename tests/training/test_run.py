@@ -34,11 +34,11 @@ from electra.testing import toy
 from electra.training import checkpoint, evaluation, loop, needs, rehearsal
 from electra.training.clock import Costs
 from electra.training.distributed import World
+from electra.training.networks import WarmStart
 from electra.training.recipe import make_recipe
 from electra.training.record import _plain
 from electra.training.replay import replay
 from electra.training.run import Run, build_run
-from electra.training.shapes import WarmStart
 from electra.training.start import describe, start
 
 
@@ -68,9 +68,7 @@ def test_the_record_is_complete(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_the_networks_to_begin_from_reaches_the_log(tmp_path: Path) -> None:
-    warm = WarmStart(
-        {"discriminator": "there", "generator": ""}, None, None, lambda pair: ("two tables differ",)
-    )
+    warm = WarmStart({"discriminator": "there"}, {}, lambda pair: ("two tables differ",))
     for _ in range(2):  # said once: not again by the run that continues
         with start(toy.recipe(), tmp_path, toy.store(), World(), warm=warm) as run, StopRequest() as stop:
             assert loop.train(run, stop)
@@ -86,7 +84,7 @@ def test_a_network_that_takes_the_shape_of_another_model_is_named(tmp_path: Path
         build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.main.encoder.config,
         num_layers=3,
     )  # type: ignore[union-attr]
-    warm = WarmStart({"discriminator": "", "generator": "there"}, other, None, lambda pair: ())
+    warm = WarmStart({"generator": "there"}, {"generator": other})
     mlm = toy.recipe(objective={"name": "mlm"})
     assert build_run(mlm, tmp_path, toy.store(), World(), warm).notes == (
         (
@@ -103,7 +101,7 @@ def test_the_record_says_what_was_built(tmp_path: Path) -> None:
     other = replace(shape, num_layers=3)
     for config, size in ((other, ("tiny", 3, 128)), (replace(shape, num_layers=4), ("tiny", None, None))):
         out = tmp_path / str(config.num_layers)
-        warm = WarmStart({"discriminator": "there", "generator": ""}, None, config, lambda pair: ())
+        warm = WarmStart({"discriminator": "there"}, {"discriminator": config})
         with start(toy.recipe(training={"steps": 1}), out, toy.store(), World(), warm=warm) as run:
             pass
         record = RunFolder(out).record
@@ -481,7 +479,7 @@ def test_rows_are_shared_out_once_each_or_refused(tmp_path: Path) -> None:
                 build_run(recipe, tmp_path, toy.store(), World(0, processes))
             continue
         shares = [
-            replace(whole, recipe=recipe, world=World(rank, processes)).micro_batches(step)
+            replace(whole, rows=recipe.training, world=World(rank, processes)).micro_batches(step)
             for rank in range(processes)
         ]
         given = [example for share in shares for batch in share for example in batch.examples]

@@ -9,9 +9,9 @@ import pytest
 from electra.artifacts.run import RunFolder
 from electra.commands.workflow.pretrain import compose
 from electra.commands.workflow.warm_start import SHARE_OF_RATE, rate_is_chosen, with_gentler_rate
-from electra.training.shapes import WarmStart
+from electra.training.networks import WarmStart
 
-WARM = WarmStart({"discriminator": "there", "generator": ""}, None, None, lambda pair: ())
+WARM = WarmStart({"discriminator": "there"}, {})
 
 
 def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None:

@@ -12,16 +12,15 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import File, Finding, Folder, Inside, problem_of
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
+from electra.artifacts.networks import EXPORTED, shapes_in
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 
-NETWORKS = ("discriminator", "generator")
 LOST = "lost_rows"  # the event of a ledger that was found incomplete
 LANGUAGE_MODEL = "language_model"
-BESIDE_MAIN = ("generator", LANGUAGE_MODEL)  # what `electra push` puts in folders of its repository
-SHAPES = (*NETWORKS, "sampler")  # tables of run.toml that describe a network
+BESIDE_MAIN = (*EXPORTED[1:], LANGUAGE_MODEL)  # what `electra push` puts in folders of its repository
 
 
 class PairFolder(Folder):
@@ -30,7 +29,7 @@ class PairFolder(Folder):
     """
 
     KIND = "pair of networks"
-    RECORD = f"discriminator/{CONFIG}"
+    RECORD = f"{EXPORTED[0]}/{CONFIG}"
     BESIDE: ClassVar[tuple[str, ...]] = ()
 
     # The full-size network as a masked language model, of objectives that train one beside it.
@@ -41,14 +40,14 @@ class PairFolder(Folder):
         return bool(cls(path).finished())
 
     def network(self, name: str) -> ModelFolder:
-        at_top = name == NETWORKS[0] and ModelFolder.is_at(self.path)
+        at_top = name == EXPORTED[0] and ModelFolder.is_at(self.path)
         if at_top and any(ModelFolder.is_at(self.path / other) for other in BESIDE_MAIN):
             return ModelFolder(self.path)
         return ModelFolder(self.path / name)
 
     def finished(self) -> list[str]:
         """Which networks lie here as model folders."""
-        return [name for name in NETWORKS if self.network(name).exists()]
+        return [name for name in EXPORTED if self.network(name).exists()]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -58,7 +57,7 @@ class PairFolder(Folder):
         yield from ()  # nothing but its parts
 
     def parts(self) -> Iterator[Folder]:
-        parts = [*map(self.network, NETWORKS), self.language_model]
+        parts = [*map(self.network, EXPORTED), self.language_model]
         yield from (part for part in parts if part.path.is_dir())
 
     def facts(self) -> Sequence[tuple[str, Any]]:
@@ -110,7 +109,7 @@ class RunFolder(PairFolder):
     @staticmethod
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
         """The tables that must agree when a run is resumed, harmless keys apart."""
-        others = {"environment", *SHAPES}
+        others = {"environment", *shapes_in(record)}
         return {name: dict(table) for name, table in record.items() if name not in others}
 
     @staticmethod
@@ -119,8 +118,9 @@ class RunFolder(PairFolder):
         (the name of the size, "") where the record lacks the former.
         """
         model = record.get("model", {})
-        main: Mapping[str, Any] = next((record[name] for name in NETWORKS if name in record), {})
-        if not {"num_layers", "hidden_size", "vocab_size"} <= set(main):
+        shapes = shapes_in(record)
+        main = next((shapes[name] for name in EXPORTED if name in shapes), {})
+        if not main:
             return str(model.get("size", "")), ""
         named = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
         vocabulary = f"vocabulary {main['vocab_size']:,}"
@@ -156,7 +156,9 @@ class RunFolder(PairFolder):
     @property
     def finish(self) -> list[Path]:
         """What the end of the training leaves: it goes where a longer run has another end."""
-        return [*(self.path / name for name in NETWORKS), self.language_model.path, self.examples, self.page]
+        names = dict.fromkeys([*EXPORTED, *(shapes_in(self.record) if self.exists() else ())])
+        networks = (self.path / name for name in names)
+        return [*networks, self.language_model.path, self.examples, self.page]
 
     def example_texts(self) -> list[str]:
         """The sentences of its worked examples; none where the file is missing or damaged."""
@@ -173,7 +175,7 @@ class RunFolder(PairFolder):
 
     def tokenizers(self) -> list[Path]:
         """Where a tokenizer may lie, in the order to look."""
-        return [self.tokenizer, self.store.tokenizer, *(self.network(name).path for name in NETWORKS)]
+        return [self.tokenizer, self.store.tokenizer, *(self.network(name).path for name in EXPORTED)]
 
     @property
     def total_steps(self) -> int | None:

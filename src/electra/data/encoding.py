@@ -23,8 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from electra.data.ids import id_dtype
-
 Ids = npt.NDArray[np.unsignedinteger[Any]]
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
@@ -40,6 +38,11 @@ _LOWER = np.array(list(bytes(range(256)).lower()), dtype=np.uint8)
 _FIRST_BYTES = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 _SHORT = 15  # bytes of the longest word that is its own key; the sixteenth byte is the length
 _BETWEEN = ".,-()!?:'"  # marks to put between words: no other character is ever normalised into one of them
+
+
+def id_dtype(vocab_size: int) -> np.dtype[Any]:
+    """How token ids are stored: the narrowest type that holds every id."""
+    return np.dtype("<u2" if vocab_size <= 65_535 else "<u4")
 
 
 class CorpusEncoder:

@@ -30,7 +30,7 @@ from electra.data import sources, store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
-from electra.data.ids import id_dtype
+from electra.data.encoding import id_dtype
 from electra.data.kept import Kept, chunks, kept
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order

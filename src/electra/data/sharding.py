@@ -27,7 +27,7 @@ from electra.artifacts.store import SPLITS, ShardFolder, StoreFolder
 from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import CorpusConfig, Documents
-from electra.data.ids import id_dtype
+from electra.data.encoding import id_dtype
 from electra.data.kept import kept
 from electra.data.packing import RECORD, Counted, Writer
 from electra.data.runs import MEMORY

@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.store import ENDING, SPLITS, StoreFolder, index_of
-from electra.data.ids import id_dtype
-from electra.data.specials import Specials
+from electra.data.encoding import id_dtype
 from electra.data.tokenizer import Tokenizer
+from electra.data.tokenizer_folder import Specials
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 

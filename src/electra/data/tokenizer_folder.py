@@ -11,7 +11,7 @@ import codecs
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors
@@ -28,7 +28,6 @@ from electra.artifacts.model import (
     VOCABULARY_JSON,
 )
 from electra.data import hostile, wordpiece
-from electra.data.specials import Specials
 from electra.foundation import durable
 from electra.foundation.errors import TokenizerError
 
@@ -70,6 +69,16 @@ _CONVERT = (
     " sentencepiece), AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT) writes one, unless it is a"
     " slow tokenizer only"
 )
+
+
+class Specials(NamedTuple):
+    """The id of each role of a token without text; they differ from vocabulary to vocabulary."""
+
+    pad: int
+    unk: int
+    cls: int
+    sep: int
+    mask: int
 
 
 def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]]:

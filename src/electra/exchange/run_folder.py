@@ -16,6 +16,7 @@ from torch import Tensor
 
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.networks import EXPORTED, Head, shapes_in
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, Unsupported, checked
@@ -23,10 +24,11 @@ from electra.exchange.names import Kind
 from electra.exchange.weights import refuse_broken
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
-from electra.model.pair import NAMES, Discriminator, Generator, Main, Pair, Sharing, build_pair, fold
+from electra.model.networks import Network, Networks
+from electra.model.pair import Discriminator, Generator, Pair, Sharing, build_networks, fold
 from electra.model.sizes import EncoderConfig
 
-NETWORKS: tuple[Kind, Kind] = ("discriminator", "generator")
+NETWORKS: tuple[Kind, ...] = EXPORTED
 PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned head
 
 
@@ -166,16 +168,20 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
     """The networks as run.toml describes them, with weights still to be filled in."""
     record = run.record
     try:
-        # the sampler is never handed out, but the generator may be made of its weights
-        shapes = {
-            kind: checked(EncoderConfig(**record[kind]))
-            for kind in (*present, "sampler")
-            if kind in present or kind in record
-        }
+        # those that are never handed out, too: another may be made of their weights
+        shapes = {name: record[name] for name in present} | shapes_in(record)
+        head: Head = next(name for name in EXPORTED if name in shapes)
+        rows = [
+            Network(
+                name,
+                "main" if name == head else "auxiliary",
+                checked(EncoderConfig(**shape)),
+                head if name == head else "generator",
+            )
+            for name, shape in shapes.items()
+        ]
         sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
-        main_is: Main = "discriminator" if "discriminator" in shapes else "generator"
-        main, auxiliary = NAMES[main_is]
-        return build_pair(shapes[main], shapes.get(auxiliary), main_is=main_is, sharing=sharing)
+        return build_networks(Networks.of(rows), sharing=sharing)
     except (KeyError, TypeError, ConfigError, Unsupported) as problem:
         raise RunFolderError(
             f"does not describe the networks ({problem})",

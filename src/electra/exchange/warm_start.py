@@ -221,7 +221,7 @@ def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Lo
         raise ModelError(
             "this generator's token table is made of its discriminator's", where=loaded.folder, fix=fix
         )
-    shared = source.detach().double().cpu()
+    shared = source.detach().cpu().double()
     solution = torch.linalg.lstsq(shared, table_VD.double()).solution
     error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)
     if error > TOLERANCE:

@@ -65,7 +65,7 @@ class CountingHead(nn.Module):
 
         groups: [N] texts of one number are the same example.
         """
-        x_NK = numbers_NK.double().cpu().numpy()
+        x_NK = numbers_NK.cpu().double().numpy()
         K = x_NK.shape[1]
         centre_K, scale_K = x_NK.mean(0), self.scale(x_NK)
         x_NK = (x_NK - centre_K) / scale_K

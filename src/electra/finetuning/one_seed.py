@@ -32,11 +32,13 @@ from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
 from electra.model.passes import Pass, read
 from electra.model.precision import autocast
+from electra.training.algorithms import Algorithm, OptimizerSection
 from electra.training.checkpoint import on_host
-from electra.training.optimizer import AdamW
+from electra.training.optimizer import Steps
 from electra.training.schedule import multiplier
 from electra.training.threads import Pace
 
+ALGORITHM: Algorithm = "adamw"
 LOGS = 20  # log lines a seed
 Weights = dict[str, Tensor]
 
@@ -107,7 +109,10 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     settings, total, per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
     model = build_model(tuning, seed)
     rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
-    optimizer = AdamW(parameter_groups(model, *rates), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
+    named = dict(model.named_parameters())
+    optimizer = Steps(
+        named, {ALGORITHM: parameter_groups(model, *rates)}, OptimizerSection(clip=settings.clip)
+    )
     best: Weights = {}
     if isinstance(model.head, CountingHead):
         start_counting(tuning, model, model.head)
@@ -171,10 +176,9 @@ def start_counting(tuning: Tuning, model: TunedModel, head: CountingHead) -> Non
 
 
 def update(  # noqa: PLR0917
-    tuning: Tuning, model: TunedModel, optimizer: torch.optim.Optimizer, windows: Ids, seed: int, step: int
+    tuning: Tuning, model: TunedModel, optimizer: Steps, windows: Ids, seed: int, step: int
 ) -> Tensor:
     """One step; its loss."""
-    settings = tuning.settings
     batch = collate(tuning.train, windows, tuning.pad, tuning.device)
     assert batch.targets is not None, "training data have answers"
     torch.manual_seed(key(seed, "dropout", step))
@@ -182,12 +186,10 @@ def update(  # noqa: PLR0917
         logits = model(batch)
     loss_sum, count = tuning.task.loss(logits, batch.targets)
     loss = loss_sum / count
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     torch.autograd.backward(loss)
-    nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-    for group in optimizer.param_groups:
-        group["lr"] = group["peak"] * multiplier(step, tuning.total_steps, settings.warmup, "linear")
-    optimizer.step()
+    optimizer.clip()
+    optimizer.step(multiplier(step, tuning.total_steps, tuning.settings.warmup, "linear"))
     return loss.detach()
 
 
@@ -223,18 +225,13 @@ def _evaluate_epoch(
 
 
 def save_checkpoint(
-    folder: Path, model: TunedModel, optimizer: torch.optim.Optimizer, state: SeedState, best: Weights
+    folder: Path, model: TunedModel, optimizer: Steps, state: SeedState, best: Weights
 ) -> None:
     """Commit the state; the checkpoint before it is removed once this one is whole."""
     target = checkpoints.at_step(folder, state.step)
-    moments = {
-        f"{name}:{moment}": value
-        for name, parameter in model.named_parameters()
-        for moment, value in optimizer.state[parameter].items()
-    }
     files: dict[str, durable.Content] = {
         target.weights.name: save(on_host(model.state_dict())),
-        target.optimizer.name: save(on_host(moments)),
+        target.optimizer.name: save(on_host(optimizer.tensors())),
         target.state.name: json.dumps(asdict(state)).encode(),
         **({target.best.name: save(on_host(best))} if best else {}),
     }
@@ -246,7 +243,7 @@ def save_checkpoint(
 def restore(
     folder: Path,
     model: TunedModel,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Steps,
     best: Weights,
     say: Callable[[str], None],
 ) -> SeedState:
@@ -258,10 +255,7 @@ def restore(
     if found is None:
         return SeedState()
     model.load_state_dict(load_file(found.weights))
-    moments = load_file(found.optimizer)
-    for name, parameter in model.named_parameters():
-        state = {moment: moments[f"{name}:{moment}"] for moment in ("step", "exp_avg", "exp_avg_sq")}
-        optimizer.state[parameter] = {moment: value.to(parameter.device) for moment, value in state.items()}
+    optimizer.load_tensors(load_file(found.optimizer), found.step)
     if found.best.exists():
         best |= load_file(found.best)
     values = found.record

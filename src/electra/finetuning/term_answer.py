@@ -69,7 +69,7 @@ class TermAnswer(nn.Module):
 
     def _found(self, texts: Sequence[Terms]) -> tuple[Terms, Terms, npt.NDArray[np.float64]]:
         """The known terms in the texts: which text, which term, and its weight there."""
-        known, rarity = self.known.cpu().numpy(), self.rarity.double().cpu().numpy()
+        known, rarity = self.known.cpu().numpy(), self.rarity.cpu().double().numpy()
         row = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
         terms = np.concatenate(texts)
         column = np.searchsorted(known, terms)

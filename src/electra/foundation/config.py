@@ -6,10 +6,12 @@ import dataclasses
 import numbers
 import os
 import re
+import sys
 import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +79,19 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def option(default: Any, *, limits: tuple[float, float, str] | None = None, **more: Any) -> Any:
+    """A field of an options' dataclass that says more than its default.
+
+    limits:     least and largest value, and how they are told; `build` refuses others.
+    evaluated:  of an objective's: what it is set to for held-out evaluation, whatever it was in training.
+    """
+    return dataclasses.field(default=default, metadata=more | ({"limits": limits} if limits else {}))
+
+
+share = partial(option, limits=(0.0, 1.0, "a share from 0 to 1"))
+weight = partial(option, limits=(0.0, sys.float_info.max, "a number from 0"))
+
+
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     """A dataclass from a mapping, nested ones included. Unknown names and wrong types are told by path."""
     hints = typing.get_type_hints(cls)
@@ -88,9 +103,15 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
             raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(known)))
         made[name] = convert(known[name], value, _dotted(where, key))
     try:
-        return cls(**made)
+        built = cls(**made)
     except TypeError as error:
         raise ConfigError(str(error), where=where) from None
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        least, most, what = field.metadata.get("limits", (None, None, ""))
+        value = getattr(built, field.name)
+        if least is not None and value is not None and not least <= value <= most:
+            raise ConfigError(f"must be {what}, not {value}", key=_dotted(where, field.name))
+    return built
 
 
 def _dotted(where: str, key: str) -> str:

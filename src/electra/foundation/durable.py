@@ -445,14 +445,5 @@ def held(folder: Path) -> bool:
     try:
         return re.search(rf"FLOCK .*:{inode} ", Path("/proc/locks").read_text(encoding="ascii")) is not None
     except OSError:  # not Linux
-        return _is_alive(holder.removeprefix("process "))
-
-
-def _is_alive(number: str) -> bool:
-    try:
-        os.kill(int(number), 0)
-    except PermissionError:  # somebody else's
-        return True
-    except (OSError, ValueError, OverflowError):
-        return False
-    return True
+        number = holder.removeprefix("process ")
+        return number.isdecimal() and is_running(int(number))

@@ -1,18 +1,92 @@
 """What this process may use of the machine."""
 
 import importlib
+import importlib.util
 import os
+import resource
+import shutil
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
 MOST_THREADS = 1024  # with a million, threads cannot be started, and the process ends without a word
 LAUNCHED = "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
 DISTRIBUTION = "electra-encoder"  # what the package index calls this package
+Device = Literal["auto", "cpu", "cuda", "mps"]  # each but the first has its row in `DEVICES`
+
+
+def _of_torch(path: str) -> Callable[[], Any]:
+    """A function of torch, which is imported when that is called: every `--help` needs the names alone."""
+
+    def call() -> Any:
+        return attrgetter(path)(importlib.import_module("torch"))()
+
+    return call
+
+
+def _cpu_has_bf16() -> bool:
+    return any(_of_torch(f"cpu._is_{kind}_supported")() for kind in ("amx_tile", "avx512_bf16"))
+
+
+def _has_cpp_compiler() -> bool:
+    return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name)
+
+
+def _peak_of_process() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+@dataclass(frozen=True)
+class DeviceKind:
+    what: str
+    is_there: Callable[[], bool]
+    has_bf16: Callable[[], bool]
+    """Whether bf16 is the format to choose."""
+    has_compiler: Callable[[], bool]
+    """Whether torch finds what makes kernels of layers."""
+    flops: float
+    """A second, roughly: how long a budget of steps may last."""
+    float64: bool = True
+    own_memory: bool = False
+    """Weights, moments and passes lie in a memory of its own."""
+    chunk: int = 1
+    """How much more of the vocabulary it takes at once than the caches of a CPU hold."""
+    wait: Callable[[], None] = lambda: None
+    """Until its kernels have ended."""
+    peak_memory: Callable[[], int] = _peak_of_process
+
+
+DEVICES: dict[str, DeviceKind] = {
+    "cpu": DeviceKind("CPU", lambda: True, _cpu_has_bf16, _has_cpp_compiler, flops=1e11),
+    "cuda": DeviceKind(
+        "CUDA device",
+        _of_torch("cuda.is_available"),
+        _of_torch("cuda.is_bf16_supported"),
+        lambda: importlib.util.find_spec("triton") is not None,
+        flops=1e14,
+        own_memory=True,
+        chunk=32,
+        wait=_of_torch("cuda.synchronize"),
+        peak_memory=_of_torch("cuda.max_memory_allocated"),
+    ),
+    "mps": DeviceKind(
+        "Apple GPU",
+        _of_torch("backends.mps.is_available"),
+        lambda: False,
+        lambda: False,
+        flops=1e12,
+        float64=False,
+        chunk=32,
+        wait=_of_torch("mps.synchronize"),
+    ),
+}
 
 
 def cores() -> int:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.visible import visible
+from electra.model.precision import wide
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -135,7 +136,7 @@ def detect(
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
 
     def probabilities(one: Pass) -> list[npt.NDArray[np.float64]]:
-        return one.unpadded(loaded.logits(one.input_ids, one.piece_ids).double().sigmoid())
+        return one.unpadded(wide(loaded.logits(one.input_ids, one.piece_ids)).sigmoid())
 
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_AT_ONCE)):

@@ -65,7 +65,7 @@ def _of_chunk(
             parts.append((number, before, keep_from - start + (not first), keep_to - start + 1 + last))
 
     def pooled(one: Pass) -> list[PooledText]:
-        hidden_BTD = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).double().cpu().numpy()
+        hidden_BTD = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).cpu().double().numpy()
         return [
             PooledText(way.modes, hidden_TD[begin:end], before)
             for hidden_TD, (_, before, begin, end) in zip(

@@ -17,6 +17,7 @@ from electra.foundation import seeds
 from electra.foundation.errors import ModelError
 from electra.foundation.visible import one_line
 from electra.inference.detection import split
+from electra.model.precision import wide
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,7 +81,7 @@ def example_rows(
     probabilities = [None] * len(ids)
     if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
-            probabilities = discriminator.logits(corrupted)[0, 1:-1].double().sigmoid().tolist()
+            probabilities = wide(discriminator.logits(corrupted)[0, 1:-1]).sigmoid().tolist()
     new = corrupted[0, 1:-1].tolist()
     mask_name = tokenizer.readable(specials.mask)
     return [
@@ -134,7 +135,7 @@ def _sample(generator: Loaded, shown: Tensor, hidden: npt.NDArray[np.bool_], see
 
     with torch.inference_mode():
         logits = generator.logits(shown)[0, 1:-1].cpu()[torch.from_numpy(hidden)]
-        cumulative = logits.double().softmax(-1).cumsum(-1)
+        cumulative = wide(logits).softmax(-1).cumsum(-1)
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
         drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
     return drawn.clamp(max=logits.shape[-1] - 1)

@@ -12,6 +12,7 @@ from electra.exchange.load import Loaded
 from electra.foundation.errors import ModelError
 from electra.inference.detection import split
 from electra.model.passes import Pass, read
+from electra.model.precision import wide
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
         found = []
         for hidden_TD, ids_T in zip(hidden_BTD, one.input_ids, strict=True):
             logits_MV = loaded.token_logits(hidden_TD[ids_T == tokenizer.specials.mask])
-            best = logits_MV.double().softmax(-1).topk(min(top, logits_MV.shape[-1]))
+            best = wide(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
             found.append(
                 [
                     _candidates(loaded, *slot)

@@ -21,6 +21,7 @@ from electra.exchange.load import NEEDS, Loaded
 from electra.foundation.errors import ConfigError, ModelError
 from electra.inference.detection import Detection, Pieces, assemble, cut, detect, split
 from electra.model.passes import Pass, read
+from electra.model.precision import wide
 
 Judge = Literal["auto", "discriminator", "language-model"]
 TEXTS_AT_ONCE = 16  # answered together: every word of each is a row
@@ -147,7 +148,7 @@ def _surprise(loaded: Loaded, rows: Iterable[Hidden]) -> Iterator[tuple[Hidden, 
         found = []
         for states, index in zip(hidden, one.index, strict=True):
             row = held[int(index)]
-            log_p = loaded.token_logits(states[row.at]).double().log_softmax(-1).cpu().numpy()
+            log_p = wide(loaded.token_logits(states[row.at])).log_softmax(-1).cpu().numpy()
             found.append(-log_p[np.arange(len(row.at)), row.tokens])
         return found
 

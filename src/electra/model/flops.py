@@ -9,6 +9,10 @@ matrices instead of two, and rotary positions replace the position table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from electra.artifacts.networks import Head
+from electra.model.networks import Network, Networks
 from electra.model.sizes import EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
@@ -48,25 +52,42 @@ def judgement_flops(config: EncoderConfig, length: int) -> float:
     return (2 * h * h + h + ACTIVATION * h + 2 * h) * length
 
 
+def forward_flops(
+    networks: Iterable[Network], length: int, *, masked_fraction: float = 0.15625, dense_lookup: bool = True
+) -> float:
+    """One pass over a sequence of `length` tokens: the encoders first, then their heads."""
+    rows, total = list(networks), 0.0
+    for row in rows:
+        total += row.config.num_layers * layer_flops(row.config, length) + input_flops(
+            row.config, length, dense_lookup
+        )
+    for row in rows:
+        if row.head == "generator":
+            total += vocabulary_flops(row.config, length, masked_fraction)
+    for row in rows:
+        if row.head == "discriminator":
+            total += judgement_flops(row.config, length)
+    return total
+
+
+def training_flops(networks: Networks, length: int, *, masked_fraction: float = 0.15625) -> float:
+    """Training on one sequence: forward and backward of what is trained, forward of what is frozen."""
+    trained, frozen = (
+        forward_flops(rows, length, masked_fraction=masked_fraction)
+        for rows in (networks.trained, networks.frozen)
+    )
+    return 2 * trained + frozen
+
+
 def sequence_flops(
     generator: EncoderConfig | None,
     discriminator: EncoderConfig | None,
     length: int,
     *,
-    sampler: EncoderConfig | None = None,
     masked_fraction: float = 0.15625,
     dense_lookup: bool = True,
 ) -> float:
-    """Training (forward and backward) on one sequence of `length` tokens."""
-    total = 0.0
-    for config in (generator, discriminator, sampler):
-        if config is not None:
-            total += config.num_layers * layer_flops(config, length) + input_flops(
-                config, length, dense_lookup
-            )
-    for masked in (generator, sampler):
-        if masked is not None:
-            total += vocabulary_flops(masked, length, masked_fraction)
-    if discriminator is not None:
-        total += judgement_flops(discriminator, length)
-    return 2 * total
+    """Training (forward and backward) a generator, a discriminator or both on one sequence."""
+    shapes: dict[Head, EncoderConfig | None] = {"generator": generator, "discriminator": discriminator}
+    rows = [Network(head, "main", shape, head) for head, shape in shapes.items() if shape is not None]
+    return 2 * forward_flops(rows, length, masked_fraction=masked_fraction, dense_lookup=dense_lookup)

@@ -1,7 +1,8 @@
-"""The two networks of a run, and what they share (Clark et al. 2020, section 3.2).
+"""The networks of a run as modules, and what they share (Clark et al. 2020, section 3.2).
 
     main        of the full size: what the training is for, a discriminator or a masked language model
     auxiliary   a small masked language model that writes what the main one reads; not every objective has one
+    frozen      read from and never trained: a teacher, say
 
 An objective may add small modules of its own (`heads`: a copy gate, a baseline), which are never exported.
 
@@ -11,35 +12,30 @@ An objective may add small modules of its own (`heads`: a copy gate, a baseline)
     embeddings    token, position and type embeddings with their norm, as in the published code (default)
     all           the whole encoder; both must have one size
     disentangled  the token embeddings, which the auxiliary network alone trains; the main one learns a
-                  difference to them (tables.py)
+                  difference to them (model/token_table.py)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.networks import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
 from electra.model.encoder import ElectraEncoder, Encoder
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
+from electra.model.networks import Network, Networks
 from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
 
 Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
 Initialisation = Literal["paper", "reference", "fan_in"]
-Main = Literal["discriminator", "generator"]  # what the main network is: `generator` for a language model
-
-# What main and auxiliary are called where users and files name them (weights, run.toml, folders, options).
-NAMES: dict[Main, tuple[str, str]] = {
-    "discriminator": ("discriminator", "generator"),
-    "generator": ("generator", "sampler"),
-}
 
 
 class Generator(nn.Module):
@@ -57,10 +53,10 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, head: DiscriminatorHead | None = None) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = DiscriminatorHead(encoder.config)
+        self.head = head or DiscriminatorHead(encoder.config)
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
         """Log-odds [N] that each token was replaced."""
@@ -69,21 +65,29 @@ class Discriminator(nn.Module):
 
 
 class Pair(nn.Module):
-    """The networks of one run, by role. In `state_dict` they go by their names on disk (`NAMES`)."""
+    """The networks of one run. In `state_dict` they go by their names (`artifacts/networks.py`).
+
+    `frozen` ones follow to another device or number format, and are no part of parameters and weights.
+    """
 
     def __init__(
         self,
         main: Generator | Discriminator,
         auxiliary: Generator | None = None,
         heads: Mapping[str, nn.Module] | None = None,
+        others: Mapping[str, Generator | Discriminator] | None = None,
+        frozen: Mapping[str, Generator | Discriminator] | None = None,
     ) -> None:
         super().__init__()
-        self.main_is: Main = "discriminator" if isinstance(main, Discriminator) else "generator"
+        self.main_is: Head = "discriminator" if isinstance(main, Discriminator) else "generator"
         named = dict(zip(NAMES[self.main_is], (main, auxiliary), strict=True))
-        for name in ("generator", "discriminator", "sampler"):  # the order of all weights, and of their sums
+        for name in ORDER:
             if name in named:
                 self.add_module(name, named[name])
+        for name, network in (others or {}).items():
+            self.add_module(name, network)
         self.heads = nn.ModuleDict(dict(heads or {}))
+        self.frozen = {name: network.eval().requires_grad_(False) for name, network in (frozen or {}).items()}
 
     @property
     def main(self) -> Generator | Discriminator:
@@ -99,33 +103,62 @@ class Pair(nn.Module):
 
     @property
     def named(self) -> dict[str, Generator | Discriminator]:
-        """The networks there are, by their names on disk."""
+        """The networks that are trained, by name."""
         children = self.named_children()
         return {name: child for name, child in children if isinstance(child, Generator | Discriminator)}
+
+    def own_parameters(self, network: nn.Module) -> dict[nn.Parameter, None]:
+        """The weights of a network that the main one lacks, in order."""
+        shared = {id(parameter) for parameter in self.main.parameters()}
+        return dict.fromkeys(parameter for parameter in network.parameters() if id(parameter) not in shared)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Pair:
+        for network in self.frozen.values():
+            network._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
     return ModernEncoder(config) if config.architecture == "modern" else ElectraEncoder(config)
 
 
-def build_pair(
-    main: EncoderConfig,
-    auxiliary: EncoderConfig | None = None,
+def build_network(row: Network) -> Generator | Discriminator:
+    kind: type[Discriminator | Generator] = Discriminator if row.head == "discriminator" else Generator
+    return kind(build_encoder(row.config))
+
+
+def build_networks(
+    networks: Networks,
     *,
-    main_is: Main = "discriminator",
     heads: Mapping[str, nn.Module] | None = None,
+    frozen: Mapping[str, Generator | Discriminator] | None = None,
     sharing: Sharing = "embeddings",
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
     """The networks with fresh weights, which depend on the seed and on each parameter's name only."""
-    kind: type[Discriminator | Generator] = Discriminator if main_is == "discriminator" else Generator
-    pair = Pair(kind(build_encoder(main)), Generator(build_encoder(auxiliary)) if auxiliary else None, heads)
+    built = {row.name: build_network(row) for row in networks.trained}
+    main = next(row for row in networks.rows if row.role == "main")
+    auxiliary = built.pop(NAMES[main.head][1], None)
+    assert auxiliary is None or isinstance(auxiliary, Generator)
+    pair = Pair(built.pop(main.name), auxiliary, heads, built, frozen)
     initialise(pair, seed, initialisation)
     if pair.auxiliary is not None:
         share(pair.auxiliary, pair.main, sharing)
         initialise_projection(pair.auxiliary.encoder, seed)
     return pair
+
+
+def build_pair(
+    main: EncoderConfig,
+    auxiliary: EncoderConfig | None = None,
+    *,
+    main_is: Head = "discriminator",
+    **how: Any,
+) -> Pair:
+    """Main and auxiliary network alone, as `build_networks`."""
+    return build_networks(Networks.pair(main, auxiliary, main_is), **how)
 
 
 def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharing) -> None:

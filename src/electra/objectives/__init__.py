@@ -8,7 +8,6 @@ Installed packages and files elsewhere bring theirs as `electra.foundation.exten
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from electra.foundation.config import build
@@ -49,11 +48,6 @@ def create(
     config = build(
         module.Config, {key: value for key, value in options.items() if key != "name"}, where="objective"
     )
-    for key, value in vars(config).items():
-        if key.endswith(("_fraction", "_share")) and value is not None and not 0 <= value <= 1:
-            raise ConfigError(f"must be a share from 0 to 1, not {value}", key=f"objective.{key}")
-        if key.endswith("_weight") and not 0 <= value < math.inf:
-            raise ConfigError(f"must be a number from 0, not {value}", key=f"objective.{key}")
     objective: Objective = module.Objective(
         config, vocab_size=vocab_size, specials=specials, statistics=statistics
     )

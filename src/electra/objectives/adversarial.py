@@ -17,25 +17,26 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.data.batches import Batch
-from electra.foundation.config import check_positive
+from electra.foundation.config import check_positive, weight
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation
+from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(masking.Options):
-    discriminator_weight: float = 50.0
+    discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     gradient: Literal["reinforce", "gumbel"] = "reinforce"
     """How the discriminator's loss teaches the generator: by reward, with a learned baseline, or through
     straight-through samples.
     """
-    adversarial_weight: float = 1.0
+    adversarial_weight: float = weight(1.0)
     """Weight of what the generator gains, per masked token, beside the masked language model's 1."""
-    mlm_weight: float = 0.0
+    mlm_weight: float = weight(0.0)
     """What is left of the generator's masked-language-model loss where the training is fully adversarial
     (paper: nothing).
     """
@@ -45,7 +46,7 @@ class Config(masking.Options):
     """Share of the training from which on it is fully adversarial (0: from the start, as in the paper)."""
     temperature: float = 1.0
     """Of the Gumbel-softmax: low is nearer to the samples and noisier. Samples themselves are drawn at 1."""
-    entropy_weight: float = 0.0
+    entropy_weight: float = weight(0.0)
     """Reward for the generator's entropy, per masked token and nat: against collapse to a few tokens."""
 
 
@@ -89,18 +90,18 @@ class Objective(interface.Objective):
             weights |= {"adversarial": config.adversarial_weight, "baseline": 1.0}
         return weights | ({"entropy": config.entropy_weight} if config.entropy_weight else {})
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        assert shapes.auxiliary is not None
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
+        assert networks.auxiliary is not None
         return (
-            {"baseline": nn.Linear(shapes.auxiliary.hidden_size, 1)}
+            {"baseline": nn.Linear(networks.auxiliary.hidden_size, 1)}
             if self.config.gradient == "reinforce"
             else {}
         )
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        total = super().sequence_flops(shapes, length)
+    def sequence_flops(self, networks: Networks, length: int) -> float:
+        total = super().sequence_flops(networks, length)
         if self.config.gradient == "gumbel":  # mixtures of embeddings, and back
-            total += 2 * self.masked_share * length * 2 * self.vocab_size * shapes.main.embedding_size
+            total += 2 * self.masked_share * length * 2 * self.vocab_size * networks.main.embedding_size
         return total
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:

@@ -13,9 +13,10 @@ from torch import nn
 
 from electra.data.batches import Batch
 from electra.model import flops
+from electra.model.networks import Networks
 from electra.model.pair import Generator, Pair
 from electra.objectives.parts import interface, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 Config = replacing.Options
 
@@ -37,13 +38,15 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         return {"sampler": 1.0, "mlm": 1.0}
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"copy": nn.Linear(shapes.main.hidden_size, 1)}
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
+        return {"copy": nn.Linear(networks.main.hidden_size, 1)}
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+    def sequence_flops(self, networks: Networks, length: int) -> float:
         """The full-size network's output layer works at every position, and so does the gate."""
-        unmasked = flops.vocabulary_flops(shapes.main, length, 1 - self.masked_share)
-        return super().sequence_flops(shapes, length) + 2 * (unmasked + 2 * shapes.main.hidden_size * length)
+        unmasked = flops.vocabulary_flops(networks.main, length, 1 - self.masked_share)
+        return super().sequence_flops(networks, length) + 2 * (
+            unmasked + 2 * networks.main.hidden_size * length
+        )
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": False})

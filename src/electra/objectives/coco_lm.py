@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from torch.nn import functional as F
 
 from electra.data.batches import Batch
+from electra.foundation.config import weight
+from electra.model.networks import Networks
 from electra.model.pair import Generator, Pair
 from electra.objectives import all_tokens_mlm
 from electra.objectives.parts import interface, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
-    copy_weight: float = 50.0
+    copy_weight: float = weight(50.0)
     """Weight of the copy gate's own loss (the paper's lambda)."""
 
 
@@ -40,9 +42,9 @@ class Objective(all_tokens_mlm.Objective):
     def weights(self) -> dict[str, float]:
         return {"sampler": 1.0, "mlm": 1.0, "copy": self.config.copy_weight}
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        gate = 2 * 2 * shapes.main.hidden_size * length
-        return interface.Objective.sequence_flops(self, shapes, length) + gate
+    def sequence_flops(self, networks: Networks, length: int) -> float:
+        gate = 2 * 2 * networks.main.hidden_size * length
+        return interface.Objective.sequence_flops(self, networks, length) + gate
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(

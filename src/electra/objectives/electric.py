@@ -17,24 +17,26 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from electra.data.batches import Batch
+from electra.foundation.config import share, weight
 from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.encoder import ElectraEncoder, Variation
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
+from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair, build_encoder
 from electra.model.sizes import EncoderConfig, generator_config
 from electra.objectives.parts import interface, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config:
-    mask_fraction: float = 0.15
+    mask_fraction: float = share(0.15)
     """Share of each row's ordinary tokens that is replaced by noise (the paper's k / n)."""
-    final_mask_fraction: float | None = None
+    final_mask_fraction: float | None = share(None)
     """Where that share ends when it moves linearly over the training (default: constant)."""
-    nce_weight: float = 1.0
+    nce_weight: float = weight(1.0)
     """Weight of the energy model's loss, beside the noise model's 1."""
     tower_width: float = 0.25
     """Hidden size of each of the noise model's towers, as a fraction of the energy model's."""
@@ -126,8 +128,8 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         return {"mlm": 1.0, "nce": self.config.nce_weight}
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"towers": Towers(shapes.main, self.config.tower_width)}
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
+        return {"towers": Towers(networks.main, self.config.tower_width)}
 
     def connect(self, pair: Pair) -> None:
         """The towers' token embeddings are the energy model's."""
@@ -146,9 +148,9 @@ class Objective(interface.Objective):
                 else:
                     tower.tokens = source
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+    def sequence_flops(self, networks: Networks, length: int) -> float:
         """Two towers, and an output layer at every position that the backward pass computes again."""
-        full, tower = shapes.main, generator_config(shapes.main, self.config.tower_width, 1.0)
+        full, tower = networks.main, generator_config(networks.main, self.config.tower_width, 1.0)
         towers = 2 * (
             tower.num_layers * flops.layer_flops(tower, length)
             + flops.input_flops(tower, length, dense_lookup=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from electra.data.batches import Batch
+from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator, Pair
 from electra.objectives.parts import interface, masking, vocabulary
@@ -13,9 +14,9 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config(masking.Options):
-    mask_share: float = 0.8
+    mask_share: float = share(0.8)
     """Of the masked positions, the share that shows [MASK]."""
-    random_share: float = 0.1
+    random_share: float = share(0.1)
     """Of the masked positions, the share that shows a random token; the rest shows the token as it is."""
 
     def __post_init__(self) -> None:

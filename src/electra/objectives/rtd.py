@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.batches import Batch
-from electra.foundation.config import check_shares
+from electra.foundation.config import check_shares, weight
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, masking, replacing
@@ -19,7 +19,7 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
-    discriminator_weight: float = 50.0
+    discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     label_smoothing: float = 0.0
     """Share of the discriminator's label that is spread evenly over both answers (Szegedy et al. 2016,
@@ -75,7 +75,7 @@ class Objective(interface.Objective):
         if self.noise:
             sampled = self.noise.draw(
                 corrupted.uniforms, corrupted.targets if config.disallow_correct else None
-            )
+            ).to(corrupted.targets.device)
             ids = replacing.put(corrupted, sampled)
             observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
         else:

@@ -17,12 +17,14 @@ from torch.nn import functional as F
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
+from electra.foundation.config import share, weight
 from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.heads import GeneratorHead
+from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Generator, Pair
 from electra.objectives.parts import interface, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 HEAD = "naming"
 NOISE_POWER = 0.75  # Mikolov et al. 2013, section 2.2
@@ -30,25 +32,18 @@ NOISE_POWER = 0.75  # Mikolov et al. 2013, section 2.2
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
-    discriminator_weight: float = 50.0
+    discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
-    naming_weight: float = 5.0
+    naming_weight: float = weight(5.0)
     """Weight of the loss of naming masked tokens."""
-    naming_share: float = 0.5
+    naming_share: float = share(0.5, evaluated=0.0)
     """Share of the rows whose masked tokens the main network names; it judges the other rows."""
-    naming_first: float = 0.0
+    naming_first: float = share(0.0)
     """Share of the training in which every row is named: a masked language model without a generator."""
-    noise_share: float = 0.0
+    noise_share: float = share(0.0, evaluated=0.0)
     """Share of the replacements that are drawn from the tokens' frequencies to the power 3/4. A generator
     seldom writes a rare word: from it alone the network learns that rare words are original.
     """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("naming_share", "naming_first", "noise_share"):
-            share = getattr(self, name)
-            if not 0 <= share <= 1:
-                raise ConfigError(f"must be a share from 0 to 1, not {share}", key=f"objective.{name}")
 
 
 @dataclass(frozen=True)
@@ -91,8 +86,8 @@ class Objective(interface.Objective):
             "naming": self.config.naming_weight,
         }
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {HEAD: GeneratorHead(shapes.main)}
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
+        return {HEAD: GeneratorHead(networks.main)}
 
     def language_model(self, pair: Pair) -> Generator:
         head = pair.heads[HEAD]
@@ -107,11 +102,11 @@ class Objective(interface.Objective):
         switch = bisect_left(range(total_steps), True, key=judges)
         return (0, switch) if step < switch else (switch, total_steps)
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+    def sequence_flops(self, networks: Networks, length: int) -> float:
         first, small, full, masked = (
             self.config.naming_first,
-            shapes.auxiliary,
-            shapes.main,
+            networks.auxiliary,
+            networks.main,
             self.masked_share,
         )
         named = first + (1 - first) * self.config.naming_share

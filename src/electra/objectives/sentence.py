@@ -20,18 +20,20 @@ from torch.nn import functional as F
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
+from electra.foundation.config import share, weight
+from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
-    discriminator_weight: float = 50.0
+    discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
-    untouched_share: float = 0.2
+    untouched_share: float = share(0.2, evaluated=0.0)
     """Share of the texts that the discriminator reads without any replacement (paper: 20 %)."""
-    sentence_weight: float = 1.0
+    sentence_weight: float = weight(1.0)
     """Weight of the loss over texts."""
 
 
@@ -57,8 +59,8 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "sentence": self.config.sentence_weight}
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"sentence": nn.Linear(shapes.main.hidden_size, 1)}
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
+        return {"sentence": nn.Linear(networks.main.hidden_size, 1)}
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Spared:
         corrupted = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False})

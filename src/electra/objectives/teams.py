@@ -11,19 +11,20 @@ from torch.nn import functional as F
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
-from electra.foundation.config import check_least
+from electra.foundation.config import check_least, weight
 from electra.model import flops
 from electra.model.heads import GeneratorHead
+from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(masking.Options):
-    discriminator_weight: float = 5.0
+    discriminator_weight: float = weight(5.0)
     """Weight of the discriminator's loss (that of the released configuration; ELECTRA's is 50)."""
-    selection_weight: float = 2.0
+    selection_weight: float = weight(2.0)
     """Weight of the selection's loss."""
     candidates: int = 5
     """Words to choose from at a masked position, the original among them."""
@@ -63,18 +64,18 @@ class Objective(interface.Objective):
             "selection": self.config.selection_weight,
         }
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
-        return {"selection": GeneratorHead(shapes.main)}
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
+        return {"selection": GeneratorHead(networks.main)}
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
-        full = shapes.main
+    def sequence_flops(self, networks: Networks, length: int) -> float:
+        full = networks.main
         per_slot = (
             2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
         )
         # it is asked for its distribution a second time, without a gradient
-        assert shapes.auxiliary is not None
-        drawing = flops.vocabulary_flops(shapes.auxiliary, length, self.masked_share)
-        return super().sequence_flops(shapes, length) + 2 * self.masked_share * length * per_slot + drawing
+        assert networks.auxiliary is not None
+        drawing = flops.vocabulary_flops(networks.auxiliary, length, self.masked_share)
+        return super().sequence_flops(networks, length) + 2 * self.masked_share * length * per_slot + drawing
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         masked = masking.mask_for(

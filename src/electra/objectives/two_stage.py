@@ -8,17 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from electra.data.batches import Batch
+from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model import flops
+from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives import rtd
 from electra.objectives.parts import replacing
-from electra.objectives.parts.interface import Corrupted, Outcome, Shapes
+from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(rtd.Config):
-    generator_share: float = 0.5
+    generator_share: float = share(0.5)
     """Share of the steps in which the generator learns; the discriminator learns in the others."""
     initialise: bool = True
     """The discriminator begins with the generator's weights (which takes two networks of one size)."""
@@ -69,11 +71,11 @@ class Objective(rtd.Objective):
         if second and self.config.initialise and step == self.stage(step, total_steps)[0]:
             discriminator.encoder.load_state_dict(generator.encoder.state_dict())
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+    def sequence_flops(self, networks: Networks, length: int) -> float:
         """In stage two the frozen generator has no backward pass: half of its cost."""
         share = self.config.generator_share
-        generator = flops.sequence_flops(shapes.auxiliary, None, length, masked_fraction=self.masked_share)
-        discriminator = flops.sequence_flops(None, shapes.main, length)
+        generator = flops.sequence_flops(networks.auxiliary, None, length, masked_fraction=self.masked_share)
+        discriminator = flops.sequence_flops(None, networks.main, length)
         once_more = 0.0 if self.config.sampling_dropout else generator / 2
         return share * generator + (1 - share) * (generator / 2 + discriminator) + once_more
 

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from electra.artifacts.networks import Head
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.exchange.transfer import export
-from electra.laboratory.analysis.contract import Estimate, Findings, Model
-from electra.model.pair import Main, build_pair
-from electra.pages import probes
+from electra.model.pair import build_pair
 from electra.testing import toy
+
+if TYPE_CHECKING:
+    from electra.laboratory.analysis.contract import Estimate, Findings, Model
 
 PIECES = [
     "the",
@@ -59,7 +61,7 @@ def tokenizer(folder: Path, *extra: str) -> Tokenizer:
 
 def network(
     folder: Path,
-    kind: Main = "discriminator",
+    kind: Head = "discriminator",
     architecture: str = "electra",
     *,
     seed: int = 1,
@@ -96,6 +98,8 @@ def model(
     layers: int = 2,
     extra: str = "",
 ) -> Model:
+    from electra.laboratory.analysis.contract import Model
+
     (folder / name).mkdir(parents=True, exist_ok=True)
     kinds = {
         kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra)
@@ -124,6 +128,9 @@ class Shown:
 
 
 def shown(findings: Findings) -> Shown:
+    from electra.laboratory.analysis.contract import Estimate
+    from electra.pages import probes
+
     def cell(value: Any) -> Any:
         return Estimate(**value) if isinstance(value, dict) else value
 

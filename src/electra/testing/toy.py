@@ -4,6 +4,7 @@ seconds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import torch
 
 from electra import objectives
 from electra.data.batches import Batches
-from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
+from electra.data.tokenizer_folder import Specials
 from electra.foundation.config import merge
-from electra.model.pair import Pair, build_pair
+from electra.model.networks import Networks
+from electra.model.pair import Pair, build_network, build_networks, initialise
 from electra.model.sizes import EncoderConfig, generator_config
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.objectives.parts.interface import Objective, Shapes
+from electra.objectives.parts.interface import Objective
 from electra.training.recipe import Recipe, make_recipe
 
 VOCABULARY = 60
@@ -103,11 +105,14 @@ def objective(name: str, **options: Any) -> Objective:
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
     sharing = made.needs.get("sharing", "embeddings")
-    shapes = shapes_for(made, **changes)
-    pair = build_pair(
-        *shapes,
-        main_is=made.main,
-        heads=made.heads(shapes),
+    networks = shapes_for(made, **changes)
+    frozen = {row.name: build_network(row) for row in networks.frozen}
+    for network in frozen.values():
+        initialise(network, seed + 1, "fan_in")
+    pair = build_networks(
+        networks,
+        heads=made.heads(networks),
+        frozen=frozen,
         sharing=sharing,
         seed=seed,
         initialisation="fan_in",
@@ -116,10 +121,12 @@ def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
     return pair
 
 
-def shapes_for(made: Objective, **changes: Any) -> Shapes:
+def shapes_for(made: Objective, **changes: Any) -> Networks:
     full = config(**changes)
     small = generator_config(full, made.needs.get("generator_width", 0.5), 1.0)
-    return Shapes(full, small if made.auxiliary else None)
+    pair = Networks.pair(full, small if made.auxiliary else None, made.main)
+    others = (replace(row, shape=row.shape or config(hidden_size=32)) for row in made.others(full))
+    return Networks.of([*pair.rows, *others])
 
 
 def loss_and_gradients(

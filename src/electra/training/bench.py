@@ -7,9 +7,7 @@ executed (torch's counter), so the share of the ceiling (MFU) has no generous em
 
 from __future__ import annotations
 
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,9 +19,10 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from electra.data.specials import Specials
 from electra.data.store import TokenDocuments, TokenStore
+from electra.data.tokenizer_folder import Specials
 from electra.foundation.errors import RunFailed
+from electra.model.precision import kind_of
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import update
@@ -74,7 +73,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         began = now()
         update(run)
         times.append(now() - began)
-    memory = peak_memory(run.device)  # before the ceilings take some of their own
+    memory = kind_of(run.device).peak_memory()  # before the ceilings take some of their own
     tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
     peak = ceiling(run.device, run.precision)
     return {
@@ -145,16 +144,18 @@ def parts(run: Run, steps: int) -> dict[str, float]:
 
 
 def clock(device: torch.device) -> Callable[[], float]:
-    def on_gpu() -> float:
-        torch.cuda.synchronize(device)
+    wait = kind_of(device).wait
+
+    def now() -> float:
+        wait()
         return time.perf_counter()
 
-    return on_gpu if device.type == "cuda" else time.perf_counter
+    return now
 
 
 def ceiling(device: torch.device, precision: str) -> float:
     """FLOP/s of a plain matrix product large enough to be limited by nothing else, at its best moment."""
-    size = 8192 if device.type == "cuda" else 1024
+    size = 8192 if kind_of(device).chunk > 1 else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
     return 2 * size**3 / best_of(lambda: a @ b, device)
@@ -162,7 +163,7 @@ def ceiling(device: torch.device, precision: str) -> float:
 
 def copy_rate(device: torch.device) -> float:
     """Bytes/s, read and written, of copying an array larger than the caches."""
-    source = torch.ones(1 << (28 if device.type == "cuda" else 26), dtype=torch.float32, device=device)
+    source = torch.ones(1 << (28 if kind_of(device).own_memory else 26), dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / best_of(lambda: target.copy_(source), device)
 
@@ -177,10 +178,3 @@ def best_of(work: Callable[[], object], device: torch.device, seconds: float = 0
         work()
         times.append(now() - began)
     return min(times)
-
-
-def peak_memory(device: torch.device) -> int:
-    """Bytes: of the device where there is one, else of this process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

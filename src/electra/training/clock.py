@@ -30,7 +30,7 @@ class Costs:
 
         gone: seconds of it that have passed; updates: how many of them updates took.
         """
-        evaluations, checkpoints = run.recipe.training.evaluate_every, run.recipe.training.checkpoint_every
+        evaluations, checkpoints = run.upkeep.evaluate_every, run.upkeep.checkpoint_every
         each = (
             self.update
             + (self.evaluation / evaluations if evaluations else 0)
@@ -58,7 +58,7 @@ def follow_clock(run: Run, clock: Clock) -> bool:
         folder = RunFolder(run.folder)
         folder.write_record(with_lengths(folder.record, run, settled=bool(is_last)))
         again = "" if is_last else "; they are measured again in the first tenth"
-        what = f"{run.recipe.training.budget} is {steps:,} steps, as measured so far ({costs}){again}"
+        what = f"{run.schedule.budget} is {steps:,} steps, as measured so far ({costs}){again}"
         run.telemetry.event(run.step, "budget", what, steps=steps)
     return bool(is_last)
 

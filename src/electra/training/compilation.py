@@ -9,9 +9,7 @@ run that was never stopped. torch keeps what it compiled in a cache on disk.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +19,11 @@ from torch import nn
 
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
-from electra.model.precision import autocast
+from electra.model.precision import autocast, kind_of
 from electra.training import budget
 from electra.training.run import Run
 
 WORTH_SECONDS = 600.0  # `auto`: shorter runs may not earn back a minute of compiling
-ASSUMED_FLOPS = {"cpu": 1e11, "cuda": 1e14}  # a second, to tell how long a budget of steps may last
 # compiled forms of a layer that are kept: generator and discriminator, first layer and others, sizes of
 # micro-batches
 SHAPES = 64
@@ -37,27 +34,20 @@ def worth_it(run: Run) -> bool:
 
     On a CPU compiled layers with dropout are no faster than plain ones.
     """
-    setting, text = run.recipe.training.compile, run.recipe.training.budget
+    setting, text = run.machine.compile, run.schedule.budget
     if setting != "auto":
         return setting == "on"
     if drops(run) and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
     expected = (
-        amount if unit == "seconds" else run.total_steps * run.flops_per_step / ASSUMED_FLOPS[run.device.type]
+        amount if unit == "seconds" else run.total_steps * run.flops_per_step / kind_of(run.device).flops
     )
-    return expected >= WORTH_SECONDS and compiler_for(run.device)
+    return expected >= WORTH_SECONDS and kind_of(run.device).has_compiler()
 
 
 def drops(run: Run) -> bool:
-    return max(run.recipe.model.dropout, run.recipe.model.attention_dropout) > 0
-
-
-def compiler_for(device: torch.device) -> bool:
-    """What torch needs to make kernels: Triton on a GPU, a C++ compiler on a CPU."""
-    if device.type == "cuda":
-        return importlib.util.find_spec("triton") is not None
-    return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++", "cl") if name)
+    return any(max(row.config.dropout, row.config.attention_dropout) > 0 for row in run.networks.trained)
 
 
 def compile_layers(run: Run) -> str | None:
@@ -87,9 +77,10 @@ def plain_layers(run: Run) -> None:
 
 
 def layers(pair: Pair) -> Iterator[nn.Module]:
-    for encoder in pair.modules():
-        if isinstance(encoder, Encoder):
-            yield from encoder.get_submodule("layers").children()
+    for module in (pair, *pair.frozen.values()):
+        for encoder in module.modules():
+            if isinstance(encoder, Encoder):
+                yield from encoder.get_submodule("layers").children()
 
 
 @contextmanager
@@ -111,4 +102,7 @@ def _rehearse(run: Run) -> None:
             with autocast(run.device, run.precision):
                 hidden = network.encoder(ids, positions, pieces)
             hidden.float().sum().backward()
+        for network in run.pair.frozen.values():
+            with autocast(run.device, run.precision), torch.no_grad():
+                network.encoder(ids, positions, pieces)
     run.optimizer.zero_grad()

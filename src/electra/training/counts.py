@@ -17,8 +17,8 @@ from electra.foundation.errors import ConfigError
 from electra.model.encoder import Embeddings
 from electra.model.heads import GeneratorHead
 from electra.model.modern import TokenTable
+from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
-from electra.training.shapes import WarmStart
 
 FEWEST = 50  # tokens of text for each entry of the vocabulary
 LENGTH = 0.9  # of a vector, root mean square; chosen at 128 dimensions (results: more from counts)

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import torch
 
+from electra.model.precision import kind_of
 from electra.model.sizes import EncoderConfig
-from electra.training.bench import peak_memory, random_store
+from electra.training.bench import random_store
 from electra.training.distributed import World
 from electra.training.needs import disk_bytes
+from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.rehearsal import measure
 from electra.training.run import build_run
-from electra.training.shapes import shaped
 from electra.training.threads import set_threads
 
 SECONDS = 0.7  # of updates, in each phase of a training
@@ -56,19 +57,18 @@ class Estimate:
 def estimate(
     recipe: Recipe,
     vocab_size: int,
-    generator: EncoderConfig | None = None,
-    discriminator: EncoderConfig | None = None,
+    shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Estimate:
     """Measure a recipe without compiling anything. The peak of memory is that of this
     process, so it is one of its own, which measures small recipes before large ones.
 
-    generator, discriminator: the shapes of networks to start from.
+    shapes: those of the networks to start from, by name.
     """
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     fresh = replace(recipe.model, start="fresh")  # counts of random ids are worth nothing
     with tempfile.TemporaryDirectory() as folder:
         recipe, store = replace(recipe, training=training, model=fresh), random_store(vocab_size)
-        run = build_run(recipe, Path(folder), store, World(), shaped(generator, discriminator))
+        run = build_run(recipe, Path(folder), store, World(), WarmStart({}, shapes) if shapes else None)
         measured = measure(run, SECONDS)
         main = run.pair.main.encoder
         return Estimate(
@@ -81,7 +81,7 @@ def estimate(
             seconds=measured.seconds,
             tokens=run.tokens_per_step,
             flops=run.flops_per_step,
-            memory=peak_memory(run.device),
+            memory=kind_of(run.device).peak_memory(),
             disk=disk_bytes(run),
             device=str(run.device),
             precision=run.precision,
@@ -91,8 +91,8 @@ def estimate(
 
 
 def estimator(
-    generator: EncoderConfig | None = None, discriminator: EncoderConfig | None = None
+    shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Callable[[Recipe, int], Estimate]:
     """What a process that measures several recipes does with each and its vocabulary's size."""
     set_threads(None, None, "")  # once: a recipe of its own number takes that
-    return lambda recipe, vocab_size: estimate(recipe, vocab_size, generator, discriminator)
+    return lambda recipe, vocab_size: estimate(recipe, vocab_size, shapes)

@@ -77,7 +77,7 @@ def grow(run: Run, record: Mapping[str, Any]) -> None:
     folder, steps = RunFolder(run.folder), int(record["training"]["steps"])
     if run.total_steps <= steps:
         raise ConfigError(
-            f"{run.recipe.training.budget} is {run.total_steps:,} steps, and the run has {steps:,} already",
+            f"{run.schedule.budget} is {run.total_steps:,} steps, and the run has {steps:,} already",
             key="budget",
             fix="Give the budget of the whole run, including what it has spent",
         )

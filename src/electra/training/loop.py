@@ -56,10 +56,7 @@ def update(run: Run) -> None:
     """One update: corrupt, agree on the denominators, forward and backward, sum, clip, step."""
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    corrupted = [
-        objective.corrupt(batch, run.recipe.training.seed, run.share_done)
-        for batch in run.micro_batches(step)
-    ]
+    corrupted = [objective.corrupt(batch, run.rows.seed, run.share_done) for batch in run.micro_batches(step)]
     names = list(objective.weights)
     local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
@@ -68,7 +65,7 @@ def update(run: Run) -> None:
     run.optimizer.zero_grad()
     sums = dict.fromkeys(names, torch.zeros((), device=run.device))
     for micro, part in enumerate(corrupted):
-        torch.manual_seed(key(run.recipe.training.seed, "dropout", step, world.rank * len(corrupted) + micro))
+        torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + micro))
         with autocast(run.device, run.precision):
             losses = objective.forward(run.pair, part.to(run.device)).losses
         total = sum(
@@ -101,7 +98,7 @@ def update(run: Run) -> None:
     run.window.append(time.perf_counter() - began)
     if run.log_due():
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
-        applied = {"learning_rate": rate * run.recipe.training.learning_rate, "gradient_norm": norm}
+        applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
         log(run, measured | applied)
 
 
@@ -109,7 +106,7 @@ def spikes(run: Run, loss: float) -> bool:
     """Record a loss far above those before it. Whether its update is to be left out, everywhere alike."""
     if run.step == run.objective.phase(run.step, run.total_steps)[0]:
         run.recent.clear()  # those of another loss
-    spike, policy = run.recent.add(loss), run.recipe.training.on_spike
+    spike, policy = run.recent.add(loss), run.upkeep.on_spike
     if spike is None:
         return False
     found = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
@@ -159,7 +156,7 @@ def evaluate(run: Run, stop: Stop) -> None:
             f" {metrics['auc'] or 0.5:.2f})"
         )
         run.telemetry.event(run.step, "collapse", f"{message}; see docs/metrics.md")
-        if run.recipe.training.on_collapse == "stop":
+        if run.upkeep.on_collapse == "stop":
             raise RunFailed(
                 message,
                 where=run.folder,
@@ -173,8 +170,8 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
             run.pair,
             run.objective,
             run.heldout,
-            rows=run.recipe.evaluation.rows if rows is None else rows,
-            mask_fraction=run.recipe.evaluation.mask_fraction,
+            rows=run.evaluation.rows if rows is None else rows,
+            mask_fraction=run.evaluation.mask_fraction,
             batch_size=run.micro_batch_size,
             device=run.device,
             precision=run.precision,
@@ -202,7 +199,7 @@ def save(run: Run) -> None:
             run.pair,
             run.optimizer,
             state,
-            keep=run.recipe.training.keep,
+            keep=run.upkeep.keep,
             also=run.plateau_end,
         )
     run.saved = run.step

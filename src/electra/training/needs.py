@@ -14,15 +14,15 @@ MARGIN = 8 << 20  # ledger, report, examples
 
 
 def checkpoint_bytes(run: Run) -> int:
-    """Of one checkpoint: weights, and the two moments of each (Muon: one) that the optimizer trains."""
+    """Of one checkpoint: weights, and the moments that the optimizer keeps of them."""
     weights = sum(parameter.nbytes for parameter in run.pair.parameters())
-    return weights + 2 * sum(parameter.nbytes for parameter in run.optimizer.parameters)
+    return weights + run.optimizer.bytes
 
 
 def disk_bytes(run: Run) -> int:
     """At the worst moment: the checkpoints that are kept, the next one, and the exported networks."""
     networks = sum(4 * parameter.numel() for net in run.pair.named.values() for parameter in net.parameters())
-    return (max(1, run.recipe.training.keep) + 1) * checkpoint_bytes(run) + networks + MARGIN
+    return (max(1, run.upkeep.keep) + 1) * checkpoint_bytes(run) + networks + MARGIN
 
 
 def refuse_full_disk(run: Run) -> None:

@@ -23,6 +23,7 @@ from electra.foundation.config import (
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import beside
 from electra.foundation.machine import MOST_THREADS, Device
+from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
@@ -63,7 +64,9 @@ class ModelSection:
 
 
 @dataclass(frozen=True)
-class TrainingSection:
+class RowsSection:
+    """What an update reads."""
+
     seed: int = 1
     """Seed of every random draw."""
     length: int = 128
@@ -72,14 +75,16 @@ class TrainingSection:
     """Rows in one update, over all processes and accumulated micro-batches."""
     micro_batch: int | None = None
     """Rows in one forward pass (default: the batch, divided over the processes)."""
+
+
+@dataclass(frozen=True)
+class ScheduleSection:
+    """How long the training is, and how its learning rate moves."""
+
     steps: int | None = None
     """Number of updates, instead of a budget."""
     budget: str | None = None
     """30m, 2h, 2e16flops, 50Mtokens or 5000steps; sets `steps` when the run starts."""
-    learning_rate: float = 5e-4
-    """Peak learning rate."""
-    generator_learning_rate: float | None = None
-    """Learning rate of the weights that only the generator has (default: the same)."""
     warmup: float = 0.01
     """Share of the steps over which the learning rate rises."""
     warmup_steps: int | None = None
@@ -90,20 +95,12 @@ class TrainingSection:
     """
     decay: float = 0.2
     """Share of the steps over which the learning rate falls (schedule wsd)."""
-    optimizer: Literal["adamw", "muon"] = "adamw"
-    """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
-    betas: tuple[float, float] = (0.9, 0.999)
-    """Adam's decay rates of the two moments."""
-    epsilon: float = 1e-6
-    """Adam's epsilon."""
-    weight_decay: float = 0.01
-    """Decoupled weight decay; never on biases and norms, as in the published code."""
-    bias_correction: bool = True
-    """Correct Adam's moments for their start at zero; the published code does not."""
-    clip: float = 1.0
-    """Largest global gradient norm, over both networks together."""
-    clip_separately: bool = False
-    """Clip the generator's own weights apart from all others, as DeBERTa's decoupled trainer does."""
+
+
+@dataclass(frozen=True)
+class MachineSection:
+    """Where it runs, and how it computes there."""
+
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling
     are always fp32.
@@ -116,6 +113,12 @@ class TrainingSection:
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
     """CPU threads of each process (default: OMP_NUM_THREADS, or else one or all cores, as measured)."""
+
+
+@dataclass(frozen=True)
+class UpkeepSection:
+    """What is saved, measured and told meanwhile."""
+
     checkpoint_every: int | None = None
     """Steps between checkpoints (default: a twentieth of the run)."""
     keep: int = 2
@@ -130,6 +133,11 @@ class TrainingSection:
     """What to do when a loss is far above the ones before it. warn: record the batch; skip: also leave out
     its update; stop: end the run before it.
     """
+
+
+@dataclass(frozen=True)
+class TrainingSection(UpkeepSection, MachineSection, OptimizerSection, ScheduleSection, RowsSection):
+    """One section for the user; each function takes the part that it needs."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.foundation.machine import versions
 from electra.training.growth import length, reached_by_both
+from electra.training.networks import TAKEN
 from electra.training.recipe import make_recipe
 from electra.training.run import Run
-from electra.training.shapes import TAKEN
 
 
 def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
@@ -40,7 +40,7 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
     environment |= conditions(run)
     if not settled:
         environment |= {"lengths": [list(entry) for entry in run.lengths], "settled": False}
-    shapes = {kind: asdict(network.encoder.config) for kind, network in run.pair.named.items()}
+    shapes = {row.name: asdict(row.config) for row in run.networks.trained}
     return {**recipe_of(run), **shapes, "identity": run.identity, "environment": environment}
 
 

@@ -26,14 +26,12 @@ def measure(run: Run, seconds: float | None = None) -> Measured:
 
     Where a whole update takes longer than there is time, an eighth of its rows stands for it.
     """
-    limit, whole = SECONDS if seconds is None else seconds, run.recipe.training.batch_size
+    limit, whole = SECONDS if seconds is None else seconds, run.rows.batch_size
     total, first, average, fewest = 1 << 30, 0, 0.0, whole
 
     def part(rows: int) -> Run:
-        training = replace(run.recipe.training, batch_size=rows)
-        silent = Telemetry(run.folder, leads=False)
-        recipe = replace(run.recipe, training=training)
-        return replace(run, recipe=recipe, world=World(), telemetry=silent, lengths=[(0, total)], step=first)
+        asked, silent = replace(run.rows, batch_size=rows), Telemetry(run.folder, leads=False)
+        return replace(run, rows=asked, world=World(), telemetry=silent, lengths=[(0, total)], step=first)
 
     while first < total:
         _, end = run.objective.phase(first, total)

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from electra.artifacts import Finding
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.ledger import Row
+from electra.artifacts.networks import shapes_in
 from electra.artifacts.run import RunFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
@@ -22,10 +23,10 @@ from electra.model.sizes import EncoderConfig
 from electra.training import checkpoint
 from electra.training.distributed import World
 from electra.training.loop import update
+from electra.training.networks import WarmStart
 from electra.training.recipe import recorded_recipe
 from electra.training.record import lengths_of, parts_of, refuse_foreign
 from electra.training.run import Run, build_run
-from electra.training.shapes import WarmStart
 from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
 from electra.training.telemetry import Telemetry
@@ -117,11 +118,13 @@ def _skipped(folder: RunFolder, first: int, steps: int) -> bool:
 
 def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
     """The shapes of a run that began from trained networks, which are no longer needed themselves."""
-    names = {kind: record["identity"].get(f"initial_{kind}", "") for kind in ("discriminator", "generator")}
-    if not any(names.values()):
+    begun = "initial_"
+    names = {
+        key.removeprefix(begun): name for key, name in record["identity"].items() if key.startswith(begun)
+    }
+    if not names:
         return None
-    shapes = {kind: EncoderConfig(**record[kind]) if kind in record else None for kind in names}
-    return WarmStart(names, shapes["generator"], shapes["discriminator"], load=lambda pair: ())
+    return WarmStart(names, {name: EncoderConfig(**shape) for name, shape in shapes_in(record).items()})
 
 
 def again(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Iterator[Finding]:

@@ -14,24 +14,35 @@ from electra.data.store import TokenStore
 from electra.foundation import seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
-from electra.model.pair import Pair, build_pair
+from electra.model.networks import Networks
+from electra.model.pair import Discriminator, Generator, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective, OwnOutput
 from electra.training.budget import Clock
 from electra.training.distributed import Reduction, World
-from electra.training.optimizer import Optimizer
-from electra.training.recipe import Recipe
-from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
-from electra.training.shapes import (
+from electra.training.networks import (
     WarmStart,
     as_built,
-    network_shapes,
+    frozen_identity,
+    network_table,
+    open_sources,
     refuse_length,
     refuse_memory,
     refuse_settings,
     shapes_taken,
 )
+from electra.training.optimizer import Optimizer
+from electra.training.recipe import (
+    EvaluationSection,
+    MachineSection,
+    ModelSection,
+    Recipe,
+    RowsSection,
+    ScheduleSection,
+    UpkeepSection,
+)
+from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.spikes import RecentLosses
 from electra.training.telemetry import Telemetry
 from electra.training.threads import Pace
@@ -39,9 +50,9 @@ from electra.training.threads import Pace
 
 @dataclass
 class Run:
-    recipe: Recipe
     folder: Path
     store: TokenStore
+    networks: Networks
     pair: Pair
     objective: Objective
     optimizer: Optimizer
@@ -54,6 +65,12 @@ class Run:
     telemetry: Telemetry
     flops_per_step: float
     identity: dict[str, Any]
+    recipe: Recipe  # for its record alone; the sections below are what it does
+    rows: RowsSection
+    schedule: ScheduleSection
+    machine: MachineSection
+    upkeep: UpkeepSection
+    evaluation: EvaluationSection
     lengths: list[tuple[int, int]] = field(default_factory=list)
     """(a step, how many steps the run is to take as known from there on): a budget of time is measured again
     while the run is in its first tenth.
@@ -77,19 +94,19 @@ class Run:
 
     @property
     def tokens_per_step(self) -> int:
-        return self.recipe.training.batch_size * self.recipe.training.length
+        return self.rows.batch_size * self.rows.length
 
     @property
     def micro_batch_size(self) -> int:
-        share = self.recipe.training.batch_size // self.world.size
-        return min(self.recipe.training.micro_batch or share, share)
+        share = self.rows.batch_size // self.world.size
+        return min(self.rows.micro_batch or share, share)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """This process's rows of the global batch at `step`, in pieces that fit one forward pass."""
-        share = self.recipe.training.batch_size // self.world.size
+        size = self.rows.batch_size
+        share = size // self.world.size
         first, last = self.world.rank * share, (self.world.rank + 1) * share
         starts = range(first, last, self.micro_batch_size)
-        size = self.recipe.training.batch_size
         batches = [
             self.batches.batch(step, size, start, min(start + self.micro_batch_size, last))
             for start in starts
@@ -100,28 +117,27 @@ class Run:
     @property
     def rate(self) -> float:
         """The learning rate of the next update, as a multiple of its peak."""
-        training = self.recipe.training
+        schedule = self.schedule
         first, end = self.objective.stage(self.step, self.total_steps)
-        total, warmup = end - first, training.warmup
-        if training.warmup_steps is not None:
-            warmup = training.warmup_steps / total
-        return multiplier(self.step - first, total, warmup, training.schedule, training.decay)
+        total, warmup = end - first, schedule.warmup
+        if schedule.warmup_steps is not None:
+            warmup = schedule.warmup_steps / total
+        return multiplier(self.step - first, total, warmup, schedule.schedule, schedule.decay)
 
     @property
     def share_done(self) -> float:
         """How far the training has come, for what moves with it: 0 to 1."""
-        training = self.recipe.training
-        return progress(self.step, self.total_steps, training.schedule, training.decay)
+        return progress(self.step, self.total_steps, self.schedule.schedule, self.schedule.decay)
 
     @property
     def plateau_end(self) -> int | None:
         """The step at which the rate begins to fall and a longer run would go on; None: it always falls."""
-        training = self.recipe.training
-        return plateau_end(self.total_steps, training.decay) if training.schedule == "wsd" else None
+        schedule = self.schedule
+        return plateau_end(self.total_steps, schedule.decay) if schedule.schedule == "wsd" else None
 
     def batch_digest(self, step: int) -> str:
         """64 bits over the whole global batch: the ledger shows that no example was repeated or skipped."""
-        return self.batches.batch(step, self.recipe.training.batch_size).digest
+        return self.batches.batch(step, self.rows.batch_size).digest
 
     def progress(self) -> dict[str, Any]:
         return {
@@ -132,11 +148,11 @@ class Run:
         }
 
     def evaluation_due(self) -> bool:
-        every = self.recipe.training.evaluate_every or max(1, self.total_steps // 10)
+        every = self.upkeep.evaluate_every or max(1, self.total_steps // 10)
         return self.step not in self.evaluated and (self.step % every == 0 or self.step == self.total_steps)
 
     def checkpoint_due(self) -> bool:
-        every = self.recipe.training.checkpoint_every or max(1, self.total_steps // 20)
+        every = self.upkeep.checkpoint_every or max(1, self.total_steps // 20)
         return (
             self.saved < self.step
             and self.step > 0
@@ -144,7 +160,48 @@ class Run:
         )
 
     def log_due(self) -> bool:
-        return self.step % self.recipe.training.log_every == 0 or self.step in (1, self.total_steps)
+        return self.step % self.upkeep.log_every == 0 or self.step in (1, self.total_steps)
+
+
+def build_pair(
+    model: ModelSection,
+    networks: Networks,
+    objective: Objective,
+    opened: dict[str, Generator | Discriminator],
+    seed: int,
+) -> Pair:
+    """The networks of the table: those `opened` as they are or, where they are trained, begun from them."""
+    frozen = {row.name: opened[row.name] for row in networks.frozen}
+    pair = build_networks(
+        networks,
+        heads=objective.heads(networks),
+        frozen=frozen,
+        sharing=model.sharing,
+        seed=seed,
+        initialisation=model.initialisation,
+    )
+    for name in opened.keys() - frozen.keys():
+        pair.named[name].load_state_dict(opened[name].state_dict())
+    return pair
+
+
+def identity_of(
+    recipe: Recipe, objective: Objective, store: TokenStore, warm: WarmStart | None
+) -> dict[str, Any]:
+    """What a run must still have when it is resumed, besides its recipe."""
+    named = str(recipe.objective.get("name", "rtd"))
+    identity = {
+        "objective": OBJECTIVES.name_of(named),
+        **OBJECTIVES.identity(named),
+        "data": store.digest,
+        "tokenizer": store.tokenizer_digest,
+        "seed_scheme": seeds.SCHEME,
+    }
+    if isinstance(objective, OwnOutput):
+        identity["output"] = objective.output
+    if warm is not None:
+        identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
+    return identity
 
 
 def build_run(
@@ -165,49 +222,28 @@ def build_run(
     )
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
-    shapes = network_shapes(recipe, store, objective, warm)
-    refuse_length(training.length, shapes)
+    asked = network_table(recipe.model, store, objective, training.generator_learning_rate)
+    taken = {} if warm is None else warm.shapes
+    networks = network_table(recipe.model, store, objective, training.generator_learning_rate, taken)
+    networks, opened = open_sources(networks, store.tokenizer_digest)
+    refuse_length(training.length, networks)
     device = pick_device(training.device, world.local_rank, "training.device")
-    refuse_memory(recipe, shapes, device, world.size)
+    refuse_memory(training, networks, device, world.size)
     precision = pick_precision(training.precision, device)
-    pair = build_pair(
-        *shapes,
-        main_is=objective.main,
-        heads=objective.heads(shapes),
-        sharing=recipe.model.sharing,
-        seed=training.seed,
-        initialisation=recipe.model.initialisation,
-    ).to(device)
-    named = str(recipe.objective.get("name", "rtd"))
-    identity = {
-        "objective": OBJECTIVES.name_of(named),
-        **OBJECTIVES.identity(named),
-        "data": store.digest,
-        "tokenizer": store.tokenizer_digest,
-        "seed_scheme": seeds.SCHEME,
-        "precision": precision,
-    }
-    if isinstance(objective, OwnOutput):
-        identity["output"] = objective.output
+    pair = build_pair(recipe.model, networks, objective, opened, training.seed).to(device)
+    identity = identity_of(recipe, objective, store, warm)
+    identity |= {"precision": precision, **frozen_identity(pair.frozen)}
+    notes: tuple[str, ...] = ()
     if warm is not None:
-        identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}
-    notes = (
-        ()
-        if warm is None
-        else (
-            *shapes_taken(shapes, network_shapes(recipe, store, objective), objective.main),
-            *warm.load(pair),
-            *warm.notes,
-        )
-    )
-    if warm is not None and getattr(warm, objective.main) is not None:
-        recipe = as_built(recipe, shapes)
+        notes = (*shapes_taken(networks, asked), *warm.load(pair), *warm.notes)
+        if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
+            recipe = as_built(recipe, networks.main)
     objective.connect(pair)
-    optimizer = Optimizer(pair, training)
+    optimizer = Optimizer(pair, training, networks.rates)
     return Run(
-        recipe=recipe,
         folder=folder,
         store=store,
+        networks=networks,
         pair=pair,
         objective=objective,
         optimizer=optimizer,
@@ -218,8 +254,14 @@ def build_run(
         device=device,
         precision=precision,
         telemetry=Telemetry(folder, leads=world.leads),
-        flops_per_step=objective.sequence_flops(shapes, training.length) * training.batch_size,
+        flops_per_step=objective.sequence_flops(networks, training.length) * training.batch_size,
         identity=identity,
+        recipe=recipe,
+        rows=training,
+        schedule=training,
+        machine=training,
+        upkeep=training,
+        evaluation=recipe.evaluation,
         lengths=[(0, training.steps or 0)],
         notes=notes,
     )

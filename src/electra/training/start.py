@@ -24,6 +24,7 @@ from electra.training.counts import refuse_start, start_from_counts, starts_from
 from electra.training.distributed import World
 from electra.training.growth import grow, grown
 from electra.training.needs import disk_bytes, refuse_full_disk
+from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (
     go_on,
@@ -35,7 +36,6 @@ from electra.training.record import (
     refuse_foreign,
 )
 from electra.training.run import Run, build_run
-from electra.training.shapes import WarmStart
 from electra.training.spikes import RecentLosses
 from electra.training.threads import set_threads
 
@@ -154,7 +154,7 @@ def resume(run: Run) -> list[str]:
 
 def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
     """The number of steps, and what a budget of time was measured to buy. The run is used up by measuring."""
-    text, began, told = run.recipe.training.budget, time.monotonic(), ""
+    text, began, told = run.schedule.budget, time.monotonic(), ""
     if text is None:
         fix = "Give `budget`, such as 30m, 50Mtokens or 5000steps"
         raise ConfigError("no number of steps", key="training.steps", fix=fix)
@@ -163,7 +163,7 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
         nonlocal told
         say(f"measuring how many updates fit in {text}")
         measured = rehearsal.measure(run)
-        costs, rows = Costs(measured.seconds), run.recipe.training.batch_size
+        costs, rows = Costs(measured.seconds), run.rows.batch_size
         part = f" by {measured.rows} of its {rows} rows" if measured.rows < rows else ""
         told = f"as measured now ({costs}{part}); they are measured again in the first tenth of the run"
         return costs.steps_in(seconds - (time.monotonic() - began), run)
@@ -183,7 +183,7 @@ def compile_run(run: Run, before: bool | None) -> list[str]:
     before: whether the layers were compiled when the run began; None: it begins now. Plain and compiled
         layers differ in the last bits, so a run that resumes stays with what it began with.
     """
-    keeps = before is not None and run.recipe.training.compile == "auto"
+    keeps = before is not None and run.machine.compile == "auto"
     problem = compilation.compile_layers(run) if (before if keeps else compilation.worth_it(run)) else None
     [failures] = run.world.sum([float(problem is not None)])
     warnings = []
@@ -198,14 +198,14 @@ def describe(run: Run) -> str:
     def millions(module: torch.nn.Module) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
-    training, rows, threads = run.recipe.training, run.batches.num_blocks, torch.get_num_threads()
-    main = run.pair.main.encoder.config
+    asked, rows, threads = run.rows, run.batches.num_blocks, torch.get_num_threads()
+    main = run.networks.main
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
         f"{run.identity['objective']}, {shape}; {networks} parameters;"
-        f" {training.batch_size} x {training.length} tokens an update,"
-        f" {run.total_steps * training.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
+        f" {asked.batch_size} x {asked.length} tokens an update,"
+        f" {run.total_steps * asked.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
         f" {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
         f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
         f" up to {mebibytes(disk_bytes(run))} on disk"

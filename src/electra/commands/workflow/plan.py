@@ -25,8 +25,9 @@ from electra.training.experience import Expected, expected
 from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
+    from electra.model.sizes import EncoderConfig
     from electra.training.estimate import Estimate
-    from electra.training.shapes import WarmStart
+    from electra.training.networks import WarmStart
 
 SIZES = ("tiny", "mini", "small")
 RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
@@ -181,12 +182,11 @@ def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
     size of the one that the main network starts from.
     """
     from electra.objectives import module_of
-    from electra.objectives.parts.interface import Shapes
-    from electra.training.shapes import as_built
+    from electra.training.networks import as_built
 
-    shape = getattr(warm, module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
+    shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
     if shape is not None:
-        recipe = as_built(recipe, Shapes(shape))
+        recipe = as_built(recipe, shape)
     name = inputs.init_discriminator or inputs.init_generator
     rate = recipe.training.learning_rate * (1.0 if inputs.rate_is_chosen else SHARE_OF_RATE)
     return replace(
@@ -255,7 +255,6 @@ def options(
         size = KNOWN[model.size]
         return (model.layers or size.num_layers) * (model.hidden_size or size.hidden_size) ** 2
 
-    begin = (warm.generator, warm.discriminator) if warm else ()
     ordered = sorted(range(len(recipes)), key=layers)
     made: dict[int, Option] = {}
     tokens = vocab_size = 0
@@ -269,7 +268,7 @@ def options(
             yield with_vocabulary(recipes[number], vocab_size), vocab_size
 
     with unwinding("the plan"):
-        costs = in_order(_estimator, begin, questions(), 1, threads=None)
+        costs = in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
         next(costs)
         for number, cost in zip(ordered, costs, strict=True):
             made[number] = option(with_vocabulary(recipes[number], vocab_size), cost, tokens)
@@ -279,11 +278,13 @@ def options(
     return [made[number] for number in range(len(recipes))], tokens, vocab_size
 
 
-def _estimator(*begin: Any) -> Callable[[tuple[Recipe, int] | None], Estimate | None]:
+def _estimator(
+    shapes: Mapping[str, EncoderConfig] | None,
+) -> Callable[[tuple[Recipe, int] | None], Estimate | None]:
     """Measures recipes for `options`, in the process that imports torch."""
     from electra.training.estimate import estimator
 
-    measure = estimator(*begin)
+    measure = estimator(shapes)
     return lambda asked: None if asked is None else measure(*asked)
 
 

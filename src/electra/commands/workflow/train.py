@@ -27,7 +27,6 @@ from electra.training.recipe import DataSection, Recipe, TokenizerSection, make_
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
-    from electra.exchange.names import Kind
     from electra.model.pair import Generator
     from electra.training.run import Run as Training
 
@@ -177,15 +176,15 @@ def finish(run: Training) -> None:
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
     texts = example_texts(run.store)
     pair.cpu()  # whole: one network's weights may be made of another's
-    kinds: tuple[Kind, ...] = ("generator", "discriminator")
-    for kind in kinds:
-        if kind in pair.named:
-            export_network(folder / kind, pair.named[kind], run.store.tokenizer, card_of_run(folder, kind))
+    for row in run.networks.rows:
+        if row.exported:
+            card = card_of_run(folder, row.head)
+            export_network(folder / row.name, pair.named[row.name], run.store.tokenizer, card)
     named_by = run.objective.language_model(pair)
     if named_by is not None and named_by is not pair.main:
         card = card_of_language_model(folder, naming_threshold(run, named_by))
         export_network(files.language_model.path, named_by, run.store.tokenizer, card)
-    both, seed = Model(folder, device="cpu").pair(), run.recipe.training.seed
+    both, seed = Model(folder, device="cpu").pair(), run.rows.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()

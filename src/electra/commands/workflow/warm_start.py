@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from electra.artifacts.networks import EXPORTED
 from electra.artifacts.run import RunFolder
 from electra.commands.workflow.artifact import Source, name_of
 from electra.foundation.config import RECIPES, find_recipe
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
     from electra.model.sizes import EncoderConfig
-    from electra.training.shapes import WarmStart
+    from electra.training.networks import WarmStart
 
 RATE = "learning_rate"
 SHARE_OF_RATE = 0.2  # of a recipe's rate, for networks that start from trained weights
@@ -37,7 +38,7 @@ def starts(
         from electra.exchange.source import locate
 
         main, path = name_of(init), locate(os.fspath(init))
-        if holds_networks(path) and set(networks(path)) >= {"discriminator", "generator"}:
+        if holds_networks(path) and set(networks(path)) >= set(EXPORTED):
             auxiliary = main
     return main, auxiliary
 
@@ -60,19 +61,19 @@ def warm_start(
         return None
     from electra.exchange.load import load
     from electra.exchange.warm_start import load_main, load_weights_into
-    from electra.training.shapes import WarmStart
+    from electra.training.networks import WarmStart
 
     model = recipe.model
 
-    def shape(loaded: Loaded | None) -> EncoderConfig | None:
-        if loaded is None:
-            return None
+    def shape(loaded: Loaded) -> EncoderConfig:
         return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
+    shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(load_main(main))} if main else {}
+    if auxiliary:
+        shapes[EXPORTED[1]] = shape(load(auxiliary, EXPORTED[1]))
     return WarmStart(
-        names={"discriminator": main or "", "generator": auxiliary or ""},
-        generator=shape(load(auxiliary, "generator") if auxiliary else None),
-        discriminator=shape(load_main(main) if main else None),
+        names=dict(zip(EXPORTED, (main or "", auxiliary or ""), strict=True)),
+        shapes=shapes,
         load=lambda pair: load_weights_into(
             pair, discriminator=main, generator=auxiliary, tokenizer=tokenizer
         ),

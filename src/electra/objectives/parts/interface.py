@@ -9,30 +9,22 @@ before the first backward pass: means of means are never taken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.networks import Head
 from electra.data.batches import Batch
 from electra.model import flops
-from electra.model.pair import Generator, Main, Pair
+from electra.model.networks import Network, Networks
+from electra.model.pair import Generator, Pair
+from electra.model.precision import moved
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.corpus_counts import CorpusCounts
-
-# Options that are set to one value for held-out evaluation, so that the numbers of different recipes can be
-# compared.
-EVALUATED: dict[str, Any] = {
-    "final_mask_fraction": None,
-    "masking": "uniform",
-    "focal_gamma": 0.0,
-    "untouched_share": 0.0,
-    "naming_share": 0.0,
-    "noise_share": 0.0,
-}
 
 
 @dataclass(frozen=True)
@@ -43,7 +35,7 @@ class Corrupted:
     masked_ids: Tensor  # [B, T] what the generator reads
     masked_positions: Tensor  # [M] index of each masked slot in the flattened batch
     targets: Tensor  # [M] the original token there
-    uniforms: Tensor  # [M] float64 in [0, 1): one draw for each sample
+    uniforms: Tensor  # [M] float64 in [0, 1): a draw for each sample, on the host for devices without float64
     position_ids: Tensor | None  # [B, T]; None: 0, 1, 2, ... in every row
     piece_ids: Tensor | None  # [B, T]; None: every row is one piece without padding
     counts: dict[str, int]  # how many terms each loss sums
@@ -52,12 +44,10 @@ class Corrupted:
     def to(self, device: torch.device) -> Self:
         if device.type == "cpu":
             return self
-        tensors = {
-            f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)
+        tensors: dict[str, Any] = {
+            name: moved(value, device) for name, value in vars(self).items() if isinstance(value, Tensor)
         }
-        return replace(
-            self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
-        )
+        return replace(self, **tensors)
 
     def rows(self, kept: Tensor) -> Corrupted:
         """The rows `kept` [B] alone; the counts stay."""
@@ -69,7 +59,7 @@ class Corrupted:
             masked_ids=self.masked_ids[kept],
             masked_positions=moved * T + self.masked_positions[at] % T,
             targets=self.targets[at],
-            uniforms=self.uniforms[at],
+            uniforms=self.uniforms[at.to(self.uniforms.device)],
             position_ids=None if self.position_ids is None else self.position_ids[kept],
             piece_ids=None if self.piece_ids is None else self.piece_ids[kept],
             counts=self.counts,
@@ -93,11 +83,7 @@ class Outcome:
     observed: dict[str, Tensor] = field(default_factory=dict)  # detached, for metrics
 
 
-class Shapes(NamedTuple):
-    """The networks that an objective trains, by role (`Pair`)."""
-
-    main: EncoderConfig
-    auxiliary: EncoderConfig | None = None
+Shapes = Networks  # what objectives written for the last release call it
 
 
 @runtime_checkable
@@ -115,7 +101,7 @@ class Objective(ABC):
     auxiliary: whether a small masked language model is trained as well, which writes what the main one reads.
     """
 
-    main: Main = "discriminator"
+    main: Head = "discriminator"
     auxiliary: bool = True
     source: ClassVar[str]
     mean_progress: float = 0.5  # `progress`, averaged over the training
@@ -154,7 +140,13 @@ class Objective(ABC):
         """First step and end of the stretch around `step` in which every update does, and costs, the same."""
         return self.stage(step, total_steps)
 
-    def heads(self, shapes: Shapes) -> Mapping[str, nn.Module]:
+    def others(self, main: EncoderConfig) -> Sequence[Network]:
+        """Networks beside the main and the auxiliary one: `pair.named[name]` in `forward`, or where they are
+        frozen `pair.frozen[name]`. main: the shape of the main one.
+        """
+        return ()
+
+    def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         """Small modules of its own: `pair.heads[name]` in `forward`; in checkpoints, never exported."""
         return {}
 
@@ -175,18 +167,10 @@ class Objective(ABC):
         final: float | None = getattr(self.config, "final_mask_fraction", None)
         return first if final is None else first + (final - first) * self.mean_progress
 
-    def sequence_flops(self, shapes: Shapes, length: int) -> float:
+    def sequence_flops(self, networks: Networks, length: int) -> float:
         """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""
-        masked = self.masked_share
-        judges = self.main == "discriminator"
-        small, full = shapes.auxiliary, shapes.main
-        total = flops.sequence_flops(
-            small if judges else full,
-            full if judges else None,
-            length,
-            sampler=None if judges else small,
-            masked_fraction=masked,
-        )
+        masked, small = self.masked_share, networks.auxiliary
+        total = flops.training_flops(networks, length, masked_fraction=masked)
         if small is not None and not getattr(
             self.config, "sampling_dropout", True
         ):  # one more pass forward: half of its training
@@ -202,10 +186,12 @@ class Objective(ABC):
         """Summed losses, with the names of `weights`, and what metrics need."""
 
     def for_evaluation(self, mask_fraction: float) -> Self:
-        """The same objective at a fixed mask rate (and `EVALUATED`), to compare different recipes."""
+        """The same objective at a fixed mask rate, to compare different recipes. Options that say at what
+        they are `evaluated` (`config.option`) are set to that.
+        """
         other = copy(self)
-        fixed = {"mask_fraction": mask_fraction, **EVALUATED}
-        other.config = replace(
-            self.config, **{name: value for name, value in fixed.items() if hasattr(self.config, name)}
-        )
+        told = {f.name: f.metadata for f in fields(self.config)}
+        fixed = {name: more["evaluated"] for name, more in told.items() if "evaluated" in more}
+        fixed |= {"mask_fraction": mask_fraction, "final_mask_fraction": None}
+        other.config = replace(self.config, **{name: value for name, value in fixed.items() if name in told})
         return other

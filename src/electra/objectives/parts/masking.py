@@ -18,6 +18,7 @@ import torch
 from electra.data.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
+from electra.foundation.config import option, share
 from electra.objectives.parts.interface import Corrupted, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
@@ -34,13 +35,13 @@ SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 class Options:
     """What the `Config` of an objective that masks begins with."""
 
-    mask_fraction: float = 0.15
+    mask_fraction: float = share(0.15)
     """Share of each row's ordinary tokens that is masked."""
-    final_mask_fraction: float | None = None
+    final_mask_fraction: float | None = share(None)
     """Where the mask rate ends when it moves linearly over the training (default: constant)."""
-    mask_share: float = 0.85
+    mask_share: float = share(0.85)
     """Of the masked positions, the share that shows [MASK]; the rest shows the token as it is."""
-    masking: Literal["uniform", "frequency", "whole_word", "span"] = "uniform"
+    masking: Literal["uniform", "frequency", "whole_word", "span"] = option("uniform", evaluated="uniform")
     """uniform; frequency: rare tokens more often; whole_word: all pieces of a word or none; span: runs of 1
     to 10 tokens.
     """

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.foundation.config import check_least, check_positive
+from electra.foundation.config import check_least, check_positive, option
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import Corrupted
@@ -28,7 +28,7 @@ class Options(masking.Options):
     """The generator samples with its dropout on, as in the published code. False: it samples without, in a
     second forward pass.
     """
-    focal_gamma: float = 0.0
+    focal_gamma: float = option(0.0, evaluated=0.0)
     """Above 0: the generator's loss is focal, -(1 - p)^gamma log p, so that it is not over-confident (Hao et
     al. 2021).
     """
@@ -97,6 +97,7 @@ class Noise:
     def draw(self, uniforms_M: Tensor, excluded_M: Tensor | None = None) -> Tensor:
         """One token a slot [M]; never the one excluded there, the others keeping their proportions."""
         upto, before = self.upto_V.to(uniforms_M.device), self.before_V.to(uniforms_M.device)
+        excluded_M = None if excluded_M is None else excluded_M.to(uniforms_M.device)
         aim = uniforms_M * upto[-1]
         if excluded_M is not None:  # aim at a line from which the excluded token's stretch has been cut out
             stretch = upto[excluded_M] - before[excluded_M]

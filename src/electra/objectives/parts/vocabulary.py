@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from electra.foundation.machine import DEVICES
 from electra.model.pair import Generator
+from electra.model.precision import wide
 
 CHUNK_ELEMENTS = 1 << 21  # logits alive at once: 8 MiB in float32, which the caches of a CPU hold
 BLOCK = 128  # tokens in a block of the two-level inverse CDF
@@ -26,7 +28,7 @@ BLOCK = 128  # tokens in a block of the two-level inverse CDF
 
 def rows_at_once(vocab_size: int, device_type: str) -> int:
     """Slots in a chunk. A GPU, which waits for each kernel to be launched, gets larger ones."""
-    return max(1, CHUNK_ELEMENTS * (32 if device_type == "cuda" else 1) // vocab_size)
+    return max(1, CHUNK_ELEMENTS * DEVICES[device_type].chunk // vocab_size)
 
 
 def block_sums(probabilities_MV: Tensor) -> Tensor:
@@ -36,7 +38,7 @@ def block_sums(probabilities_MV: Tensor) -> Tensor:
     sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
     if whole < V:
         sums = torch.cat([sums, probabilities_MV[:, whole:].sum(-1, keepdim=True)], dim=1)
-    return sums.to(torch.float64)
+    return wide(sums)
 
 
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
@@ -48,20 +50,19 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | Non
     """
     V = probabilities_MV.shape[1]
     upto = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
-    aim = uniforms_M.to(torch.float64) * upto[:, -1]
+    aim = uniforms_M.to(upto.device, torch.float64) * upto[:, -1]
     block = torch.searchsorted(upto, aim[:, None], right=True).clamp_(max=upto.shape[1] - 1)
     before = torch.where(block > 0, upto.gather(1, (block - 1).clamp_(min=0)), 0.0)
     tokens = block * BLOCK + torch.arange(BLOCK, device=block.device)
-    inside = (
-        probabilities_MV.gather(1, tokens.clamp(max=V - 1)).to(torch.float64).masked_fill_(tokens >= V, 0)
-    )
+    shown = probabilities_MV.gather(1, tokens.clamp(max=V - 1).to(probabilities_MV.device))
+    inside = wide(shown).masked_fill_(tokens >= V, 0)
     offset = torch.searchsorted(inside.cumsum(-1), aim[:, None] - before, right=True)
     # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
     last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
     # Only logits that are not finite lead past the vocabulary; the loop tells of those when it sees the
     # gradient.
     drawn: Tensor = (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
-    return drawn
+    return drawn.to(probabilities_MV.device)
 
 
 class Sampling(NamedTuple):
@@ -128,7 +129,7 @@ class _LossAndSample(torch.autograd.Function):
                 )
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
-                total = blocks.sum(-1).float()
+                total = blocks.sum(-1).float().to(exponentials.device)
                 losses, weights = total.log() + maximum - at_target, None
                 if rule is not None:
                     losses, weights, grads = _apply(rule, -losses, [extra[part] for extra in extras_M])

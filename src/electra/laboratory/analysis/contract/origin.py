@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts import harmless
-from electra.artifacts.run import NETWORKS, RunFolder
+from electra.artifacts.networks import EXPORTED
+from electra.artifacts.run import RunFolder
 from electra.foundation.config import differences
 
 SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
@@ -55,7 +56,7 @@ def origin_of(source: str) -> Origin | None:
     """Of a run folder, or one of the two model folders in it."""
     path = Path(source).expanduser()
     run = next((RunFolder(folder) for folder in (path, path.parent) if RunFolder.is_at(folder)), None)
-    if run is None or (run.path != path and path.name not in NETWORKS):
+    if run is None or (run.path != path and path.name not in EXPORTED):
         return None
     record = run.record
     objective, seed = record.get("objective", {}).get("name"), record.get("training", {}).get("seed")

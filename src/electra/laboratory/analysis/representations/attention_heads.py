@@ -32,7 +32,7 @@ def weights(
             layers = hidden.attention_weights(encoder, one.input_ids, one.piece_ids)
         for layer, weights_BHTT in enumerate(layers):
             for line, (i, size) in enumerate(zip(one.index, one.lengths, strict=True)):
-                yield int(i), layer, weights_BHTT[line, :, :size, :size].double().cpu().numpy()
+                yield int(i), layer, weights_BHTT[line, :, :size, :size].cpu().double().numpy()
         done += len(one.index)
         progress(done / len(rows))
 

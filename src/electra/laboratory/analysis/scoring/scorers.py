@@ -43,7 +43,7 @@ from electra.laboratory.analysis.scoring.token_rows import in_parts
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from electra.data.specials import Specials
+    from electra.data.tokenizer_folder import Specials
     from electra.exchange.load import Loaded
     from electra.model.passes import Pass
 
@@ -261,7 +261,7 @@ def _read_once(loaded: Loaded, one: Pass, batch: Sequence[Item], reading: Readin
         states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).flatten(0, 1)
         values = _log_probabilities(loaded, states, one.input_ids.flatten()).reshape(one.input_ids.shape)
     else:
-        odds = -loaded.logits(one.input_ids, one.piece_ids).double().cpu().numpy()
+        odds = -loaded.logits(one.input_ids, one.piece_ids).cpu().double().numpy()
         values = _log_sigmoid(odds) if reading == "original" else odds
     return [
         row[kept.start - window.start + 1 : kept.stop - window.start + 1]
@@ -282,5 +282,5 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> 
         states, targets = hidden_ND[part], targets_N[part].to(hidden_ND.device)
         logits = loaded.token_logits(states).float()
         parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
-    found: Floats = torch.cat(parts).double().cpu().numpy()
+    found: Floats = torch.cat(parts).cpu().double().numpy()
     return found

@@ -15,6 +15,7 @@ from electra.foundation.errors import ModelError
 from electra.inference.detection import split
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import combine, owners
+from electra.model.precision import wide
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,7 +53,7 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
     from electra.model.passes import Pass, read
 
     def judge(one: Pass) -> list[Floats]:
-        log_p = _head(loaded, loaded.encoder(one.input_ids, piece_ids=one.piece_ids)).double().log_softmax(-1)
+        log_p = wide(_head(loaded, loaded.encoder(one.input_ids, piece_ids=one.piece_ids))).log_softmax(-1)
         wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
         return one.unpadded(wrong)
 

@@ -16,6 +16,7 @@ import numpy as np
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import refuse_energies
+from electra.model.precision import wide
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +44,7 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     from electra.model.passes import read
 
     def judge(one: Pass) -> list[Floats]:
-        return one.unpadded(discriminator.logits(one.input_ids, one.piece_ids).double())
+        return one.unpadded(wide(discriminator.logits(one.input_ids, one.piece_ids)))
 
     pad = discriminator.tokenizer.specials.pad
     return [
@@ -149,6 +150,6 @@ def _predict(
             -(p * log_p).sum(-1),
         )
         samples.append(drawn.cpu().numpy())
-        numbers.append(torch.stack(columns, 1).double().cpu().numpy())
+        numbers.append(torch.stack(columns, 1).cpu().double().numpy())
     log_drawn, log_truth, entropy = np.concatenate(numbers).T
     return np.concatenate(samples), log_drawn, log_truth, entropy

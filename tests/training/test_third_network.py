@@ -1,0 +1,131 @@
+"""A training with a third network, a frozen teacher, which one file declares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from electra.artifacts.run import RunFolder
+from electra.data.store import TokenStore
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.exchange.load import load
+from electra.foundation import durable, extensions
+from electra.foundation.errors import ConfigError, ModelError, RunFolderError
+from electra.foundation.signals import StopRequest
+from electra.model.flops import forward_flops, training_flops
+from electra.model.networks import Network, Networks
+from electra.model.pair import build_pair
+from electra.testing import ObjectiveContract, small, toy
+from electra.training.distributed import World
+from electra.training.loop import train
+from electra.training.recipe import Recipe
+from electra.training.replay import replay
+from electra.training.run import Run, build_run
+from electra.training.start import start
+
+FILE = str(Path(__file__).parent / "taught.py")
+STEPS = 6
+
+
+@pytest.fixture(autouse=True)
+def trusted() -> None:
+    extensions.trust(FILE)
+
+
+def make_teacher(folder: Path, seed: int, name: str = "teacher") -> tuple[Path, TokenStore]:
+    """A masked language model's folder, and a store of its tokenizer's."""
+    words = small.tokenizer(folder, *map(str, range(toy.VOCABULARY - 5 - len(small.PIECES))))
+    assert words.vocab_size == toy.VOCABULARY
+    config = toy.config(hidden_size=64, num_layers=1)
+    network = build_pair(config, main_is="generator", seed=seed, initialisation="fan_in").main
+    export_network(folder / name, network, words, Card(name=name, kind="generator"))
+    return folder / name, replace(toy.store(), tokenizer_digest=words.digest)
+
+
+def recipe(teacher: Path, **training: Any) -> Recipe:
+    return toy.recipe(
+        objective={"name": FILE, "teacher": str(teacher)}, training={"steps": STEPS, **training}
+    )
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def test_it_teaches_and_is_neither_trained_nor_saved_nor_exported(tmp_path: Path) -> None:
+    teacher, store = make_teacher(tmp_path, seed=5)
+    with start(recipe(teacher), tmp_path / "run", store, World()) as run, StopRequest() as stop:
+        before = {name: value.clone() for name, value in run.pair.frozen["teacher"].state_dict().items()}
+        assert train(run, stop)
+        after = run.pair.frozen["teacher"].state_dict()
+        assert before and all(torch.equal(value, after[name]) for name, value in before.items())
+        assert not run.pair.frozen["teacher"].training
+        assert [row.name for row in run.networks.rows if row.exported] == ["generator"]
+    folder = RunFolder(tmp_path / "run")
+    rows = list(folder.ledger().of("train"))
+    assert rows[-1]["losses"]["kl"] < rows[0]["losses"]["kl"]
+    newest = folder.saved()[0]
+    saved = {**load_file(newest.weights), **load_file(newest.optimizer)}
+    assert not [name for name in saved if "teacher" in name]
+    assert "teacher" not in folder.record and len(folder.record["identity"]["teacher_sha256"]) == 64
+
+
+def test_a_resumed_run_has_the_same_bits_and_replays(tmp_path: Path) -> None:
+    teacher, store = make_teacher(tmp_path, seed=5)
+    asked = recipe(teacher, checkpoint_every=3, log_every=1)
+    with start(asked, tmp_path / "whole", store, World()) as run, StopRequest() as stop:
+        assert train(run, stop)
+        expected = weights(run)
+    with start(asked, tmp_path / "run", store, World()) as run:
+        assert not train(run, lambda: run.step == 3)
+    with start(asked, tmp_path / "run", store, World()) as run, StopRequest() as stop:
+        assert run.step == 3 and train(run, stop)
+        now = weights(run)
+    assert expected.keys() == now.keys()
+    assert all(torch.equal(value, now[name]) for name, value in expected.items())
+    assert [found.problem for found in replay(RunFolder(tmp_path / "run"), store, 3)] == [""] * 4
+
+
+def test_another_teacher_and_another_tokenizer_are_refused(tmp_path: Path) -> None:
+    teacher, store = make_teacher(tmp_path, seed=5)
+    with start(recipe(teacher), tmp_path / "run", store, World()):
+        pass
+    durable.remove_directory(teacher)
+    make_teacher(tmp_path, seed=6)
+    with (
+        pytest.raises(RunFolderError, match="teacher_sha256"),
+        start(recipe(teacher), tmp_path / "run", store, World()),
+    ):
+        pass
+    with (
+        pytest.raises(ModelError, match="another tokenizer"),
+        start(recipe(teacher), tmp_path / "other", toy.store(), World()),
+    ):
+        pass
+
+
+def test_it_is_counted_without_a_backward_pass(tmp_path: Path) -> None:
+    teacher, store = make_teacher(tmp_path, seed=5)
+    with start(recipe(teacher), tmp_path / "run", store, World()) as run:
+        alone = Networks.pair(run.networks.main, head="generator")
+        config = load(teacher, "generator").config
+        forward = forward_flops([Network("", "frozen", config)], 16, masked_fraction=0.15)
+        both = training_flops(alone, 16, masked_fraction=0.15) + forward
+        assert run.flops_per_step == pytest.approx(8 * both)
+
+
+def test_a_teacher_that_nobody_named_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as asked:
+        build_run(toy.recipe(objective={"name": FILE}), tmp_path, toy.store(), World())
+    assert asked.value.key == "objective.teacher"
+
+
+class TestTaught(ObjectiveContract):
+    objective = FILE
