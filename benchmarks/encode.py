@@ -27,7 +27,7 @@ import tokenizers
 
 from electra.data.batches import Batches
 from electra.data.corpus import CorpusConfig, Documents
-from electra.data.ids import id_dtype
+from electra.data.encoding import id_dtype
 from electra.data.packing import build_store
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
