@@ -4,14 +4,13 @@ save.
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
 
 import pytest
 import torch
 
 from electra.model.pair import Pair
 from electra.testing import toy
-from electra.training import algorithms
 from electra.training.algorithms import ALGORITHMS, Row
 from electra.training.optimizer import Optimizer
 
@@ -21,7 +20,7 @@ MOMENTUM = Row(lambda groups, settings: torch.optim.SGD(groups, lr=0.0, momentum
 def made(rates: dict[str, float] | None = None, **settings: object) -> tuple[Pair, Optimizer]:
     torch.manual_seed(0)
     pair = toy.pair_for(toy.objective("rtd"))
-    return pair, Optimizer(pair, toy.recipe(training=settings).training, rates)
+    return pair, Optimizer(pair, replace(toy.recipe().training, **settings), rates)  # type: ignore[arg-type]
 
 
 def fill_gradients(pair: Pair, step: int) -> None:
@@ -81,7 +80,6 @@ def test_generator_rate_spares_what_is_shared() -> None:
 def test_moments_survive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a row that somebody adds, too."""
     monkeypatch.setitem(ALGORITHMS, "momentum", MOMENTUM)  # type: ignore[misc]
-    monkeypatch.setattr(algorithms, "Algorithm", Literal["adamw", "muon", "momentum"])
     pair, optimizer = made(optimizer=kind)
     other_pair, other = made(optimizer=kind)
     for step in range(3):
