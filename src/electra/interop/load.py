@@ -40,7 +40,7 @@ from electra.interop.weights import (
     refuse_other_types,
 )
 from electra.model.encoder import Encoder
-from electra.model.heads import DiscriminatorHead, GeneratorHead
+from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
@@ -180,6 +180,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     if not described.decoder_bias and described.kind == "generator":
         tensors = {names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
     kind = _choose(described, set(tensors), network, folder)
+    tensors, config = names.completed(tensors, config, kind)
     tied = _is_tied(described, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(f"config.json says {config.num_layers} layers, the weights have fewer", where=folder)
@@ -314,9 +315,7 @@ def refuse_left_over(unused: Sequence[str], architecture: str, folder: Path) -> 
 
 def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
     """The head to load: the one wanted, if the folder has it."""
-    present = names.kinds_in(tensors, described.encoder.architecture)
-    if described.encoder.architecture == "modern":  # its heads share names
-        present = [kind for kind in present if kind == described.kind]
+    present = names.kinds_in(tensors, described.encoder.architecture, described.kind)
     if network == "encoder":
         named = described.kind if described.kind in present else "encoder"
         return (
@@ -347,7 +346,7 @@ def _is_tied(described: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
 
 def _head(kind: Kind, config: EncoderConfig, tied: bool) -> nn.Module | None:
     if kind == "discriminator":
-        return DiscriminatorHead(config)
+        return HEADS[config.architecture](config)
     return GeneratorHead(config, tied=tied) if kind == "generator" else None
 
 

@@ -29,6 +29,7 @@ from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, La
 from electra.model.sizes import EncoderConfig
 
 BLOCK = 64  # queries, or keys, whose distances are scored in one matrix product
+CACHED = 1 << 16  # numbers of such products that are made at a time
 ACTIVATIONS = {"gelu": F.gelu, "tanh": torch.tanh}  # of the convolution
 
 
@@ -70,14 +71,17 @@ class Distances(torch.autograd.Function):
         context.save_for_backward(q, k, by_query, by_key)
         H, B, T, _ = q.shape
         scores = q.new_empty(H, B, T, T) if by_query is not None else q.new_zeros(H, B, T, T)
-        for start, stop, window in _blocks(T):
-            if by_query is not None:
-                product = _rows(q, start, stop) @ by_query[..., window]
-                scores[:, :, start:stop] = _skewed(product.view(H, B, stop - start, -1), T, False)
-        for start, stop, window in _blocks(T):
-            if by_key is not None:
-                product = _rows(k, start, stop) @ by_key[..., window]
-                scores[..., start:stop] += _skewed(product.view(H, B, stop - start, -1), T, True)
+        for heads, rows in _parts(H, B, T):
+            part = scores[heads, rows]
+            for keys, x, positions in ((False, q, by_query), (True, k, by_key)):
+                for start, stop, window in _blocks(T) if positions is not None else ():
+                    block = x[heads, rows, start:stop]
+                    product = block.flatten(1, 2) @ positions[heads, :, window]
+                    shifted = _skewed(product.view(*block.shape[:3], -1), T, keys)
+                    if keys:
+                        part[..., start:stop] += shifted
+                    else:
+                        part[:, :, start:stop] = shifted
         scores.view(H * B, T, T).baddbmm_(q.reshape(H * B, T, -1), k.reshape(H * B, T, -1).mT)
         return scores
 
@@ -88,21 +92,30 @@ class Distances(torch.autograd.Function):
         flat = gradient.reshape(H * B, T, T)
         dq = torch.bmm(flat, k.reshape(H * B, T, K)).view(H, B, T, K)
         dk = torch.bmm(flat.mT, q.reshape(H * B, T, K)).view(H, B, T, K)
-        grown: list[Tensor | None] = []
-        for keys, rows, d_rows, positions in ((False, q, dq, by_query), (True, k, dk, by_key)):
-            if positions is None:
-                grown.append(None)
-                continue
-            d_positions = torch.zeros(H, K, 2 * T - 1, dtype=positions.dtype, device=positions.device)
-            for start, stop, window in _blocks(T):
-                wide = gradient.new_zeros(H, B, stop - start, T + stop - start - 1)
-                part = gradient[..., start:stop] if keys else gradient[:, :, start:stop]
-                _skewed(wide, T, keys).copy_(part)
-                wide = wide.view(H, -1, wide.shape[-1])
-                d_rows[:, :, start:stop] += (wide @ positions[..., window].mT).view(H, B, stop - start, K)
-                d_positions[..., window] += _rows(rows, start, stop).mT @ wide
-            grown.append(d_positions)
+        given = ((False, q, dq, by_query), (True, k, dk, by_key))
+        grown = [None if p is None else p.new_zeros(H, K, 2 * T - 1) for *_, p in given]
+        for heads, rows in _parts(H, B, T):
+            part = gradient[heads, rows]
+            for (keys, x, d_x, positions), d_positions in zip(given, grown, strict=True):
+                for start, stop, window in _blocks(T) if positions is not None else ():
+                    block = x[heads, rows, start:stop]
+                    wide = gradient.new_zeros(*block.shape[:3], T + stop - start - 1)
+                    _skewed(wide, T, keys).copy_(part[..., start:stop] if keys else part[:, :, start:stop])
+                    wide = wide.flatten(1, 2)
+                    d_block = wide @ positions[heads, :, window].mT
+                    d_x[heads, rows, start:stop] += d_block.view(block.shape)
+                    d_positions[heads, :, window] += block.flatten(1, 2).mT @ wide
         return dq, dk, *grown
+
+
+def _parts(heads: int, rows: int, length: int) -> Iterator[tuple[slice, slice]]:
+    """Heads and rows whose block of products stays in a processor's cache."""
+    fit = CACHED // (BLOCK * (length + BLOCK))
+    of_heads = max(1, min(heads, fit))
+    of_rows = max(1, fit // of_heads)
+    for head in range(0, heads, of_heads):
+        for row in range(0, rows, of_rows):
+            yield slice(head, head + of_heads), slice(row, row + of_rows)
 
 
 def _blocks(length: int) -> Iterator[tuple[int, int, slice]]:
@@ -110,11 +123,6 @@ def _blocks(length: int) -> Iterator[tuple[int, int, slice]]:
     for start in range(0, length, BLOCK):
         stop = min(start + BLOCK, length)
         yield start, stop, slice(length - stop, 2 * length - 1 - start)
-
-
-def _rows(x: Tensor, start: int, stop: int) -> Tensor:
-    """A block of [H, B, T, K] as [H, B x block, K]."""
-    return x[:, :, start:stop].reshape(x.shape[0], -1, x.shape[-1])
 
 
 def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:

@@ -48,9 +48,15 @@ def network_shapes(
         attention_dropout=model.attention_dropout,
         pad_id=store.specials.pad,
     )
+    if model.mask_decoder and full.architecture != "deberta":
+        fix = "Use `model.encoder=deberta`, or leave it out"
+        raise ConfigError("only the encoder deberta has a mask decoder", key="model.mask_decoder", fix=fix)
+    if model.mask_decoder and not judges:
+        full = replace(full, mask_decoder=True)
     if not objective.auxiliary:
         return Shapes(full)
     narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
+    narrow = replace(narrow, mask_decoder=model.mask_decoder)
     return Shapes(full, (judges and warm and warm.generator) or narrow)
 
 
