@@ -232,7 +232,8 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
     # The paper's encoder has no such setting: its classifier reads [CLS].
     averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
-    tied = bool(values.get("tie_word_embeddings", True))
+    # a DeBERTa's newer head has no output layer but the token table
+    tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
     pooling: Pooling = "mean" if averaged else "cls"
     threshold = values.get(THRESHOLD, HALF)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:

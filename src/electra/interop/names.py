@@ -171,6 +171,8 @@ def to_theirs(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dic
         theirs.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
     if (architecture, kind) == ("modern", "discriminator"):
         theirs |= {name: cat([zeros_like(theirs[name]), theirs[name]]) for name in JUDGE}
+    if (architecture, kind) == ("deberta", "generator"):  # one tensor under two names, if it is tied
+        theirs["cls.predictions.bias"] = theirs["cls.predictions.decoder.bias"]
     return {name: tensor.clone().contiguous() for name, tensor in theirs.items()}
 
 
@@ -244,8 +246,10 @@ def normalise(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0
             }
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
     if architecture == "deberta":
-        for pattern, ours in _DEBERTA_HEAD:
-            renamed = {pattern.sub(ours, name): tensor for name, tensor in renamed.items()}
+        for pattern, ours in _DEBERTA_HEAD:  # what has its last name already goes before
+            renamed = {pattern.sub(ours, name): tensor for name, tensor in renamed.items()} | {
+                name: tensor for name, tensor in renamed.items() if not pattern.match(name)
+            }
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
         renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
     places = PREFIX[architecture] + _POSITIONS

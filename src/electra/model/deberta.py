@@ -26,9 +26,8 @@ from torch.nn import functional as F
 from electra.model.attention import attention_mask
 from electra.model.dropout import dropout
 from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, Layer, Variation, table
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import BLOCK, EncoderConfig
 
-BLOCK = 64  # queries, or keys, whose distances are scored in one matrix product
 CACHED = 1 << 16  # numbers of such products that are made at a time
 ACTIVATIONS = {"gelu": F.gelu, "tanh": torch.tanh}  # of the convolution
 
@@ -42,7 +41,8 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
     rows = distances
     if half:
         far = distances.abs().clamp(min=half).float()
-        grown = torch.log(far / half) / torch.log(torch.tensor((config.position_span - 1) / half))
+        most = torch.tensor((config.position_span - 1) / half, device=far.device)
+        grown = torch.log(far / half) / torch.log(most)
         bucket = (torch.ceil(grown * (half - 1)) + half).long()
         rows = torch.where(distances.abs() <= half, distances, bucket * distances.sign())
     return (rows + config.num_distances).clamp(0, 2 * config.num_distances - 1)

@@ -14,6 +14,7 @@ from electra.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
 LARGEST = 1 << 20  # a size beyond this is a mistake or a damaged file; it is refused before memory is taken
+BLOCK = 64  # queries, or keys, whose distances are scored in one matrix product (deberta.py)
 Architecture = Literal["electra", "modern", "deberta"]
 
 
@@ -25,13 +26,14 @@ class Traits:
     factorised: bool = True  # token embeddings may have another width than the layers
     matrices: int = 2  # of the feed-forward: three where it is gated
     num_token_types: int = 2
+    scores_distances: bool = False  # in attention
     widens: bool = False  # embeddings are as wide as the layers, where nothing else is said
 
 
 TRAITS: dict[Architecture, Traits] = {
     "electra": Traits(norm_eps=1e-12),
     "modern": Traits(norm_eps=1e-5, factorised=False, matrices=3, widens=True),
-    "deberta": Traits(norm_eps=1e-7, num_token_types=0, widens=True),
+    "deberta": Traits(norm_eps=1e-7, num_token_types=0, scores_distances=True, widens=True),
 }
 
 
@@ -92,6 +94,12 @@ class EncoderConfig:
     def num_distances(self) -> int:
         """Embeddings of distances to either side."""
         return self.position_buckets or self.position_span
+
+    @property
+    def distance_terms(self) -> int:
+        """Of an attention score, beside the product of query and key."""
+        scored = TRAITS[self.architecture].scores_distances
+        return self.content_to_position + self.position_to_content if scored else 0
 
     @property
     def reads_token_types(self) -> bool:
