@@ -22,7 +22,6 @@ from electra.interop.card import Card
 from electra.interop.configs import read_config
 from electra.interop.huggingface import write_model
 from electra.interop.load import load
-from electra.interop.onnx_graph import write_onnx
 from electra.interop.warm_start import load_weights_into
 from electra.model import flops
 from electra.model.hidden import attention_weights, hidden_states
@@ -197,8 +196,6 @@ def test_a_published_discriminator_judges(uncased: Tokenizer, tmp_path: Path) ->
     logits = theirs(input_ids=ids, attention_mask=real.long()).logits
     assert (generator.logits(ids, pieces) - logits)[real].abs().max() <= TOLERANCE
 
-    written = write_onnx(loaded, tmp_path / "graph")
-    assert written.difference <= 1e-4
     packed = loaded.encoder(
         torch.cat([ids[:1, :40], ids[:1, :30]], 1),
         torch.cat([torch.arange(40), torch.arange(30)])[None],

@@ -58,7 +58,9 @@ def read(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizers.Tokeni
             "not readable as a SentencePiece model", where=path, fix="The file is damaged: get it again"
         ) from None
     if not pieces or trainer.get(_MODEL, _UNIGRAM) != _UNIGRAM:
-        what = "a SentencePiece model without pieces" if not pieces else "a SentencePiece model of another kind"
+        what = (
+            "a SentencePiece model without pieces" if not pieces else "a SentencePiece model of another kind"
+        )
         raise TokenizerError(f"{what}; Unigram is supported", where=path)
     if len(pieces) > hostile.MOST_ENTRIES:
         raise TokenizerError(f"its vocabulary has {len(pieces):,} entries", where=path)

@@ -101,8 +101,8 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentence_pieces(pieces[0])
-        usual = SENTENCE_PIECES if kind in _DEBERTA else VOCABULARY
-        raise TokenizerError(f"neither a {TOKENIZER} nor {usual} here", where=origin, fix=_CONVERT)
+        own = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
+        raise TokenizerError(f"neither a {TOKENIZER} nor {own} here", where=origin, fix=_CONVERT)
     roles = STYLES[by_bytes] | roles
     made = _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
     _add_tokens(made, settings, files, roles.values())
@@ -182,7 +182,11 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
         supported = kind in (
             *("", "pretrained"),
             *(_BERT if VOCABULARY in files else _ROBERTA),
-            *(_DEBERTA if SENTENCE_PIECES in files or not any(name in files for name in VOCABULARIES) else ()),
+            *(
+                _DEBERTA
+                if SENTENCE_PIECES in files or not any(name in files for name in VOCABULARIES)
+                else ()
+            ),
         )
     if not supported:
         what = f"the tokenizer {name} is not supported"

@@ -249,7 +249,8 @@ def _usage(card: Card) -> str:
             "Use",
             "```python\n"
             "import electra\n\n"
-            f"model = electra.load({json.dumps(card.name)})  # the path of this folder, or its name on the hub\n"
+            f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+            "model = electra.load(name)\n"
             'model.detect(["The chef ate the meal."])[0].marked  # the words that look replaced\n'
             f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
         )

@@ -128,9 +128,7 @@ MODERN_BIAS = "decoder.bias"  # of a modern generator, which may be configured t
 JUDGE = ("classifier.weight", "classifier.bias")
 
 # Written by some versions of transformers; they say nothing the rest does not.
-_REDUNDANT = re.compile(
-    r"(.*\.)?position_ids|generator_lm_head\.weight|(cls\.predictions\.)?decoder\.weight"
-)
+_REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|(cls\.predictions\.)?decoder\.weight")
 _KIN = re.compile(r"^(bert|roberta)\.")
 # The masked-LM heads of BERT and of RoBERTa, which are ELECTRA's generator's. The bias of the output layer is
 # one tensor under two names; where a file has both, the decoder's counts, as in transformers.

@@ -54,7 +54,7 @@ def weights_of(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | None) -> Tens
     scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
     if mask_B1TT is not None:
         scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
-    return scores_BHTT.softmax(-1)
+    return torch.as_tensor(scores_BHTT.softmax(-1))
 
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:

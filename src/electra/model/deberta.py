@@ -65,16 +65,16 @@ class Distances(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        context: Any, q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None
-    ) -> Tensor:
+    def forward(context: Any, q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
         context.save_for_backward(q, k, by_query, by_key)
         H, B, T, _ = q.shape
         scores = q.new_empty(H, B, T, T) if by_query is not None else q.new_zeros(H, B, T, T)
         for heads, rows in _parts(H, B, T):
             part = scores[heads, rows]
             for keys, x, positions in ((False, q, by_query), (True, k, by_key)):
-                for start, stop, window in _blocks(T) if positions is not None else ():
+                if positions is None:
+                    continue
+                for start, stop, window in _blocks(T):
                     block = x[heads, rows, start:stop]
                     product = block.flatten(1, 2) @ positions[heads, :, window]
                     shifted = _skewed(product.view(*block.shape[:3], -1), T, keys)
@@ -97,7 +97,9 @@ class Distances(torch.autograd.Function):
         for heads, rows in _parts(H, B, T):
             part = gradient[heads, rows]
             for (keys, x, d_x, positions), d_positions in zip(given, grown, strict=True):
-                for start, stop, window in _blocks(T) if positions is not None else ():
+                if positions is None or d_positions is None:
+                    continue
+                for start, stop, window in _blocks(T):
                     block = x[heads, rows, start:stop]
                     wide = gradient.new_zeros(*block.shape[:3], T + stop - start - 1)
                     _skewed(wide, T, keys).copy_(part[..., start:stop] if keys else part[:, :, start:stop])
@@ -178,6 +180,9 @@ class DebertaEmbeddings(Embeddings):
 
 
 class DebertaLayer(Layer):
+    convolution: nn.Conv1d
+    convolution_norm: nn.LayerNorm
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         own = not config.shared_position_keys  # else queries and keys project distances as they do tokens
@@ -274,6 +279,7 @@ class DebertaEncoder(ElectraEncoder):
         self.layers = nn.ModuleList(DebertaLayer(config) for _ in range(config.num_layers))
         if config.convolution:
             first = self.layers[0]
+            assert isinstance(first, DebertaLayer)
             first.convolution = nn.Conv1d(config.hidden_size, config.hidden_size, config.convolution)
             first.convolution_norm = _norm(config)
 
@@ -315,7 +321,7 @@ class DebertaEncoder(ElectraEncoder):
         x_BTD = self.embeddings(input_ids, position_ids, token_type_ids, variation)
         x_BTD = dropout(x_BTD, self.config.dropout, self.training)
         read = (mask_B1TT, *self.distances(input_ids.shape[1]))
-        *layers, last = self.layers
+        *layers, last = self.layers.children()
         for layer in layers:
             x_BTD = layer(x_BTD, *read)
         if not self.config.mask_decoder:

@@ -48,9 +48,9 @@ class Encoder(nn.Module, ABC):
     def token_table(self) -> Tensor:
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
 
-    @abstractmethod
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
         """Use the other's token table, or all of its embeddings as far as both have one shape."""
+        raise NotImplementedError
 
     def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
         """[B, H, T, T] of a layer, recomputed from what its matrix `qkv` gave."""

@@ -24,7 +24,13 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
     # as computed here: DeBERTa's term for term, without what a batch shares, the projection of distances
     attention += config.distance_terms * (2 * h * (length + min(length, BLOCK) - 1) + length * heads)
     output = 2 * h * h + h + DROPOUT * h + h + LAYER_NORM
-    feed_forward = TRAITS[config.architecture].matrices * 2 * h * i + ACTIVATION * i + i + h + (DROPOUT + 1 + LAYER_NORM) * h
+    feed_forward = (
+        TRAITS[config.architecture].matrices * 2 * h * i
+        + ACTIVATION * i
+        + i
+        + h
+        + (DROPOUT + 1 + LAYER_NORM) * h
+    )
     return (attention + output + feed_forward) * length
 
 

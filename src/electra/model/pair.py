@@ -69,7 +69,9 @@ class Discriminator(nn.Module):
         self.head = HEADS[encoder.config.architecture](encoder.config)
 
     def logits(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        """Log-odds [B, T] that each token was replaced. position_ids_BT: where rows hold several documents."""
+        """Log-odds [B, T] that each token was replaced. position_ids_BT: where rows hold several
+        documents.
+        """
         logits: Tensor = self.head(hidden_BTD, position_ids_BT)
         return logits
 
