@@ -262,6 +262,28 @@ def test_a_published_pair_goes_on(uncased: Tokenizer, tmp_path: Path) -> None:
             assert torch.allclose(network.logits(hidden), loaded.logits(ids, pieces), atol=TOLERANCE)
 
 
+def test_a_pair_as_microsoft_publishes_it_is_imported(uncased: Tokenizer, tmp_path: Path) -> None:
+    """Pickles of both networks in one folder, whose config.json describes the discriminator."""
+    tensors = with_both_heads(tmp_path / "given", uncased)
+    (tmp_path / "given" / WEIGHTS).unlink()
+    torch.save(tensors, tmp_path / "given" / "pytorch_model.bin")
+    small = {name: tensor for name, tensor in tensors.items() if ".layer.2." not in name}
+    small = {name: tensor for name, tensor in small.items() if not name.startswith("mask_predictions")}
+    small["deberta.embeddings.position_embeddings.weight"] = torch.randn(80, 24)
+    torch.save(small, tmp_path / "given" / "pytorch_model.generator.bin")
+    electra.import_pair(tmp_path / "given", out=tmp_path / "pair", allow_pickle=True)
+    judge, writer = (load(tmp_path / "pair", kind) for kind in ("discriminator", "generator"))  # type: ignore[arg-type]
+    assert (judge.config.num_layers, judge.config.mask_decoder) == (3, False)
+    assert (writer.config.num_layers, writer.config.mask_decoder) == (2, True)
+    pair = build_pair(judge.config, writer.config, sharing="disentangled").eval()
+    load_weights_into(pair, discriminator=tmp_path / "pair", generator=tmp_path / "pair", tokenizer=uncased)
+    ids, _, pieces = rows()
+    assert pair.auxiliary is not None
+    with torch.inference_mode():
+        logits = pair.auxiliary.logits(pair.auxiliary.encoder(ids, piece_ids=pieces))
+        assert torch.allclose(logits, writer.logits(ids, pieces), atol=TOLERANCE)
+
+
 @torch.inference_mode()
 def test_exports_of_a_pair_load_in_transformers(export_pair: Callable[..., tuple[Pair, Path]]) -> None:
     """A narrow generator, and embeddings that were a sum."""

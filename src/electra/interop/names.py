@@ -297,3 +297,9 @@ def completed(
     if kind == "generator":
         return tensors, replace(config, mask_decoder=True, max_positions=len(tensors[places]))
     return {name: tensor for name, tensor in tensors.items() if name != places}, config
+
+
+def num_layers(tensors: Mapping[str, Tensor], architecture: str) -> int:
+    """The layers that weights are of."""
+    stem = re.compile(re.escape(f"{PREFIX[architecture]}{_LAYER_LIST[architecture]}.") + r"(\d+)\.")
+    return 1 + max((int(found[1]) for name in tensors if (found := stem.match(name))), default=0)

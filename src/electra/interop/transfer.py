@@ -14,6 +14,7 @@ from electra import durable
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.model import (
     CONFIG,
+    GENERATOR_PICKLE,
     SHARED,
     SHARED_DIGEST,
     TOKENIZER_FILES,
@@ -24,12 +25,12 @@ from electra.artifacts.model import (
 )
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
-from electra.errors import ModelError
+from electra.errors import AbsentNetwork, ModelError
 from electra.interop import names, run_folder
 from electra.interop.card import Card, card_of_language_model, card_of_run
 from electra.interop.configs import HALF, read_config
 from electra.interop.huggingface import refuse_foreign_folder, write_model
-from electra.interop.load import Loaded, load, load_language_model, shared_digest
+from electra.interop.load import Loaded, load, load_folder, load_language_model, shared_digest
 from electra.interop.source import locate
 from electra.interop.weights import read_safetensors, write_weights
 
@@ -162,8 +163,13 @@ def import_pair(
     elif run_folder.holds_networks(path):
         models = networks_of(path, out)
     else:
-        model = load(path, "encoder", allow_pickle=allow_pickle)
+        try:  # a published folder may hold several heads
+            model = load(path, "discriminator", allow_pickle=allow_pickle)
+        except AbsentNetwork:
+            model = load(path, "encoder", allow_pickle=allow_pickle)
         models = {out if model.kind == "encoder" else pair.network(model.kind).path: model}
+        if allow_pickle and (path / GENERATOR_PICKLE).is_file():
+            models[writer] = load_folder(path, "generator", pickle=GENERATOR_PICKLE)
     if len({model.tokenizer.digest for model in models.values()}) > 1:
         raise ModelError(
             "the two networks have different tokenizers",
