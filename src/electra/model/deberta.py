@@ -16,7 +16,7 @@ table of distances.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,7 +29,10 @@ from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, La
 from electra.model.sizes import BLOCK, EncoderConfig
 
 CACHED = 1 << 16  # numbers of such products that are made at a time
-ACTIVATIONS = {"gelu": F.gelu, "tanh": torch.tanh}  # of the convolution
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "tanh": torch.tanh,
+}  # of the convolution
 
 
 def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
@@ -270,6 +273,8 @@ class DebertaLayer(Layer):
 
 
 class DebertaEncoder(ElectraEncoder):
+    embeddings: DebertaEmbeddings
+
     def __init__(self, config: EncoderConfig) -> None:
         Encoder.__init__(self)
         self.config = config
