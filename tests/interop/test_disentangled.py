@@ -27,7 +27,7 @@ def pair_for(architecture: str, width: float = 0.5) -> Pair:
 
 
 @pytest.mark.parametrize("width", [0.5, 1.0])
-@pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
 def test_each_network_trains_its_own_part(architecture: str, width: float) -> None:
     pair = pair_for(architecture, width)
     generator, discriminator = pair.auxiliary, pair.main

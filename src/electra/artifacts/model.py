@@ -21,6 +21,7 @@ FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files tha
 _LONGEST_HEADER = 100_000_000  # of the format
 SHARDS = f"{WEIGHTS}.index.json"  # in its place where the weights are in several files
 PICKLE = "pytorch_model.bin"
+GENERATOR_PICKLE = "pytorch_model.generator.bin"  # of DeBERTaV3, beside its discriminator's
 OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot")
 ONNX = "model.onnx"  # in the place of the weights
 TASK = "task.json"  # what a fine-tuned model answers: task and settings as its finetune.json has them
@@ -33,6 +34,7 @@ TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
     "vocab.txt",
 )
 ADDED_TOKENS, VOCABULARY_JSON, MERGES = "added_tokens.json", "vocab.json", "merges.txt"
+SENTENCE_PIECES = "spm.model"
 TOKENIZER_FILES = (
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -41,6 +43,7 @@ TOKENIZER_FILES = (
     ADDED_TOKENS,
     VOCABULARY_JSON,
     MERGES,
+    SENTENCE_PIECES,
 )
 
 

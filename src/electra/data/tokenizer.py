@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.model import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
+from electra.artifacts.model import SENTENCE_PIECES, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
 from electra.data.encoding import CorpusEncoder
 from electra.data.tokenizer_folder import STYLES, VOCABULARIES, Specials
@@ -100,9 +100,10 @@ class Tokenizer:
         if path.is_dir():
             files = tokenizer_folder.files_in(path)
         elif path.is_file():
-            if path.suffix == ".model":
+            if path.suffix == ".model" and path.name != SENTENCE_PIECES:
                 raise tokenizer_folder.sentence_pieces(path)
             kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
+            kind = SENTENCE_PIECES if path.name == SENTENCE_PIECES else kind
             beside = tokenizer_folder.files_in(path.parent)
             files = {file: place for file, place in beside.items() if file not in VOCABULARIES} | {kind: path}
         elif could_be_hub_name(str(name)):

@@ -20,6 +20,7 @@ from electra.artifacts.model import (
     ADDED_TOKENS,
     CONFIG,
     MERGES,
+    SENTENCE_PIECES,
     SPECIAL_TOKENS,
     TOKENIZER,
     TOKENIZER_CONFIG,
@@ -27,12 +28,12 @@ from electra.artifacts.model import (
     VOCABULARY,
     VOCABULARY_JSON,
 )
-from electra.data import hostile, wordpiece
+from electra.data import hostile, sentencepiece, wordpiece
 from electra.foundation import durable
 from electra.foundation.errors import TokenizerError
 
 FILES = (*TOKENIZER_FILES, CONFIG)
-VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES)
+VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES, SENTENCE_PIECES)
 # classes, in lower case and without "Tokenizer" and "Fast", that are BERT's or RoBERTa's under another name;
 # most are also types of models (config.json)
 _BERT = {
@@ -40,6 +41,7 @@ _BERT = {
     *("lxmert", "realm", "megatron-bert", "nezha", "ernie", "nomic_bert", "modernbert"),
 }
 _ROBERTA = {"roberta", "longformer"}
+_DEBERTA = {"deberta-v2", "debertav2"}
 _WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never run on a tokenizer.json
 _GENERIC = ("", "pretrained", "tokenizersbackend")  # tokenizer.json word for word
 STYLES = (  # usual names of the roles: BERT's, and RoBERTa's
@@ -101,12 +103,15 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         return json.dumps(definition, ensure_ascii=False), {
             role: name for role, name in roles.items() if name
         }
+    if SENTENCE_PIECES in files and kind in ("", "pretrained", *_DEBERTA):
+        return _from_sentence_pieces(files, settings, roles)
     by_bytes = VOCABULARY not in files
     if by_bytes and not (VOCABULARY_JSON in files and MERGES in files):
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentence_pieces(pieces[0])
-        raise TokenizerError("neither a tokenizer.json nor a vocab.txt here", where=origin, fix=_CONVERT)
+        own = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
+        raise TokenizerError(f"neither a {TOKENIZER} nor {own} here", where=origin, fix=_CONVERT)
     roles = STYLES[by_bytes] | roles
     made = _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
     _add_tokens(made, settings, files, roles.values())
@@ -183,7 +188,15 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
     else:
         if not name and (of := model.get("model_type")):
             kind, name = str(of).lower(), f"of model type {of}"
-        supported = kind in ("", "pretrained", *(_BERT if VOCABULARY in files else _ROBERTA))
+        supported = kind in (
+            *("", "pretrained"),
+            *(_BERT if VOCABULARY in files else _ROBERTA),
+            *(
+                _DEBERTA
+                if SENTENCE_PIECES in files or not any(name in files for name in VOCABULARIES)
+                else ()
+            ),
+        )
     if not supported:
         what = f"the tokenizer {name} is not supported"
         what += "" if TOKENIZER in files else f" without a {TOKENIZER}"
@@ -216,6 +229,24 @@ def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
             what = f"not a tokenizer that can be used ({error})"
             fix = f"It may be of a newer version than tokenizers {tokenizers.__version__}, or damaged"
             raise TokenizerError(what, where=origin, fix=fix) from None
+
+
+def _from_sentence_pieces(
+    files: Mapping[str, Path], settings: Mapping[str, Any], roles: dict[str, str]
+) -> tuple[str, dict[str, str]]:
+    """DeBERTa's: its special tokens have BERT's names, and are added where the pieces lack them."""
+    path = files[SENTENCE_PIECES]
+    roles = STYLES[0] | roles
+    made = sentencepiece.read(
+        path,
+        lowercase=settings.get("do_lower_case") is True,
+        split_marks=settings.get("split_by_punct") is True,
+    )
+    named = {f"{role}_token": name for role, name in roles.items()}
+    _add_tokens(made, {"bos_token": roles["cls"], "eos_token": roles["sep"], **named, **settings}, files, ())
+    wordpiece.frame(made, roles)
+    definition: str = made.to_str()
+    return definition, roles
 
 
 def _from_vocabulary(

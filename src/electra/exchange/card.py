@@ -16,7 +16,7 @@ from typing import Any
 
 from electra.artifacts.run import RunFolder
 from electra.data.tokenizer import could_be_hub_name, in_repository
-from electra.exchange.configs import LOG_ODDS
+from electra.exchange.configs import CLASSES, LOG_ODDS
 from electra.exchange.names import Kind
 from electra.foundation.config import write_toml
 
@@ -242,6 +242,16 @@ def _usage(card: Card) -> str:
             "import electra\n\n"
             f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
             'answers = electra.predict(name, "new.csv").records()\n'
+            f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
+        )
+    if card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]:
+        return _section(
+            "Use",
+            "```python\n"
+            "import electra\n\n"
+            f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+            "model = electra.load(name)\n"
+            'model.detect(["The chef ate the meal."])[0].marked  # the words that look replaced\n'
             f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
         )
     return _section(

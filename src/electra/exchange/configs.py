@@ -1,4 +1,6 @@
-"""config.json, both ways: our `EncoderConfig` <-> transformers' ElectraConfig and ModernBertConfig."""
+"""config.json, both ways: our `EncoderConfig` <-> transformers' ElectraConfig, ModernBertConfig and
+DebertaV2Config.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,17 @@ CLASSES: dict[str, dict[Kind, str]] = {
         "tagger": "ModernBertForTokenClassification",
         "reader": "ModernBertForQuestionAnswering",
     },
+    "deberta": {
+        "encoder": "DebertaV2Model",
+        "discriminator": "DebertaV2Model",  # transformers has no class with its head, and loads the encoder
+        "generator": "DebertaV2ForMaskedLM",
+        "classifier": "DebertaV2ForSequenceClassification",
+        "tagger": "DebertaV2ForTokenClassification",
+        "reader": "DebertaV2ForQuestionAnswering",
+    },
 }
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names of a layer's attention
-MODEL_TYPES = {"electra": "electra", "modernbert": "modern"}
+MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
 # The same network as the paper's under another name; read, and written as an ELECTRA.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
@@ -49,9 +59,10 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 THRESHOLD, HALF = "detection_threshold", 0.5
 SHORTEST = 3  # positions: [CLS], a token, [SEP]
 NEEDED = (
-    "Give the folder of an ELECTRA, BERT, RoBERTa or ModernBERT: config.json, model.safetensors,"
-    " tokenizer.json"
+    "Give the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa (version 2 or 3): config.json,"
+    " model.safetensors, tokenizer.json"
 )
+_DECODER = "enhanced_mask_decoder"  # in config.json of a DeBERTa generator; transformers does not know it
 
 
 @dataclass(frozen=True)
@@ -97,10 +108,10 @@ def write_config(
         "tie_word_embeddings": True,
         **names,
     }
-    return {
-        **common,
-        **(_modern_only(config, special_ids) if config.architecture == "modern" else _electra_only(config)),
-    }
+    if config.architecture == "modern":
+        return common | _modern_only(config, special_ids)
+    own = _deberta_only if config.architecture == "deberta" else _electra_only
+    return common | own(config)
 
 
 def _electra_only(config: EncoderConfig) -> dict[str, Any]:
@@ -155,6 +166,37 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
     }
 
 
+def _deberta_only(config: EncoderConfig) -> dict[str, Any]:
+    types = (("p2c", config.position_to_content), ("c2p", config.content_to_position))
+    convolution = {
+        "conv_kernel_size": config.convolution,
+        "conv_act": config.convolution_activation,
+        "conv_groups": 1,
+    }
+    return {
+        "model_type": "deberta-v2",
+        "embedding_size": config.embedding_size,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "type_vocab_size": config.num_token_types,
+        "layer_norm_eps": config.norm_eps,
+        "relative_attention": True,
+        "position_buckets": config.position_buckets or -1,
+        "max_relative_positions": config.position_span,
+        "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
+        "share_att_key": config.shared_position_keys,
+        "pos_att_type": "|".join(name for name, there in types if there),
+        "position_biased_input": config.absolute_positions,
+        **(convolution if config.convolution else {}),
+        **({_DECODER: True} if config.mask_decoder else {}),
+        "pooler_dropout": config.dropout,
+        "pooler_hidden_act": "gelu",
+        "pooler_hidden_size": config.hidden_size,
+        "legacy": True,  # a masked language model's head may then be narrower than the token table
+    }
+
+
 def read_config(folder: Path) -> FolderConfig:
     """What a model folder's config.json says, or one line about what the folder is instead."""
     path = folder / CONFIG
@@ -167,11 +209,12 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError("not a JSON object", where=path, fix=NEEDED)
     architecture = MODEL_TYPES.get(str(values.get("model_type")))
     if architecture is None:
-        raise ModelError(
-            f"this is a model of type {values.get('model_type')!r}, not an ELECTRA", where=path, fix=NEEDED
-        )
+        what = f"this is a model of type {values.get('model_type')!r}, not an ELECTRA"
+        if values.get("model_type") == "deberta":
+            what = "this is a DeBERTa of version 1, whose attention and tokenizer are others than version 2's"
+        raise ModelError(what, where=path, fix=NEEDED)
     try:
-        encoder = _modern_config(values) if architecture == "modern" else _electra_config(values)
+        encoder = _READERS[architecture](values)
         labels = _labels(values)
         skipped = first_position(values) if architecture == "electra" else 0
         kind = _kind(values, architecture, labels)
@@ -189,7 +232,8 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(str(problem), where=path, fix=NEEDED) from None
     # The paper's encoder has no such setting: its classifier reads [CLS].
     averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
-    tied = bool(values.get("tie_word_embeddings", True))
+    # a DeBERTa's newer head has no output layer but the token table
+    tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
     pooling: Pooling = "mean" if averaged else "cls"
     threshold = values.get(THRESHOLD, HALF)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
@@ -200,7 +244,7 @@ def read_config(folder: Path) -> FolderConfig:
 
 
 class Unsupported(Exception):
-    """A setting that neither of our encoders has."""
+    """A setting that none of our encoders has."""
 
 
 def _electra_config(values: dict[str, Any]) -> EncoderConfig:
@@ -234,7 +278,7 @@ def first_position(values: Mapping[str, Any]) -> int:
 
 
 def _pad_id(values: Mapping[str, Any]) -> int:
-    usual = 0 if values["model_type"] in ("electra", "bert", "modernbert") else 1
+    usual = 0 if values["model_type"] in ("electra", "bert", "modernbert", "deberta-v2") else 1
     return usual if values.get("pad_token_id") is None else _whole(values, "pad_token_id")
 
 
@@ -286,6 +330,64 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
     )
 
 
+def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
+    """Keys left out have DebertaV2Config's defaults, as in transformers."""
+    for name in ("hidden_act", "pooler_hidden_act"):
+        _require(values, name, "gelu")
+    if values.get("relative_attention", False) is not True:
+        raise Unsupported("relative_attention is not true; DeBERTas without it are not supported")
+    hidden, heads = _whole(values, "hidden_size", 1536), _whole(values, "num_attention_heads", 24)
+    _require(values, "pooler_hidden_size", hidden)
+    _require(values, "attention_head_size", hidden // max(1, heads))
+    kernel = _whole(values, "conv_kernel_size", 0)
+    if kernel > 0:
+        _require(values, "conv_groups", 1)
+        activation = values.get("conv_act", "tanh")
+        if kernel % 2 == 0 or activation not in ("tanh", "gelu"):
+            what = f"a convolution over {kernel} tokens with the activation {activation!r}"
+            raise Unsupported(f"{what}; supported are odd numbers of tokens, tanh and gelu")
+    positions = _whole(values, "max_position_embeddings", 512)
+    span = _whole(values, "max_relative_positions", -1)
+    given = values.get("pos_att_type") or []
+    types = [kind.strip() for kind in (given.lower().split("|") if isinstance(given, str) else given)]
+    if not types or (unknown := set(types) - {"c2p", "p2c"}):
+        what = "|".join(sorted(unknown)) if types else json.dumps(values.get("pos_att_type"))
+        raise Unsupported(f"attention of the type pos_att_type {what}; supported are c2p and p2c")
+    norms = [kind.strip() for kind in str(values.get("norm_rel_ebd", "none")).lower().split("|")]
+    if unknown := set(norms) - {"none", "layer_norm"}:
+        raise Unsupported(f"norm_rel_ebd {'|'.join(sorted(unknown))}; supported are none and layer_norm")
+    return checked(
+        EncoderConfig(
+            architecture="deberta",
+            vocab_size=_whole(values, "vocab_size", 128_100),
+            embedding_size=_whole(values, "embedding_size", hidden),
+            hidden_size=hidden,
+            num_layers=_whole(values, "num_hidden_layers", 24),
+            num_heads=heads,
+            intermediate_size=_whole(values, "intermediate_size", 6144),
+            max_positions=positions,
+            dropout=float(values.get("hidden_dropout_prob", 0.1)),
+            attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
+            norm_eps=float(values.get("layer_norm_eps", 1e-7)),
+            pad_id=_pad_id(values),
+            num_token_types=_whole(values, "type_vocab_size", 0),
+            position_buckets=max(0, _whole(values, "position_buckets", -1)),
+            position_span=span if span > 0 else positions,
+            content_to_position="c2p" in types,
+            position_to_content="p2c" in types,
+            shared_position_keys=bool(values.get("share_att_key", False)),
+            norm_distances="layer_norm" in norms,
+            absolute_positions=bool(values.get("position_biased_input", True)),
+            mask_decoder=values.get(_DECODER) is True,
+            convolution=max(0, kernel),
+            convolution_activation=str(values.get("conv_act", "tanh")) if kernel > 0 else "tanh",
+        )
+    )
+
+
+_READERS = {"electra": _electra_config, "modern": _modern_config, "deberta": _deberta_config}
+
+
 def _layer_types(layers: int, every: int) -> list[str]:
     return [SLIDING if number % every else FULL for number in range(layers)]
 
@@ -323,8 +425,11 @@ def checked(config: EncoderConfig) -> EncoderConfig:
         min(sizes) < 1
         or max(sizes) > LARGEST
         or hidden % unit
-        or not 0 < config.num_token_types <= LARGEST
         or config.architecture not in MODEL_TYPES.values()
+        or not (0 if config.architecture == "deberta" else 1) <= config.num_token_types <= LARGEST
+        or not 0 <= config.position_buckets <= LARGEST
+        or not 0 < config.position_span <= LARGEST
+        or (config.position_buckets and not 0 < config.position_buckets // 2 < config.position_span - 1)
     ):
         raise Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
     if not (

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -40,7 +40,7 @@ from electra.exchange.weights import (
 )
 from electra.foundation.errors import AbsentNetwork, Damaged, ModelError
 from electra.model.encoder import Encoder
-from electra.model.heads import DiscriminatorHead, GeneratorHead
+from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
@@ -159,13 +159,18 @@ def load_language_model(path: Path) -> Loaded | None:
     return load_folder(folder.path, "generator") if folder.exists() else None
 
 
-def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False) -> Loaded:
-    """A model in transformers' format, or sentence-transformers'."""
+def load_folder(
+    folder: Path, network: Kind = "discriminator", *, allow_pickle: bool = False, pickle: str = PICKLE
+) -> Loaded:
+    """A model in transformers' format, or sentence-transformers'.
+
+    pickle: the file of the weights; of another network than config.json describes, which says their depth.
+    """
     text_vector = read_text_vector(folder) or TextVector()
     folder = transformer_folder(folder)
     described = read_config(folder)
     config = described.encoder
-    read = read_tensors(folder, allow_pickle)
+    read = read_tensors(folder, allow_pickle) if pickle == PICKLE else read_pickle(folder / pickle)
     if (beside := ModelFolder(folder).shares_encoder_with) is not None:
         prefix = names.PREFIX[config.architecture]
         theirs = {name: tensor for name, tensor in read_tensors(beside).items() if name.startswith(prefix)}
@@ -180,6 +185,9 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     if not described.decoder_bias and described.kind == "generator":
         tensors = {names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
     kind = _choose(described, set(tensors), network, folder)
+    tensors, config = names.completed(tensors, config, kind)
+    if pickle != PICKLE:
+        config = replace(config, num_layers=names.num_layers(tensors, config.architecture))
     tied = _is_tied(described, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(f"config.json says {config.num_layers} layers, the weights have fewer", where=folder)
@@ -284,6 +292,11 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         )
         what = f"the weights are a pickle ({PICKLE}), which this command does not open"
         raise ModelError(what, where=folder, fix=fix)
+    return read_pickle(pickle)
+
+
+def read_pickle(pickle: Path) -> dict[str, Tensor]:
+    """The weights in a pickle, where the user has allowed that."""
     try:
         # The only torch.load of this package, reached through `electra import --allow-pickle` alone.
         # weights_only: a restricted unpickler that makes tensors and plain containers and calls nothing else.
@@ -314,9 +327,7 @@ def refuse_left_over(unused: Sequence[str], architecture: str, folder: Path) -> 
 
 def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
     """The head to load: the one wanted, if the folder has it."""
-    present = names.kinds_in(tensors, described.encoder.architecture)
-    if described.encoder.architecture == "modern":  # its heads share names
-        present = [kind for kind in present if kind == described.kind]
+    present = names.kinds_in(tensors, described.encoder.architecture, described.kind)
     if network == "encoder":
         named = described.kind if described.kind in present else "encoder"
         return (
@@ -347,7 +358,7 @@ def _is_tied(described: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
 
 def _head(kind: Kind, config: EncoderConfig, tied: bool) -> nn.Module | None:
     if kind == "discriminator":
-        return DiscriminatorHead(config)
+        return HEADS[config.architecture](config)
     return GeneratorHead(config, tied=tied) if kind == "generator" else None
 
 

@@ -8,7 +8,9 @@ keep their base, since no distance in them grows.
 A table of positions (the paper's encoder) is repeated until it is long enough (Beltagy et al. 2020,
 Longformer, section 5): a text that fitted before gives the same numbers as before.
 
-Either way the model can read longer texts and has not learned to: train it further on them.
+DeBERTa's distances are in the same buckets as before, and those beyond the greatest in its last one.
+
+In each case the model can read longer texts and has not learned to: train it further on them.
 """
 
 from __future__ import annotations
@@ -47,10 +49,11 @@ def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
     if old.architecture == "modern":
         config = replace(config, rope_theta=_base(old, length / old.max_positions))
         change = f"rotary base {old.rope_theta:,.0f} to {config.rope_theta:,.0f}"
-    else:
-        name = "embeddings.positions.weight"
+    elif (name := "embeddings.positions.weight") in state:
         state[name] = state[name][torch.arange(length) % old.max_positions]
         change = "position table repeated"
+    else:
+        change = f"distances beyond {old.position_span:,} tokens are taken for the greatest"
     encoder = build_encoder(config)
     encoder.load_state_dict(state)
     told = f"{old.max_positions:,} to {length:,} tokens, {change}"

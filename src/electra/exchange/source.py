@@ -13,6 +13,7 @@ from electra.artifacts.folder import expanded
 from electra.artifacts.included import included
 from electra.artifacts.model import (
     CONFIG,
+    GENERATOR_PICKLE,
     HEAD,
     MODULES,
     ONNX,
@@ -71,7 +72,9 @@ def _fetch(name: str, allow_pickle: bool) -> Path:
     if model.weights.is_file() or (model.path / SHARDS).is_file():
         return folder
     # others' repositories have graphs and pickles beside the weights: large, and of no use then
-    folder = _download(name, [*_WANTED, ONNX, durable.MANIFEST, *([PICKLE] if allow_pickle else [])])
+    folder = _download(
+        name, [*_WANTED, ONNX, durable.MANIFEST, *([PICKLE, GENERATOR_PICKLE] if allow_pickle else [])]
+    )
     if not allow_pickle and not ModelFolder(folder).holds_graph:
         fix = f"If it has {PICKLE}, convert that once: electra import {name} --allow-pickle --out FOLDER"
         raise ModelError(f"no {WEIGHTS} on the hub", where=name, fix=fix)

@@ -13,6 +13,7 @@ import torch
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.model import (
     CONFIG,
+    GENERATOR_PICKLE,
     SHARED,
     SHARED_DIGEST,
     TOKENIZER_FILES,
@@ -27,11 +28,11 @@ from electra.exchange import names, run_folder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
 from electra.exchange.configs import HALF, read_config
 from electra.exchange.huggingface import refuse_foreign_folder, write_model
-from electra.exchange.load import Loaded, load, load_language_model, shared_digest
+from electra.exchange.load import Loaded, load, load_folder, load_language_model, shared_digest
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, write_weights
 from electra.foundation import durable
-from electra.foundation.errors import ModelError
+from electra.foundation.errors import AbsentNetwork, ModelError
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
@@ -162,8 +163,13 @@ def import_pair(
     elif run_folder.holds_networks(path):
         models = networks_of(path, out)
     else:
-        model = load(path, "encoder", allow_pickle=allow_pickle)
+        try:  # a published folder may hold several heads
+            model = load(path, "discriminator", allow_pickle=allow_pickle)
+        except AbsentNetwork:
+            model = load(path, "encoder", allow_pickle=allow_pickle)
         models = {out if model.kind == "encoder" else pair.network(model.kind).path: model}
+        if allow_pickle and (path / GENERATOR_PICKLE).is_file():
+            models[writer] = load_folder(path, "generator", pickle=GENERATOR_PICKLE)
     if len({model.tokenizer.digest for model in models.values()}) > 1:
         raise ModelError(
             "the two networks have different tokenizers",

@@ -85,7 +85,7 @@ def write_tuned(  # noqa: PLR0917
         what = "the heads compare and bag read the tokens as well, which our graphs do not pass on"
         raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
     config = ModelFolder(loaded.folder).record
-    graph = TunedGraph(model, types=loaded.config.architecture == "electra")
+    graph = TunedGraph(model, types=loaded.config.reads_token_types)
     inputs = ", ".join(f"`{name}`" for name in graph.inputs)
     files: dict[str, durable.Content] = {
         CONFIG: durable.to_json({**config, "dtype": "float32"}),

@@ -75,6 +75,7 @@ LINEAR: dict[HeadKind, Builder] = {
 TRANSFORMERS: dict[Architecture, dict[HeadKind, Builder]] = {
     "electra": {**LINEAR, "classifier": ElectraClassifier},
     "modern": {"classifier": ModernClassifier, "tagger": ModernTokens, "reader": ModernTokens},
+    "deberta": {**LINEAR, "classifier": ElectraClassifier},
 }
 
 

@@ -1,4 +1,4 @@
-"""Attention, masks and rotary positions, shared by both encoders.
+"""Attention, masks and rotary positions, shared by the encoders.
 
 Shapes: B batch, T tokens, H heads, K head size.
 """
@@ -47,6 +47,14 @@ def attend(
         weights_BHTT = dropped(scores_BHTT.softmax(-1), dropout, dropout > 0)
         return weights_BHTT @ v_BHTK
     return F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=mask_B1TT, dropout_p=dropout)
+
+
+def weights_of(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+    """The weights [B, H, T, T] that `attend` gives, for those who look at them."""
+    scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
+    if mask_B1TT is not None:
+        scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
+    return torch.as_tensor(scores_BHTT.softmax(-1))
 
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:

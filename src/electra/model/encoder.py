@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import attend, attention_mask
+from electra.model.attention import attend, attention_mask, weights_of
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
@@ -35,7 +35,7 @@ PLAIN = Variation()
 
 
 class Encoder(nn.Module, ABC):
-    """What both encoders offer.
+    """What every encoder offers.
 
     forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] |
     None) -> [B, T, D]. Tokens attend to tokens with the same piece id (padding: -1); None means that nothing
@@ -48,6 +48,16 @@ class Encoder(nn.Module, ABC):
     def token_table(self) -> Tensor:
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
 
+    def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
+        """Use the other's token table, or all of its embeddings as far as both have one shape."""
+        raise NotImplementedError
+
+    def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        """[B, H, T, T] of a layer, recomputed from what its matrix `qkv` gave."""
+        B, T, _ = qkv_BTX.shape
+        q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        return weights_of(q, k, mask_B1TT)
+
     def depth_of(self, name: str) -> int:
         """The depth of a parameter: 0 for embeddings, then its layer's number, the last for the rest."""
         parts = name.split(".")
@@ -56,7 +66,7 @@ class Encoder(nn.Module, ABC):
         return self.config.num_layers if parts[0] == "final_norm" else 0
 
 
-def _table(rows: int, width: int) -> nn.Embedding:
+def table(rows: int, width: int) -> nn.Embedding:
     """Uninitialised: values are loaded or drawn later (torch's own draw takes seconds on the meta device)."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
@@ -66,9 +76,9 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.words: nn.Embedding | DisentangledTable = _table(config.vocab_size, config.embedding_size)
-        self.positions = _table(config.max_positions, config.embedding_size)
-        self.token_types = _table(config.num_token_types, config.embedding_size)
+        self.words: nn.Embedding | DisentangledTable = table(config.vocab_size, config.embedding_size)
+        self.positions = table(config.max_positions, config.embedding_size)
+        self.token_types = table(config.num_token_types, config.embedding_size)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)
 
     def forward(
@@ -128,6 +138,13 @@ class ElectraEncoder(Encoder):
 
     def token_table(self) -> Tensor:
         return self.embeddings.words.weight
+
+    def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
+        assert isinstance(other, ElectraEncoder)
+        if table_only:
+            self.embeddings.words = other.embeddings.words
+        else:
+            self.embeddings = other.embeddings
 
     def forward(
         self,

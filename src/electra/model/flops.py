@@ -4,7 +4,8 @@ Conventions of that script (google-research/electra, flops_computation.py): a ma
 backward pass costs what the forward pass costs, and an embedding lookup is a dense product with a one-hot
 vector. The last is generous: on real hardware lookups are nearly free, which `dense_lookup=False` counts
 (both nets are charged for it, so RTD looks dearer than it is). Extension: a gated feed-forward has three
-matrices instead of two, and rotary positions replace the position table.
+matrices instead of two, rotary positions replace the position table, and DeBERTa's attention scores
+distances.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 
 from electra.artifacts.networks import Head
 from electra.model.networks import Network, Networks
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import BLOCK, TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
 
@@ -24,9 +25,16 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
     attention = (
         3 * (2 * h * h + h) + 2 * h * length + (SOFTMAX + DROPOUT + 1) * length * heads + 2 * h * length
     )
+    # as computed here: DeBERTa's term for term, without what a batch shares, the projection of distances
+    attention += config.distance_terms * (2 * h * (length + min(length, BLOCK) - 1) + length * heads)
     output = 2 * h * h + h + DROPOUT * h + h + LAYER_NORM
-    matrices = 3 if config.architecture == "modern" else 2
-    feed_forward = matrices * 2 * h * i + ACTIVATION * i + i + h + (DROPOUT + 1 + LAYER_NORM) * h
+    feed_forward = (
+        TRAITS[config.architecture].matrices * 2 * h * i
+        + ACTIVATION * i
+        + i
+        + h
+        + (DROPOUT + 1 + LAYER_NORM) * h
+    )
     return (attention + output + feed_forward) * length
 
 

@@ -6,11 +6,13 @@ Shapes: N any number of leading positions, D hidden, E embedding, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import Architecture, EncoderConfig
 
 
 class GeneratorHead(nn.Module):
@@ -48,7 +50,32 @@ class DiscriminatorHead(nn.Module):
         )
         self.prediction = nn.Linear(config.hidden_size, 1)
 
-    def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Logits [N]."""
-        logits: Tensor = self.prediction(self.norm(F.gelu(self.dense(hidden_ND)))).squeeze(-1)
+    def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
+        """Logits [B, T]. position_ids_BT: places in the documents that share a row."""
+        logits: Tensor = self.prediction(self.norm(F.gelu(self.dense(hidden_BTD)))).squeeze(-1)
         return logits
+
+
+class ContextHead(DiscriminatorHead):
+    """DeBERTa's: a token's state plus that at the [CLS] of its document -> norm -> dense -> gelu -> one
+    logit.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps)
+
+    def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
+        first_BTD = hidden_BTD[:, :1]
+        if position_ids_BT is not None:
+            at_BT = torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) - position_ids_BT
+            first_BTD = hidden_BTD.gather(1, at_BT[..., None].expand_as(hidden_BTD))
+        states = F.gelu(self.dense(self.norm(hidden_BTD + first_BTD)))
+        return torch.as_tensor(self.prediction(states).squeeze(-1))
+
+
+HEADS: dict[Architecture, Callable[[EncoderConfig], DiscriminatorHead]] = {
+    "electra": DiscriminatorHead,
+    "modern": DiscriminatorHead,
+    "deberta": ContextHead,
+}

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from electra.foundation.arrays import Bools, Ints, Vectors
 from electra.foundation.progress import Share, unshared
-from electra.model.attention import attention_mask, rotate
+from electra.model.attention import attention_mask
 from electra.model.encoder import Encoder
-from electra.model.modern import ModernEncoder
 from electra.model.passes import passes
 
 NO_WORD = -1
@@ -72,19 +71,9 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
                 .remove
             )
         encoder(input_ids, piece_ids=piece_ids)
-    B, T = input_ids.shape
-    weights = []
-    for number, qkv in enumerate(projected):
-        mask_B1TT = attention_mask(piece_ids)
-        q_BHTK, k_BHTK, _ = qkv.view(B, T, 3, encoder.config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        if isinstance(encoder, ModernEncoder):
-            mask_B1TT, cos, sin = encoder.view(encoder.is_local(number), mask_B1TT, T)
-            q_BHTK, k_BHTK = rotate(q_BHTK, cos, sin), rotate(k_BHTK, cos, sin)
-        scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
-        if mask_B1TT is not None:
-            scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
-        weights.append(scores_BHTT.softmax(-1))
-    return weights
+    mask_B1TT = attention_mask(piece_ids)
+    projected = projected[: encoder.config.num_layers]  # a mask decoder goes through its last layer again
+    return [encoder.attention_weights(number, qkv, mask_B1TT) for number, qkv in enumerate(projected)]
 
 
 def word_vectors(

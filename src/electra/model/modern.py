@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.model.attention import attend, attention_mask, rotary_table, rotate, within
+from electra.model.attention import attend, attention_mask, rotary_table, rotate, weights_of, within
 from electra.model.dropout import dropout
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
@@ -103,6 +103,19 @@ class ModernEncoder(Encoder):
 
     def token_table(self) -> Tensor:
         return self.tokens.table()
+
+    def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
+        assert isinstance(other, ModernEncoder) and isinstance(other.tokens, TokenTable)
+        same_width = self.config.hidden_size == other.config.hidden_size
+        self.tokens = other.tokens if same_width else ProjectedTable(other.tokens, self.config.hidden_size)
+        if same_width and not table_only:  # a norm of another width cannot be shared
+            self.embedding_norm = other.embedding_norm
+
+    def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        B, T, _ = qkv_BTX.shape
+        q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
+        mask_B1TT, cos, sin = self.view(self.is_local(number), mask_B1TT, T)
+        return weights_of(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
     def is_local(self, number: int) -> bool:
         """Whether a layer attends to a window."""

@@ -27,13 +27,19 @@ from torch import Tensor, nn
 from electra.artifacts.networks import NAMES, ORDER, Head
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key
+from electra.model.deberta import DebertaEncoder
 from electra.model.encoder import ElectraEncoder, Encoder
-from electra.model.heads import DiscriminatorHead, GeneratorHead
+from electra.model.heads import HEADS, DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable, TokenTable
 from electra.model.networks import Network, Networks
-from electra.model.sizes import EncoderConfig
+from electra.model.sizes import Architecture, EncoderConfig
 from electra.model.token_table import DisentangledTable
 
+ENCODERS: dict[Architecture, Callable[[EncoderConfig], Encoder]] = {
+    "electra": ElectraEncoder,
+    "modern": ModernEncoder,
+    "deberta": DebertaEncoder,
+}
 Sharing = Literal["none", "token", "embeddings", "all", "disentangled"]
 Initialisation = Literal["paper", "reference", "fan_in"]
 
@@ -56,11 +62,13 @@ class Discriminator(nn.Module):
     def __init__(self, encoder: Encoder, head: DiscriminatorHead | None = None) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = head or DiscriminatorHead(encoder.config)
+        self.head = head or HEADS[encoder.config.architecture](encoder.config)
 
-    def logits(self, hidden_ND: Tensor) -> Tensor:
-        """Log-odds [N] that each token was replaced."""
-        logits: Tensor = self.head(hidden_ND)
+    def logits(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
+        """Log-odds [B, T] that each token was replaced. position_ids_BT: where rows hold several
+        documents.
+        """
+        logits: Tensor = self.head(hidden_BTD, position_ids_BT)
         return logits
 
 
@@ -120,7 +128,7 @@ class Pair(nn.Module):
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
-    return ModernEncoder(config) if config.architecture == "modern" else ElectraEncoder(config)
+    return ENCODERS[config.architecture](config)
 
 
 def build_network(row: Network) -> Generator | Discriminator:
@@ -174,20 +182,11 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
                 fix="Set model.generator_width and model.generator_depth to 1.0, or share less",
             )
         auxiliary.encoder = theirs
-    elif isinstance(mine, ModernEncoder) and isinstance(theirs, ModernEncoder):
-        assert isinstance(theirs.tokens, TokenTable)
-        same_width = mine.config.hidden_size == theirs.config.hidden_size
-        mine.tokens = theirs.tokens if same_width else ProjectedTable(theirs.tokens, mine.config.hidden_size)
-        if sharing == "embeddings" and same_width:  # a norm of another width cannot be shared
-            mine.embedding_norm = theirs.embedding_norm
-        if sharing == "disentangled":
+    else:
+        mine.share_embeddings(theirs, table_only=sharing != "embeddings")
+        if sharing == "disentangled" and isinstance(theirs, ModernEncoder):
             theirs.tokens = DisentangledTable(theirs.tokens)
-    elif isinstance(mine, ElectraEncoder) and isinstance(theirs, ElectraEncoder):
-        if sharing == "embeddings":
-            mine.embeddings = theirs.embeddings
-        else:
-            mine.embeddings.words = theirs.embeddings.words
-        if sharing == "disentangled":
+        elif sharing == "disentangled" and isinstance(theirs, ElectraEncoder):
             theirs.embeddings.words = DisentangledTable(theirs.embeddings.words)
 
 

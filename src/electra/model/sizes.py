@@ -14,7 +14,27 @@ from electra.foundation.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
 LARGEST = 1 << 20  # a size beyond this is a mistake or a damaged file; it is refused before memory is taken
-Architecture = Literal["electra", "modern"]
+BLOCK = 64  # queries, or keys, whose distances are scored in one matrix product (deberta.py)
+Architecture = Literal["electra", "modern", "deberta"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What every shape of an architecture has in common."""
+
+    norm_eps: float
+    factorised: bool = True  # token embeddings may have another width than the layers
+    matrices: int = 2  # of the feed-forward: three where it is gated
+    num_token_types: int = 2
+    scores_distances: bool = False  # in attention
+    widens: bool = False  # embeddings are as wide as the layers, where nothing else is said
+
+
+TRAITS: dict[Architecture, Traits] = {
+    "electra": Traits(norm_eps=1e-12),
+    "modern": Traits(norm_eps=1e-5, factorised=False, matrices=3, widens=True),
+    "deberta": Traits(norm_eps=1e-7, num_token_types=0, scores_distances=True, widens=True),
+}
 
 
 @dataclass(frozen=True)
@@ -58,11 +78,37 @@ class EncoderConfig:
     global_every: int = 1  # of so many layers the first attends to all tokens, the others to a window
     window: int = 0  # tokens to either side, of layers with a window
     window_theta: float = 10_000.0  # base of their rotary positions
+    # DeBERTa's encoder only, whose attention scores distances between tokens
+    position_buckets: int = 256  # distances share so many embeddings to either side; 0: each has its own
+    position_span: int = 512  # to either side; greater distances are taken for the greatest
+    content_to_position: bool = True
+    position_to_content: bool = True
+    shared_position_keys: bool = True  # distances are projected by the matrices of tokens
+    norm_distances: bool = True  # their embeddings are normalised
+    absolute_positions: bool = False  # a table of positions is added to the input
+    mask_decoder: bool = False  # the last layer runs twice, asked by states with absolute positions
+    convolution: int = 0  # tokens that a convolution beside the first layer sees; 0: there is none
+    convolution_activation: str = "tanh"
+
+    @property
+    def num_distances(self) -> int:
+        """Embeddings of distances to either side."""
+        return self.position_buckets or self.position_span
+
+    @property
+    def distance_terms(self) -> int:
+        """Of an attention score, beside the product of query and key."""
+        scored = TRAITS[self.architecture].scores_distances
+        return self.content_to_position + self.position_to_content if scored else 0
+
+    @property
+    def reads_token_types(self) -> bool:
+        return self.architecture != "modern" and self.num_token_types > 0
 
     @property
     def least_parameters(self) -> int:
         """Of the token table and the layers' matrices: known before any memory is taken."""
-        matrices = 2 if self.architecture == "electra" else 3
+        matrices = TRAITS[self.architecture].matrices
         layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
         return self.vocab_size * self.embedding_size + self.num_layers * layer
 
@@ -100,11 +146,11 @@ def discriminator_config(
     attention_dropout: float,
     pad_id: int,
 ) -> EncoderConfig:
-    modern = architecture == "modern"
+    traits = TRAITS[architecture]
     return EncoderConfig(
         architecture=architecture,
         vocab_size=vocab_size,
-        embedding_size=size.hidden_size if modern else size.embedding_size,
+        embedding_size=size.hidden_size if traits.widens else size.embedding_size,
         hidden_size=size.hidden_size,
         num_layers=size.num_layers,
         num_heads=max(1, size.hidden_size // HEAD_SIZE),
@@ -112,8 +158,10 @@ def discriminator_config(
         max_positions=size.max_positions,
         dropout=dropout,
         attention_dropout=attention_dropout,
-        norm_eps=1e-5 if modern else 1e-12,
+        norm_eps=traits.norm_eps,
         pad_id=pad_id,
+        num_token_types=traits.num_token_types,
+        position_span=size.max_positions,
     )
 
 
@@ -123,11 +171,11 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
     if hidden > HEAD_SIZE:
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
     hidden += hidden % 2  # rotary positions turn pairs of dimensions
-    modern = discriminator.architecture == "modern"
+    factorised = TRAITS[discriminator.architecture].factorised
     return replace(
         discriminator,
         hidden_size=hidden,
-        embedding_size=hidden if modern else discriminator.embedding_size,
+        embedding_size=discriminator.embedding_size if factorised else hidden,
         num_layers=max(1, round(discriminator.num_layers * depth)),
         num_heads=max(1, hidden // HEAD_SIZE),
         intermediate_size=_intermediate(hidden, discriminator.architecture),
@@ -136,4 +184,4 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
     """Four times the hidden size; when gated (three matrices) two thirds of that, in multiples of 32."""
-    return 4 * hidden if architecture == "electra" else -(-8 * hidden // 3 // 32) * 32
+    return 4 * hidden if TRAITS[architecture].matrices == 2 else -(-8 * hidden // 3 // 32) * 32

@@ -204,9 +204,10 @@ class Objective(interface.Objective):
             log_q = log_q.index_copy(0, slots, log_p.gather(1, sampled[:, None]).squeeze(1))
             is_noise = torch.zeros_like(candidates).index_fill(0, slots, True)
 
-        hidden = discriminator.encoder(replacing.put(corrupted, sampled), *layout).flatten(0, 1)
+        hidden = discriminator.encoder(replacing.put(corrupted, sampled), *layout)
         share = self.noise_share(corrupted.progress)
-        logits = noise_logits(discriminator.logits(hidden).float(), log_q, share)[candidates]
+        energies = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
+        logits = noise_logits(energies, log_q, share)[candidates]
         is_noise = is_noise[candidates]
         nce = F.binary_cross_entropy_with_logits(logits, is_noise.float(), reduction="sum")
         observed = {

@@ -86,8 +86,8 @@ class Objective(interface.Objective):
 
         judged = self.judged(corrupted)
         is_replaced = (ids != corrupted.input_ids).flatten()[judged]
-        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        logits = discriminator.logits(hidden).float()[judged]
+        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
+        logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()[judged]
         labels = is_replaced.float() * (1 - config.label_smoothing) + config.label_smoothing / 2
         losses["rtd"] = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})

@@ -162,7 +162,7 @@ class Objective(interface.Objective):
         if judged.counts["rtd"]:
             real = judged.real()
             is_replaced = (read != judged.input_ids)[real]
-            logits = discriminator.logits(hidden[~named][real]).float()
+            logits = discriminator.logits(hidden[~named], judged.position_ids).float()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
         return Outcome({name: losses.get(name, hidden.new_zeros(())) for name in self.weights}, observed)

@@ -51,11 +51,15 @@ def network_table(
         attention_dropout=model.attention_dropout,
         pad_id=store.specials.pad,
     )
+    if model.mask_decoder and full.architecture != "deberta":
+        fix = "Use `model.encoder=deberta`, or leave it out"
+        raise ConfigError("only the encoder deberta has a mask decoder", key="model.mask_decoder", fix=fix)
+    if objective.main == "generator":
+        full = replace(full, mask_decoder=model.mask_decoder or full.mask_decoder)
     rows = [Network(name, "main", full, objective.main, exported=True)]
     if objective.auxiliary:
-        small = taken.get(auxiliary) or generator_config(
-            full, model.generator_width or size.generator_width, model.generator_depth
-        )
+        narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
+        small = taken.get(auxiliary) or replace(narrow, mask_decoder=model.mask_decoder)
         exported = auxiliary in EXPORTED
         rows.append(Network(auxiliary, "auxiliary", small, rate=auxiliary_rate, exported=exported))
     return Networks.of([*rows, *objective.others(full)])

@@ -39,9 +39,13 @@ class ModelSection:
     """Width of the discriminator (default: the size's). A head is 64 wide; other widths get as many heads as
     fit, at least one.
     """
-    encoder: Literal["electra", "modern"] = "electra"
+    encoder: Literal["electra", "modern", "deberta"] = "electra"
     """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as
-    ModernBERT.
+    ModernBERT; deberta: attention that scores distances between tokens, exported as DeBERTa-v2.
+    """
+    mask_decoder: bool = False
+    """The generator runs its last layer twice, with absolute positions (DeBERTa's enhanced mask decoder;
+    encoder deberta only).
     """
     generator_width: float | None = None
     """Generator's hidden size as a fraction of the discriminator's (default: the size's own)."""

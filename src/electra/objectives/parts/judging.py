@@ -35,8 +35,7 @@ def judge(
     discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, variation: Variation = PLAIN
 ) -> Judged:
     """Read the text `ids` [B, T]."""
-    hidden = discriminator.encoder(
-        ids, corrupted.position_ids, corrupted.piece_ids, variation=variation
-    ).flatten(0, 1)
+    hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids, variation=variation)
+    logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
     replaced = (ids != corrupted.input_ids).flatten()
-    return Judged(hidden, discriminator.logits(hidden).float(), replaced, corrupted.real().flatten())
+    return Judged(hidden.flatten(0, 1), logits, replaced, corrupted.real().flatten())

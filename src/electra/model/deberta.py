@@ -1,0 +1,343 @@
+"""DeBERTa's encoder (He et al. 2021, arXiv 2006.03654; version 3: arXiv 2111.09543).
+
+A post-norm transformer whose attention adds two terms to the product of a query and a key: the query with an
+embedding of their distance (content to position), and the key with another (position to content). Long
+distances share buckets. Weight-compatible with transformers' `DebertaV2Model` (interop holds the names).
+
+No [T, T, D] tensor is made. In a block of queries, all distances to all keys are a run of T + BLOCK - 1
+neighbours, so their scores are one matrix product; read with rows that begin one element earlier each time,
+that product is the block's part of the scores. Documents packed into a row are runs too, so a distance in
+the row is the distance in the document.
+
+Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, L = 2T - 1 distances, R rows of the
+table of distances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from electra.model.attention import attention_mask
+from electra.model.dropout import dropout
+from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, Layer, Variation, table
+from electra.model.sizes import BLOCK, EncoderConfig
+
+CACHED = 1 << 16  # numbers of such products that are made at a time
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "tanh": torch.tanh,
+}  # of the convolution
+
+
+def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
+    """The row of the table of distances for each distance between a query and a key.
+
+    Up to half the buckets every distance has its own; the others grow logarithmically up to the span.
+    """
+    half = config.position_buckets // 2
+    rows = distances
+    if half:
+        far = distances.abs().clamp(min=half).float()
+        most = torch.tensor((config.position_span - 1) / half, device=far.device)
+        grown = torch.log(far / half) / torch.log(most)
+        bucket = (torch.ceil(grown * (half - 1)) + half).long()
+        rows = torch.where(distances.abs() <= half, distances, bucket * distances.sign())
+    return (rows + config.num_distances).clamp(0, 2 * config.num_distances - 1)
+
+
+def _skewed(scores: Tensor, size: int, keys: bool) -> Tensor:
+    """[H, B, n, size] of [H, B, n, size + n - 1]: in row r from column n - 1 - r on; for blocks of keys
+    [H, B, size, n].
+    """
+    H, B, n, width = scores.shape
+    strides = (scores.stride(0), scores.stride(1))
+    shape, inner = ((H, B, size, n), (1, width - 1)) if keys else ((H, B, n, size), (width - 1, 1))
+    return scores.as_strided(shape, (*strides, *inner), scores.storage_offset() + n - 1)
+
+
+class Distances(torch.autograd.Function):
+    """Queries and keys [H, B, T, K] and projected distances [H, K, L] or None -> scores [H, B, T, T].
+
+    by_query: distances in falling order (query minus key, from T - 1), by_key: in rising order.
+    """
+
+    @staticmethod
+    def forward(context: Any, q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
+        context.save_for_backward(q, k, by_query, by_key)
+        H, B, T, _ = q.shape
+        scores = q.new_empty(H, B, T, T) if by_query is not None else q.new_zeros(H, B, T, T)
+        for heads, rows in _parts(H, B, T):
+            part = scores[heads, rows]
+            for keys, x, positions in ((False, q, by_query), (True, k, by_key)):
+                if positions is None:
+                    continue
+                for start, stop, window in _blocks(T):
+                    block = x[heads, rows, start:stop]
+                    product = block.flatten(1, 2) @ positions[heads, :, window]
+                    shifted = _skewed(product.view(*block.shape[:3], -1), T, keys)
+                    if keys:
+                        part[..., start:stop] += shifted
+                    else:
+                        part[:, :, start:stop] = shifted
+        scores.view(H * B, T, T).baddbmm_(q.reshape(H * B, T, -1), k.reshape(H * B, T, -1).mT)
+        return scores
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        q, k, by_query, by_key = context.saved_tensors
+        H, B, T, K = q.shape
+        flat = gradient.reshape(H * B, T, T)
+        dq = torch.bmm(flat, k.reshape(H * B, T, K)).view(H, B, T, K)
+        dk = torch.bmm(flat.mT, q.reshape(H * B, T, K)).view(H, B, T, K)
+        given = ((False, q, dq, by_query), (True, k, dk, by_key))
+        grown = [None if p is None else p.new_zeros(H, K, 2 * T - 1) for *_, p in given]
+        for heads, rows in _parts(H, B, T):
+            part = gradient[heads, rows]
+            for (keys, x, d_x, positions), d_positions in zip(given, grown, strict=True):
+                if positions is None or d_positions is None:
+                    continue
+                for start, stop, window in _blocks(T):
+                    block = x[heads, rows, start:stop]
+                    wide = gradient.new_zeros(*block.shape[:3], T + stop - start - 1)
+                    _skewed(wide, T, keys).copy_(part[..., start:stop] if keys else part[:, :, start:stop])
+                    wide = wide.flatten(1, 2)
+                    d_block = wide @ positions[heads, :, window].mT
+                    d_x[heads, rows, start:stop] += d_block.view(block.shape)
+                    d_positions[heads, :, window] += block.flatten(1, 2).mT @ wide
+        return dq, dk, *grown
+
+
+def _parts(heads: int, rows: int, length: int) -> Iterator[tuple[slice, slice]]:
+    """Heads and rows whose block of products stays in a processor's cache."""
+    fit = CACHED // (BLOCK * (length + BLOCK))
+    of_heads = max(1, min(heads, fit))
+    of_rows = max(1, fit // of_heads)
+    for head in range(0, heads, of_heads):
+        for row in range(0, rows, of_rows):
+            yield slice(head, head + of_heads), slice(row, row + of_rows)
+
+
+def _blocks(length: int) -> Iterator[tuple[int, int, slice]]:
+    """Of each block its first position, its end, and which of the L distances it needs."""
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        yield start, stop, slice(length - stop, 2 * length - 1 - start)
+
+
+def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
+    """The same scores, of plain operations, for graphs that are exported."""
+    T = q.shape[2]
+    place = torch.arange(T, device=q.device)
+    fall = (place[None, :] - place[:, None] + T - 1).expand(*q.shape[:2], T, T)  # of query row, key column
+    scores = q @ k.mT
+    if by_query is not None:
+        scores = scores + (q @ by_query[:, None]).gather(-1, fall)
+    if by_key is not None:
+        scores = scores + (k @ by_key[:, None]).gather(-1, fall).mT  # of key row, query column
+    return scores
+
+
+class DebertaEmbeddings(Embeddings):
+    """Words, and where the shape has them positions and token types; brought to size D, then normalised."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        nn.Module.__init__(self)
+        self.added = config.absolute_positions  # the mask decoder's positions are no part of the input
+        self.words = table(config.vocab_size, config.embedding_size)
+        if config.absolute_positions or config.mask_decoder:
+            self.positions = table(config.max_positions, config.embedding_size)
+        if config.num_token_types:
+            self.token_types = table(config.num_token_types, config.embedding_size)
+        same = config.embedding_size == config.hidden_size
+        self.projection = (
+            nn.Identity() if same else nn.Linear(config.embedding_size, config.hidden_size, bias=False)
+        )
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps)
+
+    def forward(
+        self,
+        input_ids_BT: Tensor,
+        position_ids_BT: Tensor | None,
+        token_type_ids_BT: Tensor | None,
+        variation: Variation,
+    ) -> Tensor:
+        x_BTE = variation.embed(self.words(input_ids_BT))
+        if self.added:
+            x_BTE = x_BTE + self.places(input_ids_BT, position_ids_BT)
+        if hasattr(self, "token_types"):
+            no_types = token_type_ids_BT is None
+            x_BTE = x_BTE + (self.token_types.weight[0] if no_types else self.token_types(token_type_ids_BT))
+        return torch.as_tensor(self.norm(self.projection(x_BTE)))
+
+    def places(self, input_ids_BT: Tensor, position_ids_BT: Tensor | None) -> Tensor:
+        """The absolute positions' embeddings, [T, E] or [B, T, E]."""
+        if position_ids_BT is None:
+            return self.positions.weight[: input_ids_BT.shape[1]]
+        return torch.as_tensor(self.positions(position_ids_BT))
+
+
+class DebertaLayer(Layer):
+    convolution: nn.Conv1d
+    convolution_norm: nn.LayerNorm
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        own = not config.shared_position_keys  # else queries and keys project distances as they do tokens
+        for name, there in (
+            ("position_keys", config.content_to_position),
+            ("position_queries", config.position_to_content),
+        ):
+            if own and there:
+                self.add_module(name, nn.Linear(config.hidden_size, config.hidden_size))
+
+    def scores(self, q: Tensor, k: Tensor, distances_RD: Tensor, index_L: Tensor) -> Tensor:
+        """Queries and keys [H, B, T, K] -> scores before the mask [H, B, T, T].
+
+        distances_RD: embeddings of distances; index_L: the one of each distance, in falling order.
+        """
+        config, D = self.config, self.config.hidden_size
+        parts: list[Tensor | None] = []
+        for there, name, first in (
+            (config.content_to_position, "position_keys", D),
+            (config.position_to_content, "position_queries", 0),
+        ):
+            if not there:
+                parts.append(None)
+            elif config.shared_position_keys:
+                weight, bias = (x[first : first + D] for x in (self.qkv.weight, self.qkv.bias))
+                parts.append(F.linear(distances_RD, weight, bias))
+            else:
+                parts.append(self.get_submodule(name)(distances_RD))
+        H, terms = config.num_heads, 1 + config.content_to_position + config.position_to_content
+        scale = 1 / math.sqrt(q.shape[-1] * terms)
+        by_query, by_key = (
+            None if x is None else x[at].view(-1, H, q.shape[-1]).permute(1, 2, 0)
+            for x, at in zip(parts, (index_L, index_L.flip(0)), strict=True)
+        )
+        by_key = None if by_key is None else by_key * scale
+        if torch.compiler.is_exporting():
+            return _gathered(q * scale, k, by_query, by_key)
+        scores: Tensor = Distances.apply(q * scale, k, by_query, by_key)  # type: ignore[no-untyped-call]
+        return scores
+
+    def forward(  # type: ignore[override]
+        self,
+        x_BTD: Tensor,
+        mask_B1TT: Tensor | None,
+        distances_RD: Tensor,
+        index_L: Tensor,
+        queries_BTD: Tensor | None = None,
+    ) -> Tensor:
+        """queries_BTD: other states than `x_BTD` that ask, and that the output is added to."""
+        config, training, given_BTD = self.config, self.training, x_BTD
+        B, T, D = x_BTD.shape
+        q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 3, 0, 1, 4)
+        if queries_BTD is not None:
+            q = F.linear(queries_BTD, self.qkv.weight[:D], self.qkv.bias[:D])
+            q, x_BTD = q.view(B, T, config.num_heads, -1).permute(2, 0, 1, 3), queries_BTD
+        scores = self.scores(q, k, dropout(distances_RD, config.dropout, training), index_L)
+        if mask_B1TT is not None:
+            scores = scores.masked_fill(~mask_B1TT.transpose(0, 1), float("-inf"))
+        weights = dropout(scores.softmax(-1), config.attention_dropout, training)
+        context = self.attention_output((weights @ v).permute(1, 2, 0, 3).reshape(B, T, D))
+        x_BTD = self.attention_norm(x_BTD + dropout(context, config.dropout, training))
+        update = self.output(F.gelu(self.intermediate(x_BTD)))
+        x_BTD = self.output_norm(x_BTD + dropout(update, config.dropout, training))
+        return self.convolved(x_BTD, given_BTD, mask_B1TT)
+
+    def convolved(self, x_BTD: Tensor, given_BTD: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        """Of version 2's first layer: its output plus a convolution of its input, normalised."""
+        if not hasattr(self, "convolution"):
+            return x_BTD
+        T, half = x_BTD.shape[1], self.config.convolution // 2
+        padded = F.pad(given_BTD, (0, 0, half, half))
+        parts = []
+        for offset in range(-half, half + 1):
+            part = padded[:, half + offset : half + offset + T]
+            if mask_B1TT is not None and offset:  # not over the edge of a document
+                near = mask_B1TT[:, 0].diagonal(offset, dim1=-2, dim2=-1)
+                part = part * F.pad(near, (max(-offset, 0), max(offset, 0)))[..., None]
+            parts.append(part)
+        weight = self.convolution.weight.permute(0, 2, 1).flatten(1)
+        made = F.linear(torch.cat(parts, dim=-1), weight, self.convolution.bias)
+        made = ACTIVATIONS[self.config.convolution_activation](
+            dropout(made, self.config.dropout, self.training)
+        )
+        return torch.as_tensor(self.convolution_norm(x_BTD + made))
+
+
+class DebertaEncoder(ElectraEncoder):
+    embeddings: DebertaEmbeddings
+
+    def __init__(self, config: EncoderConfig) -> None:
+        Encoder.__init__(self)
+        self.config = config
+        self.embeddings = DebertaEmbeddings(config)
+        self.relative_positions = table(2 * config.num_distances, config.hidden_size)
+        self.relative_norm = _norm(config) if config.norm_distances else nn.Identity()
+        self.layers = nn.ModuleList(DebertaLayer(config) for _ in range(config.num_layers))
+        if config.convolution:
+            first = self.layers[0]
+            assert isinstance(first, DebertaLayer)
+            first.convolution = nn.Conv1d(config.hidden_size, config.hidden_size, config.convolution)
+            first.convolution_norm = _norm(config)
+
+    def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
+        assert isinstance(other, DebertaEncoder)
+        self.embeddings.words = other.embeddings.words
+        if not table_only and self.config.hidden_size == other.config.hidden_size:
+            self.embeddings.norm = other.embeddings.norm
+
+    def distances(self, length: int) -> tuple[Tensor, Tensor]:
+        """Embeddings of the distances of a text [R, D], and which is that of each, in falling order [L]."""
+        rows_RD, device = self.relative_positions.weight, self.relative_positions.weight.device
+        falling = torch.arange(length - 1, -length, -1, device="cpu")
+        index_L = buckets(falling, self.config)
+        if not torch.compiler.is_exporting():  # its length is unknown, so that all rows are read
+            first, last = int(index_L[-1]), int(index_L[0])
+            rows_RD, index_L = rows_RD[first : last + 1], index_L - first
+        return torch.as_tensor(self.relative_norm(rows_RD)), index_L.to(device)
+
+    def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        B, T, _ = qkv_BTX.shape
+        q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 3, 0, 1, 4)
+        layer = self.layers[number]
+        assert isinstance(layer, DebertaLayer)
+        scores = layer.scores(q, k, *self.distances(T)).transpose(0, 1)
+        if mask_B1TT is not None:
+            scores = scores.masked_fill(~mask_B1TT, float("-inf"))
+        return scores.softmax(-1)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        piece_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        variation: Variation = PLAIN,
+    ) -> Tensor:
+        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
+        x_BTD = self.embeddings(input_ids, position_ids, token_type_ids, variation)
+        x_BTD = dropout(x_BTD, self.config.dropout, self.training)
+        read = (mask_B1TT, *self.distances(input_ids.shape[1]))
+        *layers, last = self.layers.children()
+        for layer in layers:
+            x_BTD = layer(x_BTD, *read)
+        if not self.config.mask_decoder:
+            return torch.as_tensor(last(x_BTD, *read))
+        # The enhanced mask decoder: the last layer twice, asked by the states with absolute positions.
+        places = self.embeddings.projection(self.embeddings.places(input_ids, position_ids))
+        queries_BTD = x_BTD + places
+        for _ in range(2):
+            queries_BTD = last(x_BTD, *read, queries_BTD)
+        return torch.as_tensor(queries_BTD)
+
+
+def _norm(config: EncoderConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.hidden_size, eps=config.norm_eps)

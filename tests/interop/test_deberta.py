@@ -1,0 +1,375 @@
+"""DeBERTa-v2 and -v3 folders, both ways: the states and logits of transformers for every published shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+import electra
+from electra.artifacts.model import WEIGHTS
+from electra.data.tokenizer import Tokenizer
+from electra.exchange.card import Card
+from electra.exchange.configs import read_config
+from electra.exchange.huggingface import write_model
+from electra.exchange.load import load
+from electra.exchange.warm_start import load_weights_into
+from electra.foundation.errors import ModelError
+from electra.model import flops
+from electra.model.hidden import attention_weights, hidden_states
+from electra.model.pair import Pair, build_encoder, build_pair
+from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.testing import toy
+from electra.training.recipe import make_recipe, read_recipe
+
+TOLERANCE = 1e-5
+LENGTH = 75  # more than a block of distances
+SIZES = {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 40, "num_hidden_layers": 3}
+V3 = {
+    "relative_attention": True,
+    "position_buckets": 8,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "v3": V3,
+    "v2 xlarge": V3 | {"conv_kernel_size": 3, "conv_act": "gelu"},
+    "own projections": V3 | {"share_att_key": False, "pos_att_type": "c2p|p2c"},
+    "content to position": V3 | {"pos_att_type": ["c2p"]},
+    "position to content": V3 | {"pos_att_type": "p2c", "share_att_key": False},
+    "no buckets": V3 | {"position_buckets": -1, "max_relative_positions": 12},
+    "positions and types": V3 | {"position_biased_input": True, "norm_rel_ebd": "none", "type_vocab_size": 2},
+    "a wide convolution": V3 | {"conv_kernel_size": 5},
+    "narrow embeddings": V3 | {"embedding_size": 16},
+}
+
+
+def published(shape: dict[str, Any], folder: Path, tokenizer: Tokenizer, head: str = "Model") -> Any:
+    """A model of that shape with random weights everywhere, saved by transformers."""
+    torch.manual_seed(1)
+    config = transformers.DebertaV2Config(
+        vocab_size=tokenizer.vocab_size, max_position_embeddings=80, **SIZES, **shape
+    )
+    model = getattr(transformers, f"DebertaV2{head}")(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    tokenizer.save(folder)
+    return model
+
+
+def rows() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ids = torch.randint(5, 100, (3, LENGTH), generator=torch.Generator().manual_seed(0))
+    real = torch.arange(LENGTH)[None] < torch.tensor([LENGTH, 20, 4])[:, None]
+    return ids.masked_fill(~real, 0), real, torch.where(real, 0, -1)
+
+
+def loaded_again(folder: Path, head: str) -> Any:
+    model, report = getattr(transformers, f"DebertaV2{head}").from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
+    return model.eval()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@torch.inference_mode()
+def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
+    theirs = published(SHAPES[name], tmp_path / "given", uncased)
+    ids, real, pieces = rows()
+    given = theirs(
+        input_ids=ids, attention_mask=real.long(), output_hidden_states=True, output_attentions=True
+    )
+    wanted = given.last_hidden_state
+    loaded = load(tmp_path / "given", "encoder")
+    assert (loaded.encoder(ids, piece_ids=pieces) - wanted)[real].abs().max() <= TOLERANCE
+    assert (loaded.encoder(ids[:1]) - wanted[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
+    short = theirs(input_ids=ids[:1, :9]).last_hidden_state
+    assert (loaded.encoder(ids[:1, :9]) - short).abs().max() <= TOLERANCE
+    for ours, state in zip(hidden_states(loaded.encoder, ids, pieces), given.hidden_states, strict=True):
+        assert (ours - state)[real].abs().max() <= TOLERANCE
+    seen = attention_weights(loaded.encoder, ids, pieces)
+    for weights, attention in zip(seen, given.attentions, strict=True):
+        assert (weights - attention).transpose(1, 2)[real].abs().max() <= TOLERANCE
+
+    card = Card("x", "encoder")
+    given_to = {"kind": "encoder", "labels": (), "tokenizer": uncased, "card": card}
+    write_model(tmp_path / "ours", loaded.encoder, None, **given_to)
+    again = loaded_again(tmp_path / "ours", "Model")
+    states = again(input_ids=ids, attention_mask=real.long()).last_hidden_state
+    assert (states - wanted)[real].abs().max() <= TOLERANCE
+    assert load(tmp_path / "ours", "encoder").config == loaded.config
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("legacy", [True, False])
+@torch.inference_mode()
+def test_masked_language_models_both_ways(
+    tied: bool, legacy: bool, uncased: Tokenizer, tmp_path: Path
+) -> None:
+    shape = V3 | {"legacy": legacy, "tie_word_embeddings": tied}
+    theirs = published(shape, tmp_path / "given", uncased, "ForMaskedLM")
+    ids, real, pieces = rows()
+    wanted = theirs(input_ids=ids, attention_mask=real.long()).logits[real]
+    assert (load(tmp_path / "given", "generator").logits(ids, pieces)[real] - wanted).abs().max() <= TOLERANCE
+    electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
+    again = loaded_again(tmp_path / "ours" / "generator", "ForMaskedLM")
+    logits = again(input_ids=ids, attention_mask=real.long()).logits[real]
+    assert (logits - wanted).abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        ("ForSequenceClassification", "classifier"),
+        ("ForTokenClassification", "tagger"),
+        ("ForQuestionAnswering", "reader"),
+    ],
+)
+@torch.inference_mode()
+def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tmp_path: Path) -> None:
+    from electra.finetuning.features import Batch
+    from electra.finetuning.tuned_model import build_head
+
+    outputs = 2 if kind == "reader" else 3
+    theirs = published(V3 | {"num_labels": outputs}, tmp_path / "given", uncased, head)
+    ids, real, pieces = rows()
+    found = theirs(input_ids=ids, attention_mask=real.long())
+    wanted = found.logits if kind != "reader" else torch.stack([found.start_logits, found.end_logits], -1)
+    loaded = load(tmp_path / "given", kind)
+    ours = build_head(kind, "transformers", loaded.config, outputs, 0).eval()
+    ours.load_state_dict(loaded.head_weights)
+    batch = Batch(torch.arange(3).numpy(), ids, torch.zeros_like(ids), pieces, None)
+    logits = ours(loaded.encoder(ids, piece_ids=pieces), batch)
+    at = slice(None) if kind == "classifier" else real
+    assert (logits - wanted)[at].abs().max() <= TOLERANCE
+    labels = loaded.labels if kind != "reader" else ()
+    given_to = {"kind": kind, "labels": labels, "tokenizer": uncased, "card": Card("x", kind)}
+    write_model(tmp_path / "ours", loaded.encoder, ours, **given_to)
+    found = loaded_again(tmp_path / "ours", head)(input_ids=ids, attention_mask=real.long())
+    again = found.logits if kind != "reader" else torch.stack([found.start_logits, found.end_logits], -1)
+    assert (again - wanted)[at].abs().max() <= TOLERANCE
+
+
+def with_both_heads(folder: Path, uncased: Tokenizer) -> dict[str, torch.Tensor]:
+    """A folder as Microsoft publishes version 3: both heads beside one encoder, no name of a class."""
+    published(V3 | {"legacy": False}, folder, uncased, "ForMaskedLM")
+    tensors, draw = load_file(folder / WEIGHTS), torch.Generator().manual_seed(3)
+    shapes = {"dense.weight": (24, 24), "dense.bias": (24,), "classifier.weight": (1, 24)}
+    shapes |= {"classifier.bias": (1,), "LayerNorm.weight": (24,), "LayerNorm.bias": (24,)}
+    for name, shape in shapes.items():
+        tensors[f"mask_predictions.{name}"] = 0.2 * torch.randn(shape, generator=draw)
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("architectures")
+    (folder / "config.json").write_text(json.dumps(config))
+    return tensors
+
+
+@torch.inference_mode()
+def test_a_published_discriminator_judges(uncased: Tokenizer, tmp_path: Path) -> None:
+    """Its head by the definition of the published code: LayerNorm(first + state), dense, gelu, one number."""
+    tensors = with_both_heads(tmp_path / "given", uncased)
+    ids, real, pieces = rows()
+    model = transformers.DebertaV2Model.from_pretrained(tmp_path / "given").eval()
+    states = model(input_ids=ids, attention_mask=real.long()).last_hidden_state
+    w = {name.removeprefix("mask_predictions."): tensor for name, tensor in tensors.items()}
+    normed = F.layer_norm(states + states[:, :1], (24,), w["LayerNorm.weight"], w["LayerNorm.bias"], 1e-7)
+    dense = F.gelu(F.linear(normed, w["dense.weight"], w["dense.bias"]))
+    wanted = F.linear(dense, w["classifier.weight"], w["classifier.bias"]).squeeze(-1)
+    loaded = load(tmp_path / "given", "discriminator")
+    assert (loaded.logits(ids, pieces) - wanted)[real].abs().max() <= TOLERANCE
+    generator = load(tmp_path / "given", "generator")
+    theirs = transformers.DebertaV2ForMaskedLM.from_pretrained(tmp_path / "given").eval()
+    logits = theirs(input_ids=ids, attention_mask=real.long()).logits
+    assert (generator.logits(ids, pieces) - logits)[real].abs().max() <= TOLERANCE
+
+    packed = loaded.encoder(
+        torch.cat([ids[:1, :40], ids[:1, :30]], 1),
+        torch.cat([torch.arange(40), torch.arange(30)])[None],
+        torch.tensor([[0] * 40 + [1] * 30]),
+    )
+    places = torch.cat([torch.arange(40), torch.arange(30)])[None]
+    assert loaded.head is not None
+    apart = [loaded.logits(ids[:1, :40]), loaded.logits(ids[:1, :30])]
+    assert (loaded.head(packed, places) - torch.cat(apart, 1)).abs().max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["v3", "v2 xlarge", "positions and types"])
+@torch.inference_mode()
+def test_packed_documents_do_not_see_each_other(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
+    published(SHAPES[name], tmp_path, uncased)
+    encoder, (ids, _, _) = load(tmp_path, "encoder").encoder, rows()
+    first, second = ids[:1, :13], ids[:1, 9:70]
+    packed = encoder(
+        torch.cat([first, second], 1),
+        torch.cat([torch.arange(13), torch.arange(61)])[None],
+        torch.tensor([[0] * 13 + [1] * 61]),
+    )
+    assert (packed - torch.cat([encoder(first), encoder(second)], 1)).abs().max() <= TOLERANCE
+
+
+@torch.inference_mode()
+def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokenizer, tmp_path: Path) -> None:
+    """Against the definition, with the layers of transformers."""
+    theirs = published(V3 | {"legacy": False}, tmp_path, uncased, "ForMaskedLM")
+    tensors = load_file(tmp_path / WEIGHTS)
+    places = torch.randn(80, 24, generator=torch.Generator().manual_seed(2))
+    tensors["deberta.embeddings.position_embeddings.weight"] = places
+    save_file(tensors, tmp_path / WEIGHTS, {"format": "pt"})
+    loaded = load(tmp_path, "generator")
+    ids, real, pieces = rows()
+    layers = theirs.deberta.encoder
+    found = theirs.deberta(input_ids=ids, attention_mask=real.long(), output_hidden_states=True)
+    before = found.hidden_states[-2]
+    queries, mask = before + places[:LENGTH], layers.get_attention_mask(real.long())
+    for _ in range(2):
+        queries, _ = layers.layer[-1](
+            before, mask, query_states=queries, relative_pos=layers.get_rel_pos(before),
+            rel_embeddings=layers.get_rel_embedding(),
+        )  # fmt: skip
+    assert (loaded.encoder(ids, piece_ids=pieces) - queries)[real].abs().max() <= TOLERANCE
+    electra.import_pair(tmp_path, out=tmp_path / "ours")
+    again = load(tmp_path / "ours" / "generator", "generator")
+    assert again.config == loaded.config and again.config.mask_decoder
+    assert torch.equal(again.logits(ids, pieces), loaded.logits(ids, pieces))
+    loaded_again(tmp_path / "ours" / "generator", "ForMaskedLM")
+    assert not load(tmp_path, "encoder").config.mask_decoder or load(tmp_path, "encoder").kind == "generator"
+
+
+def test_a_published_pair_goes_on(uncased: Tokenizer, tmp_path: Path) -> None:
+    with_both_heads(tmp_path, uncased)
+    config = load(tmp_path, "discriminator").config
+    pair = build_pair(config, config, sharing="disentangled", seed=5).eval()
+    load_weights_into(pair, discriminator=tmp_path, generator=tmp_path, tokenizer=uncased)
+    ids, _, pieces = rows()
+    for kind in ("discriminator", "generator"):
+        network, loaded = pair.named[kind], load(tmp_path, kind)  # type: ignore[arg-type]
+        with torch.inference_mode():
+            hidden = network.encoder(ids, piece_ids=pieces)
+            assert torch.allclose(network.logits(hidden), loaded.logits(ids, pieces), atol=TOLERANCE)
+
+
+def test_a_pair_as_microsoft_publishes_it_is_imported(uncased: Tokenizer, tmp_path: Path) -> None:
+    """Pickles of both networks in one folder, whose config.json describes the discriminator."""
+    tensors = with_both_heads(tmp_path / "given", uncased)
+    (tmp_path / "given" / WEIGHTS).unlink()
+    torch.save(tensors, tmp_path / "given" / "pytorch_model.bin")
+    small = {name: tensor for name, tensor in tensors.items() if ".layer.2." not in name}
+    small = {name: tensor for name, tensor in small.items() if not name.startswith("mask_predictions")}
+    small["deberta.embeddings.position_embeddings.weight"] = torch.randn(80, 24)
+    torch.save(small, tmp_path / "given" / "pytorch_model.generator.bin")
+    electra.import_pair(tmp_path / "given", out=tmp_path / "pair", allow_pickle=True)
+    judge, writer = (load(tmp_path / "pair", kind) for kind in ("discriminator", "generator"))  # type: ignore[arg-type]
+    assert (judge.config.num_layers, judge.config.mask_decoder) == (3, False)
+    assert (writer.config.num_layers, writer.config.mask_decoder) == (2, True)
+    pair = build_pair(judge.config, writer.config, sharing="disentangled").eval()
+    load_weights_into(pair, discriminator=tmp_path / "pair", generator=tmp_path / "pair", tokenizer=uncased)
+    ids, _, pieces = rows()
+    assert pair.auxiliary is not None
+    with torch.inference_mode():
+        logits = pair.auxiliary.logits(pair.auxiliary.encoder(ids, piece_ids=pieces))
+        assert torch.allclose(logits, writer.logits(ids, pieces), atol=TOLERANCE)
+
+
+@torch.inference_mode()
+def test_exports_of_a_pair_load_in_transformers(export_pair: Callable[..., tuple[Pair, Path]]) -> None:
+    """A narrow generator, and embeddings that were a sum."""
+    pair, folder = export_pair(architecture="deberta", sharing="disentangled")
+    ids, real, pieces = rows()
+    for kind, head in (("discriminator", "Model"), ("generator", "ForMaskedLM")):
+        model = getattr(transformers, f"DebertaV2{head}").from_pretrained(folder / kind).eval()
+        found = model(input_ids=ids, attention_mask=real.long())[0]
+        hidden = pair.named[kind].encoder(ids, piece_ids=pieces)
+        wanted = hidden if kind == "discriminator" else pair.named[kind].logits(hidden)
+        assert (found - wanted)[real].abs().max() <= TOLERANCE
+    assert electra.load(folder).detect(["the chef cooked the meal"])[0].words
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"model_type": "deberta"}, "version 1"),
+        ({"pos_att_type": "p2c|p2p"}, "p2p"),
+        ({"pos_att_type": []}, "pos_att_type"),
+        ({"norm_rel_ebd": "batch_norm"}, "batch_norm"),
+        ({"relative_attention": False}, "relative_attention"),
+        ({"conv_kernel_size": 4}, "4 tokens"),
+        ({"conv_kernel_size": 3, "conv_act": "silu"}, "silu"),
+        ({"conv_kernel_size": 3, "conv_groups": 2}, "conv_groups"),
+        ({"attention_head_size": 64}, "attention_head_size"),
+        ({"hidden_act": "relu"}, "hidden_act"),
+        ({"position_buckets": 400, "max_relative_positions": 100}, "sizes"),
+        ({"max_relative_positions": 1 << 40}, "sizes"),
+    ],
+)
+def test_what_is_not_supported_is_named(change: dict[str, Any], named: str, tmp_path: Path) -> None:
+    values = {"model_type": "deberta-v2", "vocab_size": 100, "max_position_embeddings": 80, **SIZES, **V3}
+    (tmp_path / "config.json").write_text(json.dumps(values | change))
+    with pytest.raises(ModelError, match=named) as raised:
+        read_config(tmp_path)
+    assert len(str(raised.value).splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("recipe", "layers", "backbone"), [("deberta-v3-small", 6, 44e6), ("deberta-v3-base", 12, 86e6)]
+)
+def test_recipes_have_the_published_sizes(recipe: str, layers: int, backbone: float) -> None:
+    """The parameters of transformers' model; the published millions; the operations that torch counts."""
+    from dataclasses import replace
+
+    from electra.training.shapes import network_shapes
+
+    sections = read_recipe(Path(electra.__file__).parent / "recipes" / f"{recipe}.toml")
+    made = make_recipe(sections)
+    store = replace(toy.store(), vocab_size=made.tokenizer.vocab_size)
+    shapes = network_shapes(made, store, toy.objective("rtd"))
+    full, small = shapes.main, shapes.auxiliary
+    assert small is not None and (full.num_layers, small.num_layers) == (layers, layers // 2)
+    assert full.hidden_size == small.hidden_size and small.mask_decoder and not full.mask_decoder
+    with torch.device("meta"), transformers.initialization.no_init_weights():
+        theirs = transformers.DebertaV2Model(
+            transformers.DebertaV2Config(
+                **V3 | {"position_buckets": 256}, vocab_size=128_100, hidden_size=768,
+                num_attention_heads=12, intermediate_size=3072, num_hidden_layers=layers,
+            )
+        )  # fmt: skip
+        ours = build_encoder(full)
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
+    assert sizes[0] == sizes[1]
+    assert abs(sizes[0] - 128_100 * 768 - backbone) < 1.2e6, "as the model cards say"
+
+
+@pytest.mark.parametrize("length", [48, 128])
+def test_operations_are_those_that_torch_counts(length: int) -> None:
+    config = discriminator_config(
+        chosen_size("tiny", 2), "deberta", vocab_size=60, dropout=0.1, attention_dropout=0.1, pad_id=0
+    )
+    encoder = build_encoder(config).eval().requires_grad_(False)
+    with FlopCounterMode(display=False) as counter:
+        encoder(torch.zeros(4, length, dtype=torch.long))
+    hidden, layers = config.hidden_size, config.num_layers
+    in_place = 2 * 4 * length * length * hidden * layers  # of queries and keys, which it does not count
+    projected = 2 * 2 * (2 * length - 1) * hidden * hidden * layers  # the distances, once for all rows
+    counted = counter.get_total_flops() + in_place - projected
+    assert counted <= 4 * layers * flops.layer_flops(config, length) <= 1.05 * counted
+
+
+def test_a_generator_keeps_the_table_and_narrows() -> None:
+    config = EncoderConfig("deberta", 60, 32, 32, 2, 2, 64, norm_eps=1e-7, num_token_types=0)
+    narrow = generator_config(config, 0.5, 1.0)
+    assert (narrow.embedding_size, narrow.hidden_size) == (32, 16)
+    with torch.inference_mode():
+        assert build_encoder(narrow)(torch.zeros(1, 7, dtype=torch.long)).shape == (1, 7, 16)
