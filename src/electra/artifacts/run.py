@@ -12,7 +12,7 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.folder import File, Finding, Folder, Inside, problem_of
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
-from electra.artifacts.networks import EXPORTED, shapes_in
+from electra.artifacts.networks import EXPORTED, ORDER, shapes_in
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
@@ -109,7 +109,7 @@ class RunFolder(PairFolder):
     @staticmethod
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
         """The tables that must agree when a run is resumed, harmless keys apart."""
-        others = {"environment", *shapes_in(record)}
+        others = {"environment", *ORDER, *shapes_in(record)}
         return {name: dict(table) for name, table in record.items() if name not in others}
 
     @staticmethod

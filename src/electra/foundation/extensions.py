@@ -119,7 +119,7 @@ class Kind:
         what = " and ".join(f"`{name}`" for name in self.defines)
         for name in self.defines:
             if not hasattr(module, name):
-                fix = f"The file of {_article(self.name)} defines {what}: see examples/README.md"
+                fix = f"The file of {_article(self.name)} defines {what}: examples/ has one"
                 raise ConfigError(f"defines no `{name}`", where=where, fix=fix)
         if "Config" in self.defines and not _frozen(module.Config):
             raise ConfigError(
