@@ -165,6 +165,7 @@ def load_folder(folder: Path, network: Kind = "discriminator", *, allow_pickle: 
     folder = transformer_folder(folder)
     described = read_config(folder)
     config = described.encoder
+    text_vector.check(config.hidden_size, folder)
     read = read_tensors(folder, allow_pickle)
     if (beside := ModelFolder(folder).shares_encoder_with) is not None:
         prefix = names.PREFIX[config.architecture]
