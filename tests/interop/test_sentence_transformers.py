@@ -192,3 +192,63 @@ def test_weights_in_several_files_and_wrapped_names(tmp_path: Path) -> None:
     (folder / "tf_model.h5").touch()
     with pytest.raises(ModelError, match=r"tf_model\.h5"):
         load(folder, "encoder")
+
+
+def changed(folder: Path, name: str, **values: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | values))
+
+
+SETTINGS = "sentence_bert_config.json"
+LONG = [*TEXTS, "that old chef likes the new meal . " * 9]  # beyond the 24 positions
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: None,  # no length anywhere: the positions
+        lambda folder: changed(folder, SETTINGS, max_seq_length=24),
+        lambda folder: changed(folder, "config_sentence_transformers.json", truncate_dim=5),
+        lambda folder: (
+            changed(folder, "tokenizer_config.json", truncation_side="left"),
+            changed(folder, SETTINGS, max_seq_length=6),
+        ),
+        lambda folder: (
+            changed(folder, SETTINGS, max_seq_length=6),
+            (folder / SETTINGS).rename(folder / "sentence_roberta_config.json"),
+        ),
+    ],
+    ids=["positions", "all positions", "truncate_dim", "left", "roberta"],
+)
+def test_settings_decide_what_is_read_and_kept(tmp_path: Path, change: Callable[[Path], Any]) -> None:
+    folder, theirs = sentence_model(tmp_path, STEPS["normalize"])
+    theirs.save(str(folder))
+    change(folder)
+    wanted = type(theirs)(str(folder), device="cpu").encode(LONG)
+    np.testing.assert_allclose(embed(load(folder, "encoder"), LONG), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder, steps: steps[1].update(type="custom_st.Pooling"),
+        lambda folder, steps: steps.pop(1),
+        lambda folder, steps: changed(folder, SETTINGS, processing_kwargs={"text": {"max_length": 5}}),
+        lambda folder, steps: save_file(
+            {"linear.weight": torch.ones(5, 12), "linear.bias": torch.ones(5)},
+            folder / "2_Dense" / "model.safetensors",
+        ),
+    ],
+    ids=["code", "no pooling", "processing", "sizes"],
+)
+def test_steps_that_are_not_as_they_seem_are_refused(
+    tmp_path: Path, change: Callable[[Path, Any], Any]
+) -> None:
+    folder, theirs = sentence_model(tmp_path, STEPS["dense"])
+    theirs.save(str(folder))
+    steps = json.loads((folder / "modules.json").read_text())
+    change(folder, steps)
+    (folder / "modules.json").write_text(json.dumps(steps))
+    with pytest.raises(ModelError) as raised:
+        load(folder, "encoder")
+    assert "\n" not in str(raised.value)

@@ -170,6 +170,7 @@ def load_folder(
     folder = transformer_folder(folder)
     described = read_config(folder)
     config = described.encoder
+    text_vector.check(config.hidden_size, folder)
     read = read_tensors(folder, allow_pickle) if pickle == PICKLE else read_pickle(folder / pickle)
     if (beside := ModelFolder(folder).shares_encoder_with) is not None:
         prefix = names.PREFIX[config.architecture]

@@ -8,7 +8,7 @@ which every version of that library reads.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -31,8 +31,11 @@ SWITCHES = {  # ours, or the library's own name: its switch in POOLING
     "last": "pooling_mode_lasttoken",
 }  # in the order in which sentence-transformers puts several side by side
 _OTHER_NAMES = {"lasttoken": "last"}  # of `pooling_mode`, which versions from 5.2 write
-_SETTINGS, _PROMPTS = "sentence_bert_config.json", "config_sentence_transformers.json"
-SENTENCE_FILES = (_SETTINGS, _PROMPTS)  # further ones that say how sentence-transformers reads a text
+_PROMPTS = "config_sentence_transformers.json"
+_SETTINGS = tuple(
+    f"sentence_{kind}_config.json" for kind in ("bert", "roberta", "xlm-roberta", "camembert")
+)  # the library reads the first that there is
+SENTENCE_FILES = (*_SETTINGS, _PROMPTS)  # further ones that say how sentence-transformers reads a text
 _TRANSFORMERS = {"Transformer", "BERT", "RoBERTa", "XLMRoBERTa", "CamemBERT"}
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "Identity": lambda x: x,
@@ -52,6 +55,7 @@ class TextVector:
     max_length: int | None = None  # tokens that are read, special ones included, if fewer than the positions
     prompt: str = ""  # stands before every text
     lowercase: bool = False  # before the tokenizer
+    keep_end: bool = False  # of a text that is too long
     files: Mapping[str, bytes] = field(
         default_factory=dict, repr=False
     )  # that say all this; {}: nothing does
@@ -65,6 +69,16 @@ class TextVector:
     def with_pooling(self, pooling: Pooling) -> TextVector:
         """Another way of pooling, without what followed the model's own."""
         return replace(self, modes=(pooling,), steps=(), files={})
+
+    def check(self, hidden_size: int, folder: Path) -> None:
+        """Raises ModelError where the steps do not fit what they are given."""
+        try:
+            self.apply(np.zeros((1, hidden_size * len(self.modes))))
+        except ValueError:
+            what = (
+                f"the steps after the pooling do not fit {hidden_size} dimensions and {len(self.modes)} modes"
+            )
+            raise ModelError(what, where=folder / MODULES) from None
 
     def apply(self, pooled: Array) -> Array:
         """The steps after the pooling, on [N, D]."""
@@ -120,10 +134,11 @@ def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Conte
 
 def transformer_folder(folder: Path) -> Path:
     """The folder of the transformer itself: sentence-transformers may keep it in one of its own, 0_BERT/."""
-    for name, path in _modules(folder) or ():
-        if name in _TRANSFORMERS:
-            return folder / path
-    return folder
+    return folder / _transformer_path(_modules(folder) or ())
+
+
+def _transformer_path(modules: Iterable[tuple[str, str]]) -> str:
+    return next((path for name, path in modules if name in _TRANSFORMERS), "")
 
 
 def read_text_vector(folder: Path) -> TextVector | None:
@@ -152,8 +167,14 @@ def read_text_vector(folder: Path) -> TextVector | None:
             raise ModelError(
                 what, where=folder / MODULES, fix="Use sentence-transformers, or a model without it"
             )
-    settings = reader.settings(_SETTINGS)
+    if not modes:
+        what, fix = "it has no pooling", "Add the step that makes a vector of a text's tokens"
+        raise ModelError(what, where=folder / MODULES, fix=fix)
     prompts = reader.settings(_PROMPTS)
+    if (size := prompts.get("truncate_dim")) is not None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ModelError(f"truncate_dim is {size!r}, not a number", where=folder / _PROMPTS)
+        steps.append(lambda x: x[..., :size])
     named, known = prompts.get("default_prompt_name"), prompts.get("prompts") or {}
     if named is not None and (not isinstance(known, dict) or not isinstance(known.get(named, 0), str | None)):
         what = f"default_prompt_name is {named!r}, which is not among its prompts"
@@ -163,16 +184,26 @@ def read_text_vector(folder: Path) -> TextVector | None:
     if prompt and pooled.get("include_prompt") is False:
         what = "a pooling that leaves the prompt out (include_prompt) is not supported here"
         raise ModelError(what, where=folder / POOLING, fix="Use sentence-transformers")
+    place = _transformer_path(modules)
+    inside = f"{place}/" if place else ""
+    file = next((inside + name for name in _SETTINGS if (folder / inside / name).is_file()), "")
+    settings = reader.settings(file) if file else {}
+    for option in ("processing_kwargs", "processor_kwargs", "tokenizer_args"):
+        if settings.get(option):
+            raise ModelError(f"{option} are not supported here", where=folder / file)
     length = settings.get("max_seq_length")
     if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 3):
-        raise ModelError(f"max_seq_length is {length!r}, not a number of tokens", where=folder / _SETTINGS)
-    if length is None:  # newer versions leave it to the tokenizer
-        words = _Reader(transformer_folder(folder)).settings(TOKENIZER_CONFIG).get("model_max_length")
-        length = int(words) if isinstance(words, int | float) and 3 <= words < 1e9 else None
-        reader.files[_SETTINGS] = durable.to_json({**settings, "max_seq_length": length})
-    return TextVector(
-        modes or ("mean",), tuple(steps), length, prompt, settings.get("do_lower_case") is True, reader.files
-    )
+        raise ModelError(f"max_seq_length is {length!r}, not a number of tokens", where=folder / file)
+    words, shape = (_Reader(folder / place).settings(name) for name in (TOKENIZER_CONFIG, CONFIG))
+    if length is None:  # newer versions leave it to the tokenizer and to the positions
+        sizes = (words.get("model_max_length"), shape.get("max_position_embeddings"))
+        known = [int(n) for n in sizes if isinstance(n, int | float) and 3 <= n < 1e9]
+        # folders without such a file, as ours, are read in windows beyond their positions
+        if known and (file or known[0] < known[-1]):
+            length = min(known)
+            reader.files[file or _SETTINGS[0]] = durable.to_json({**settings, "max_seq_length": length})
+    lowercase, keep_end = settings.get("do_lower_case") is True, words.get("truncation_side") == "left"
+    return TextVector(modes, tuple(steps), length, prompt, lowercase, keep_end, reader.files)
 
 
 class _Reader:
@@ -223,9 +254,15 @@ def _modules(folder: Path) -> list[tuple[str, str]] | None:
         return None
     listed = durable.read_json(path, ModelError)
     try:
-        steps = [(str(step["type"]).rpartition(".")[2], str(step["path"])) for step in listed]
+        kinds = [str(step["type"]) for step in listed]
+        steps = [
+            (kind.rpartition(".")[2], str(step["path"])) for kind, step in zip(kinds, listed, strict=True)
+        ]
     except (TypeError, KeyError):
         raise ModelError("not a list of steps with a type and a path each", where=path) from None
+    if other := [kind for kind in kinds if not kind.startswith("sentence_transformers.")]:
+        fix = "Code of a folder is never run. Use sentence-transformers, or a model without it"
+        raise ModelError(f"the step {other[0]} is not one of sentence-transformers", where=path, fix=fix)
     if outside := next((place for _, place in steps if durable.points_outside(place or ".")), None):
         raise ModelError(f"the step {outside!r} leads out of the folder", where=path)
     return steps

@@ -55,8 +55,9 @@ def _of_chunk(
     for number, text in enumerate(texts):
         whole = way.prompt + text
         ids = split(loaded.tokenizer, whole.lower() if way.lowercase else whole).ids
-        if way.max_length is not None and way.max_length - 2 < size:
-            ids = ids[: way.max_length - 2]
+        if way.max_length is not None:
+            room = min(way.max_length - 2, size)
+            ids = ids[-room:] if way.keep_end else ids[:room]
         windows = cut(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
         for index, (start, stop, keep_from, keep_to) in enumerate(windows):
             first, last = index == 0, index == len(windows) - 1
