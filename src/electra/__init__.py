@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from electra.commands.workflow.predict import predict as predict
     from electra.commands.workflow.prepare import prepare as prepare
     from electra.commands.workflow.pretrain import pretrain as pretrain
-    from electra.commands.workflow.prompt import Prompting as Prompting
-    from electra.commands.workflow.prompt import prompt as prompt
     from electra.commands.workflow.push import push as push
     from electra.commands.workflow.run import Run as Run
     from electra.commands.workflow.store import Store as Store
@@ -59,7 +57,6 @@ _HOMES = {  # where each name lives
     "FineTuned": "commands.workflow.tuned",
     "Interrupted": "foundation.errors",
     "Model": "commands.workflow.model",
-    "Prompting": "commands.workflow.prompt",
     "Run": "commands.workflow.run",
     "Store": "commands.workflow.store",
     "Study": "commands.workflow.ablate",
@@ -79,7 +76,6 @@ _HOMES = {  # where each name lives
     "predict": "commands.workflow.predict",
     "prepare": "commands.workflow.prepare",
     "pretrain": "commands.workflow.pretrain",
-    "prompt": "commands.workflow.prompt",
     "push": "commands.workflow.push",
     "trust": "foundation.extensions",
     "verify": "commands.workflow.open",

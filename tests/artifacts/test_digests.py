@@ -1,4 +1,4 @@
-"""A flipped bit is found in every record of an evaluation, analysis, study, fine-tuning or prompting."""
+"""A flipped bit is found in every record of an evaluation, analysis, study, fine-tuning."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
             "all_results.json": {"seeds": 1},
             "dev.jsonl": [1],
         },
-        artifacts.PromptingFolder: {
-            "prompting.json": {"task": "a"},
-            "prompt.json": {"seeds": 1},
-            "dev.tsv": ["predictions"],
-        },
     }[kind]
     for name, content in files.items():
         durable.commit_json(path / name, content)
@@ -59,7 +54,6 @@ def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
         artifacts.AnalysisFolder,
         artifacts.StudyFolder,
         artifacts.TuningFolder,
-        artifacts.PromptingFolder,
     ],
 )
 def test_a_flipped_bit_in_every_file(kind: type[artifacts.Folder], tmp_path: Path) -> None:

@@ -27,9 +27,7 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
     run, tuning = tmp_path / "run", tmp_path / "tuning"
     shutil.copytree(FIXTURES / "old-run-rtd", run)
     shutil.copytree(FIXTURES / "old-finetuning", tuning)
-    study, evaluation, analysis, prompting = (
-        tmp_path / name for name in ("study", "evaluation", "analysis", "prompting")
-    )
+    study, evaluation, analysis = (tmp_path / name for name in ("study", "evaluation", "analysis"))
     shutil.copytree(run, study / "arms/first/seed-1")
     shutil.copytree(run, study / "arms/first/budget-0.25/seed-2")
     durable.commit_json(study / "study.json", {"study": {"title": "T"}, "fixed": {"arms": {"first": {}}}})
@@ -38,8 +36,6 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
     shutil.copytree(analysis, evaluation / "probes/M")
     plan = {"suite": "S", "models": {"M": {}}, "tasks": {"cola": {}}, "probes": {}}
     durable.commit_json(evaluation / "evaluation.json", {"plan": plan})
-    record = {"task": "sst2", "model": "M", "zero_shot_accuracy": 0.5}
-    durable.commit_directory(prompting, {"prompt.json": durable.to_json(record)})
     pair = tmp_path / "pair"
     shutil.copytree(run / "discriminator", pair / "discriminator")
     return {
@@ -54,7 +50,6 @@ def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
         artifacts.StudyFolder: study,
         artifacts.EvaluationFolder: evaluation,
         artifacts.AnalysisFolder: analysis,
-        artifacts.PromptingFolder: prompting,
     }
 
 
@@ -95,7 +90,6 @@ def test_facts(kinds: dict[type[artifacts.Folder], Path]) -> None:
         (artifacts.StudyFolder, "arms/first/budget-0.25/seed-2/run.toml"),
         (artifacts.EvaluationFolder, "tasks/M/cola/ensemble/dev.tsv"),
         (artifacts.EvaluationFolder, "probes/M/calibration.probe.json"),
-        (artifacts.PromptingFolder, "prompt.json"),
     ],
 )
 def test_a_cut_file_is_found_in_every_kind(
@@ -182,7 +176,6 @@ def renamed(record: Any, which: int) -> Any:
         artifacts.EvaluationFolder,
         artifacts.AnalysisFolder,
         artifacts.TuningFolder,
-        artifacts.PromptingFolder,
         artifacts.StoreFolder,
         artifacts.RunFolder,
     ],
@@ -210,3 +203,9 @@ def test_verify_marks_what_it_cannot_compare_and_misses_a_record(
     (folder / "tasks/M/cola/finetune.json").unlink()
     assert main(["verify", str(folder)]) == 1
     assert f"DAMAGED {folder}/tasks/M/cola/finetune.json  is missing" in capsys.readouterr().out
+
+
+def test_an_old_prompting_says_where_prompting_went(tmp_path: Path) -> None:
+    (tmp_path / "prompting.json").write_text("{}")
+    with pytest.raises(RunFolderError, match=r"examples/prompting\.py"):
+        artifacts.open_folder(tmp_path)

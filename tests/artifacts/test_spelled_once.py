@@ -12,7 +12,7 @@ FILES = re.compile(
     r"(^|/)(run\.toml|metrics(\.cut)?\.jsonl|log\.txt|(audit|examples|score)\.json|(report|analysis)\.html|state\.json"
     r"|(store|shard)\.json|(train|heldout)?\.(ds|docs)(\.index)?|(model|head|optimizer|best)\.safetensors|config\.json"
     r"|pytorch_model\.bin|tokenizer(_config)?\.json|special_tokens_map\.json|vocab\.txt|README\.md|finetune\.json"
-    r"|(all_)?results\.json|prompt\.json|study\.json|evaluation\.(json|tsv|html)|.*\.probe\.json)$"
+    r"|(all_)?results\.json|study\.json|evaluation\.(json|tsv|html)|.*\.probe\.json)$"
 )
 FOLDERS = {
     "checkpoints", "discriminator", "generator", "store", "tokenizer", "figures", "seeds", "model",

@@ -15,23 +15,21 @@ from electra.commands.cli.arguments import _metavar, parse, written
 from electra.commands.cli.main import verbs
 
 DIFFER = {  # options whose meaning depends on the command, and why
-    "what it reads or makes": "corpus data file folder format model models out run source store task text",
-    "what a command spends or repeats": "budget jobs processes recipe seed seeds steps threads",
+    "what it reads or makes": "corpus data file folder format model models out run source store text",
+    "what a command spends or repeats": "budget jobs processes recipe seed seeds threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
-    "a setting of two different trainings": "checkpoint_every clip init keep learning_rate limit_eval"
-    " max_length pooling",
+    "a setting of two different trainings": "checkpoint_every clip init keep learning_rate pooling",
     "what extend gives a trained model": "layers",
     "what is told instead of done": "dry_run",
     "how a command's answers look": "json threshold",
-    "columns are those of fine-tuning, or of any table": "text_column label_column",
+    "columns are those of fine-tuning, or of any table": "text_column",
     "texts are decoded, or tables": "encoding",
     "studies, suites and analyses have several probes": "probe_option",
     "what goes on while a run does: a page, or a tracker": "follow",
 }
 ONCE_CALLED = [  # command, an old spelling, the option of today
     ("bench", "--batch", "batch_size"),
-    ("prompt", "--limit", "limit_eval"),
     ("serve", "--batch", "batch_size"),
 ]
 SYNONYMS = {
@@ -93,7 +91,7 @@ def test_one_thing_has_one_name() -> None:
 @pytest.mark.parametrize(("verb", "old", "name"), ONCE_CALLED)
 def test_old_spellings_go_on_working(verb: str, old: str, name: str) -> None:
     module = importlib.import_module(verbs()[verb])
-    needed = {"prompt": ["model", "--task", "sst2", "--data", "d", "--out", "o"], "serve": ["model"]}
+    needed = {"serve": ["model"]}
     argv = [*needed.get(verb, []), old, "3"]
     parsed = parse(module.Arguments, argv, verb=verb, description="", aliases=module.ALIASES)
     assert getattr(parsed, name) in (3, (3,))

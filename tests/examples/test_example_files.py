@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import cohen_kappa_score
 
 import electra
 import electra.testing
 from electra import objectives
 from electra.commands.cli.main import main
+from electra.exchange.load import load
+from electra.finetuning.features import Tokens
+from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.tuned_model import TunedModel
+from electra.finetuning.tuning import run_model
 from electra.foundation.config import read_toml
-from electra.foundation.extensions import OBJECTIVES, TASKS, trust
+from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import driven, toy, toy_task
@@ -192,3 +200,55 @@ def test_an_arm_of_the_study_trains_in_its_worker(
     assert main([*words, "--out", str(tmp_path / "study")]) == 0, capsys.readouterr()
     run = read_toml(tmp_path / "study" / "arms" / "nearby" / "seed-1" / "run.toml")
     assert run["objective"]["name"] == "shuffled_tokens" and "objective_sha256" in run["identity"]
+
+
+def plugin(folder: Path) -> tuple[Path, Any]:
+    """The plugin with words that the small tokenizer knows, as a module."""
+    text = (EXAMPLES / "prompting.py").read_text()
+    path = folder / "prompting.py"
+    path.write_text(text.replace('"terrible"', '"dull"').replace('"great"', '"bright and fine"'))
+    trust(path)
+    return path, HEADS.load(str(path))
+
+
+def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: Path) -> None:
+    path, module = plugin(tmp_path)
+    model = toy_task.save_encoder(tmp_path / "model")
+    loaded = load(str(model))
+    task, texts = module.TASK, ("my old film .", "slow new town .")
+    examples = [Example(str(i), "", (text,), None) for i, text in enumerate(texts)]
+    windows = task.featurize(examples, Tokens(loaded.tokenizer), 40)
+    head = HEADS.load(str(path)).HEAD.build(HeadShape("candidates", loaded.config, 2, pretrained=loaded.head))
+    outputs, _ = run_model(
+        TunedModel(loaded.encoder, head), replace(windows), task, pad=0, device=torch.device("cpu")
+    )
+    expected = []
+    for text in texts:
+        for words in ("dull", "bright and fine"):
+            ids = loaded.tokenizer.encode(f"{text} It was {words}.").ids
+            there = slice(len(ids) - 2 - len(words.split()), len(ids) - 2)  # before the full stop and [SEP]
+            expected.append(loaded.logits(torch.tensor([ids]))[0][there].mean().item())
+    assert np.stack(outputs).ravel() == pytest.approx(np.array(expected), abs=1e-5)
+
+
+def test_prompting_without_training_and_after_it(tmp_path: Path) -> None:
+    path, _ = plugin(tmp_path)
+    model = toy_task.save_encoder(tmp_path / "model")
+    data = toy_task.write_classification(tmp_path / "data", train=300, dev=60)
+    given = ["finetune", str(model), "--task", str(path), "--head", str(path), "--data", str(data)]
+    assert main([*given, "--epochs", "0", "--out", str(tmp_path / "zero")]) == 0
+    zero = electra.open(tmp_path / "zero").folder.read_results()
+    assert zero["steps"] == 0 and zero["train_loss"] is None
+    few = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "3e-3", "--layer-decay", "1"]
+    assert main([*given, *few, "--out", str(tmp_path / "few")]) == 0
+    results = electra.open(tmp_path / "few").folder.read_results()
+    assert results["eval_accuracy"] > max(0.8, zero["eval_accuracy"])
+    new = tmp_path / "new.csv"
+    new.write_text("sentence\nmy old film .\n")
+    told = [str(tmp_path / "few"), str(new), "--out", str(tmp_path / "told.jsonl")]
+    assert main(["predict", *told, "--task", str(path), "--head", str(path)]) == 0
+    [row] = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().splitlines()]
+    assert row["predicted"] in ("negative", "positive")
+    text = path.read_text()
+    path.write_text(text.replace("dropout = 0.0", "dropout = 0.1"))  # another head now
+    assert main([*given, *few, "--out", str(tmp_path / "few")]) == 2

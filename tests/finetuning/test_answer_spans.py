@@ -30,7 +30,7 @@ from electra.finetuning.answer_spans import END, IMPOSSIBLE, START, QuestionAnsw
 from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
 from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.features import NO_TARGET, Batch, Tokens, collate
-from electra.finetuning.joint_head import JointHead
+from electra.finetuning.heads.joint import JointHead
 from electra.finetuning.one_seed import build_model, train_seed
 from electra.finetuning.predict import predict
 from electra.finetuning.settings import Settings

@@ -17,11 +17,14 @@ from torch.nn import functional as F
 from electra.artifacts.model import recorded_files
 from electra.exchange.load import load
 from electra.exchange.weights import read_safetensors, write_weights
-from electra.finetuning import linear_fit, one_seed
+from electra.finetuning import one_seed
 from electra.finetuning.all_seeds import finetune
-from electra.finetuning.bag_head import BagHead
+from electra.finetuning.dataset import choose_task
 from electra.finetuning.features import Batch, Windows
-from electra.finetuning.linear_fit import fit_by_folds
+from electra.finetuning.heads.bag import BagHead
+from electra.finetuning.heads.parts import linear_fit
+from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.tuned_model import build_head
 from electra.foundation.errors import ConfigError, Damaged, ModelError
@@ -53,7 +56,8 @@ def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]
 
 
 def fitted(modern_folder: Path, given: Windows, means: torch.Tensor | None = None) -> BagHead:
-    made = build_head("classifier", "bag", load(str(modern_folder), "encoder").config, 2, 1, "mean")
+    config = load(str(modern_folder), "encoder").config
+    made = build_head("bag", HeadShape("classifier", config, 2, "mean"), 1)
     assert isinstance(made, BagHead) and given.targets is not None
     count = len(given)
     means = torch.zeros(count, 32) if means is None else means
@@ -315,5 +319,5 @@ def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
 
 
 def test_apart_is_for_heads_that_count(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="apart: the head transformers counts nothing"):
-        toy_task.settings(tmp_path / "out", tmp_path, "sst2", apart=True)
+    with pytest.raises(ConfigError, match="apart: the head transformers"):
+        choose_task(toy_task.settings(tmp_path / "out", tmp_path, "sst2", apart=True))

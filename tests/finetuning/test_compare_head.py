@@ -13,12 +13,13 @@ from test_all_seeds import silent
 
 from electra.exchange.load import load
 from electra.finetuning.all_seeds import finetune
-from electra.finetuning.compare_head import FEATURES, CompareHead
 from electra.finetuning.features import Batch
-from electra.finetuning.linear_fit import fit_by_folds
-from electra.finetuning.overlap import OVERLAP
+from electra.finetuning.heads.compare import FEATURES, CompareHead
+from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.heads.parts.linear_fit import fit_by_folds
+from electra.finetuning.heads.parts.overlap import OVERLAP
+from electra.finetuning.heads.parts.term_answer import KIND
 from electra.finetuning.predict import export_tuned, predict
-from electra.finetuning.term_answer import KIND
 from electra.finetuning.tuned_model import build_head
 from electra.foundation.errors import ConfigError, Interrupted, ModelError
 from electra.testing import toy_task
@@ -45,7 +46,7 @@ def cross_entropy(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tenso
 
 def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
     config = load(str(modern_folder), "encoder").config
-    made = build_head("classifier", "compare", config, outputs, seed=1, pooling="mean")
+    made = build_head("compare", HeadShape("classifier", config, outputs, "mean"), seed=1)
     assert isinstance(made, CompareHead)
     made.know([], [CLS, SEP])
     return made.eval()

@@ -10,8 +10,9 @@ from scipy.stats import spearmanr
 
 import electra
 from electra.finetuning import floors
+from electra.finetuning.heads.parts.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.overlap import common_subsequence, overlap, weighted_overlap
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.testing import toy_task
 
@@ -79,7 +80,7 @@ def test_a_tag_is_the_one_its_word_most_often_had() -> None:
 
 
 def test_several_labels_and_one_that_no_example_has() -> None:
-    several = load_task("classification").configured({"head": "transformers", "multi_label": True})
+    several = load_task("classification").configured(TaskOptions(multi_label=True))
     task = several.rebuilt(("fun", "sad", "never"), {})
     train = examples([(("fun",), "great joke")] * 8 + [(("sad",), "bad news")] * 8)
     predict = floors.fit(floors.COUNTING, task, train)

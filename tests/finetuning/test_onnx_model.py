@@ -127,7 +127,7 @@ def test_a_damaged_task_is_one_line(
 
 
 def test_the_joint_head_stays_with_pytorch(tmp_path: Path) -> None:
-    from electra.finetuning.joint_head import JointHead
+    from electra.finetuning.heads.joint import JointHead
     from electra.finetuning.onnx_model import write_tuned
     from electra.finetuning.tasks import load_task
     from electra.finetuning.tuned_model import TunedModel

@@ -11,10 +11,10 @@ import pytest
 
 from electra.finetuning.all_seeds import resolve
 from electra.finetuning.answer_spans import QuestionAnswering
+from electra.finetuning.heads import load_head
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task, task_names
 from electra.finetuning.text_task import TextTask
-from electra.finetuning.tuned_model import HeadStyle
 from electra.model.sizes import EncoderConfig
 
 SMALL = EncoderConfig("electra", 30_522, 128, 256, 12, 4, 1024)
@@ -38,7 +38,7 @@ def test_epochs_of_the_paper() -> None:
     ("task", "head", "dropout"),
     [("cola", "transformers", 0.1), ("cola", "linear", 0.1), ("cola", "bag", 0.0), ("mrpc", "compare", 0.0)],
 )
-def test_dropout_is_the_papers_but_under_a_fitted_answer(task: str, head: HeadStyle, dropout: float) -> None:
+def test_dropout_is_the_papers_but_under_a_fitted_answer(task: str, head: str, dropout: float) -> None:
     settings = Settings(task=task, data=Path(), out=Path(), head=head)
     assert resolve(settings, load_task(task), SMALL).dropout == dropout
     assert resolve(replace(settings, dropout=0.2), load_task(task), SMALL).dropout == 0.2
@@ -69,7 +69,8 @@ def test_metrics_that_the_paper_reports_come_first() -> None:
 
 
 def test_thresholds_and_lengths_of_questions() -> None:
-    plain, joint = (load_task("squad2").configured({"head": head}) for head in ("transformers", "joint"))
+    squad = load_task("squad2")
+    plain, joint = (load_head(head).adapted(squad) for head in ("transformers", "joint"))
     assert isinstance(plain, QuestionAnswering) and isinstance(joint, QuestionAnswering)
     assert (plain.threshold, joint.threshold) == (0.0, -2.75)
     assert (joint.max_length, joint.stride, joint.max_question, joint.max_answer, joint.n_best) == (

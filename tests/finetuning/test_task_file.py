@@ -36,7 +36,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ("[]", "not the task"),
         (json.dumps({"task": "sst2"}), "not the task"),
         (json.dumps({"task": ["sst2"], "settings": GOOD}), "not the task"),
-        (json.dumps({"task": "sst2", "settings": {**GOOD, "head": "crown"}}), "'crown' is not one of"),
+        (json.dumps({"task": "sst2", "settings": {**GOOD, "head": "crown"}}), "no head named 'crown'"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": "long"}}), "'long' is not a whole"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "max_length": 0}}), "at least 1"),
         (json.dumps({"task": "sst2", "settings": {**GOOD, "text_column": 7}}), "7 is not a list"),

@@ -18,7 +18,7 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.session import with_article
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.artifacts.study import StudyFolder
-from electra.artifacts.tuning import EnsembleFolder, PromptingFolder, SeedFolder, TuningFolder
+from electra.artifacts.tuning import EnsembleFolder, SeedFolder, TuningFolder
 from electra.foundation.errors import RunFolderError
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "Ledger",
     "ModelFolder",
     "PairFolder",
-    "PromptingFolder",
     "RunFolder",
     "SeedFolder",
     "ShardFolder",
@@ -48,7 +47,6 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is the first of these that it lo
     StoreFolder,
     ShardFolder,
     TuningFolder,
-    PromptingFolder,
     StudyFolder,
     EvaluationFolder,
     AnalysisFolder,
@@ -57,7 +55,8 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is the first of these that it lo
     SeedFolder,
     EnsembleFolder,
 )
-WANTED = "Pass a run, token store, model, fine-tuning, prompting, study, evaluation or analysis folder"
+OLD_PROMPTING = ("prompting.json", "prompt.json")
+WANTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
 
 
 def kind_of(path: str | Path) -> type[Folder] | None:
@@ -76,6 +75,9 @@ def open_folder(path: str | Path) -> Folder:
         return kind(path)
     if not path.exists():
         raise RunFolderError("no such folder", where=path, fix=WANTED)
+    if any((path / name).is_file() for name in OLD_PROMPTING):
+        what = "a prompting, which electra no longer makes or opens; its numbers are in prompt.json"
+        raise RunFolderError(what, where=path, fix="Prompting is now a task: see examples/prompting.py")
     around = next((parent for parent in path.absolute().parents if kind_of(parent) is not None), None)
     found = kind_of(around) if around is not None else None
     what = "is a file" if path.is_file() else "not a folder that electra wrote"

@@ -1,4 +1,4 @@
-"""Fine-tunings, and promptings: what a model came to on labelled data."""
+"""Fine-tunings: what a model came to on labelled data."""
 
 from __future__ import annotations
 
@@ -157,58 +157,6 @@ class TuningFolder(Folder):
 def _read_if_there(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = durable.read_json(path, RunFolderError) if path.is_file() else {}
     return found
-
-
-class PromptingFolder(TuningFolder):
-    """What `electra prompt` writes.
-
-    OUT/  prompting.json     settings, and what identifies the prompting
-          log.txt
-          dev.tsv            predictions without training
-          seeds/seed-0/      results.json, dev.tsv after training on a draw of the shots: whole or absent
-          checkpoints/seed-0/   of a draw in work
-          prompt.json        the numbers, written last
-
-    Older ones were written whole: prompt.json, dev.tsv and dev-seed-N.tsv, under a manifest.
-    """
-
-    KIND = "prompting"
-    VERB, MADE = "prompt", "results"
-    RECORD = "prompting.json"
-    RESULTS = "prompt.json"
-
-    results = File(RESULTS)
-
-    @classmethod
-    def is_at(cls, path: Path) -> bool:
-        return super().is_at(path) or (path / cls.RESULTS).is_file()
-
-    @property
-    def sealed(self) -> bool:
-        return not (self.path / self.RECORD).is_file()
-
-    @property
-    def record(self) -> dict[str, Any]:
-        return self.read_results() if self.sealed else super().record
-
-    def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        return [("prompting version", 1, 2)] if self.sealed else super().differences(record)
-
-    def check(self) -> Iterator[Finding]:
-        if self.sealed:
-            yield Finding(self.path, self.KIND, durable.verify_directory(self.path) or "")
-            return
-        yield from super().check()
-
-    def digested(self) -> list[Path]:
-        return [self.path / self.RECORD, self.results, self.path / "dev.tsv"]
-
-    def facts(self) -> Sequence[tuple[str, Any]]:
-        if not self.results.is_file():
-            return [("status", "in progress")]
-        found = self.read_results()
-        names = ("task", "zero_shot_accuracy", "zero_shot_accuracy_calibrated", "few_shot_accuracy")
-        return [(name.replace("_", " "), found.get(name)) for name in names]
 
 
 def scatter(results: Mapping[str, Any]) -> str:

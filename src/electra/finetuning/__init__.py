@@ -19,5 +19,4 @@ all_seeds         the output folder, the scores over seeds, the saved model
 search            learning rate, epochs and layer decay chosen on a part of the training data
 floors            what needs no network, on the same data
 predict           a fine-tuned folder and a file -> predictions; onnx_model: the same as a graph
-prompting         the discriminator as a classifier without training, or after a few examples
 """

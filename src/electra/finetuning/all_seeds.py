@@ -23,10 +23,10 @@ from electra.exchange.load import Loaded, load
 from electra.exchange.pooling import Pooling
 from electra.exchange.weights import digest
 from electra.finetuning import floors
-from electra.finetuning.compare_head import COMPARING_EPOCHS
 from electra.finetuning.counted import counted
 from electra.finetuning.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
 from electra.finetuning.features import Tokens
+from electra.finetuning.heads import load_head
 from electra.finetuning.metrics import summary
 from electra.finetuning.one_seed import Stopped, train_seed
 from electra.finetuning.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
@@ -43,11 +43,11 @@ from electra.finetuning.settings import (
 )
 from electra.finetuning.task import Task
 from electra.finetuning.task_file import task_source
-from electra.finetuning.tuned_model import COUNTING, choose_pooling
+from electra.finetuning.tuned_model import choose_pooling
 from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
 from electra.foundation import durable, seeds
 from electra.foundation.errors import ConfigError
-from electra.foundation.extensions import TASKS
+from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.machine import versions
 from electra.foundation.progress import Say, quiet
 from electra.model.precision import pick_device, pick_precision
@@ -57,6 +57,7 @@ from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "also")  # settings that say where the data lie
 DROPOUT = 0.1  # the paper's
+COUNTING = {1: "bag", 2: "compare"}  # the head that starts from counting, by the texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -74,7 +75,7 @@ def finetune(
     if settings.device in ("auto", "cpu"):
         threads = set_threads(settings.threads, before, "--threads")
     dataset = read_dataset(settings, choose_task(settings))
-    loaded = load(source_of(model), "encoder")
+    loaded = load(source_of(model), load_head(settings.head).starts_from)
     if settings.search:
         parted(dataset)  # raises where there is too little
     pooling = made_with(loaded, dataset.task)
@@ -120,9 +121,9 @@ def finetune(
 
 def counting_head(tuning: Tuning) -> str:
     """The head that starts from counting, where the task has one and another was chosen."""
-    if tuning.task.head != "classifier" or tuning.settings.head in COUNTING:
+    if tuning.task.head != "classifier" or tuning.settings.head in COUNTING.values():
         return ""
-    return "compare" if len(tuning.splits["dev"].examples[0].texts) == 2 else "bag"
+    return COUNTING.get(len(tuning.splits["dev"].examples[0].texts), "")
 
 
 def source_of(model: str) -> str | Path:
@@ -150,12 +151,11 @@ def resolve(
         fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHED[:-1])} or `{SEARCHED[-1]}`"
         raise ConfigError("nothing is left to search for", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
-    # With dropout, states differ from those that a counting head was fitted to: all answers shift, tuning
-    # shifts them back, and prediction, without dropout, is off by as much.
-    usual_dropout = 0.0 if settings.head in COUNTING else DROPOUT
+    head = load_head(settings.head)
+    usual_dropout = DROPOUT if head.dropout is None else head.dropout
     values |= {
         "dropout": usual_dropout if settings.dropout is None else settings.dropout,
-        "epochs": settings.epochs or (COMPARING_EPOCHS if settings.head == "compare" else task.epochs),
+        "epochs": next(one for one in (settings.epochs, head.epochs, task.epochs) if one is not None),
         "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
         "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),
         "pooling": choose_pooling(settings.pooling, task.head, config.architecture, pooling),
@@ -208,6 +208,7 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
         "precision": tuning.precision,
         "seed_scheme": seeds.SCHEME,
         **TASKS.identity(tuning.settings.task),
+        **HEADS.identity(tuning.settings.head),
     }
     return {
         "model": model,
@@ -284,7 +285,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:
         "seed": seed,
         "steps": state.step,
         "seconds": round(state.seconds, 3),
-        "train_loss": state.losses[-1][1],
+        "train_loss": state.losses[-1][1] if state.losses else None,
         "losses": state.losses,
         "epochs": state.epochs,
         "eval": scored["dev"].record(),
@@ -293,8 +294,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:
     files: dict[str, durable.Content] = {target.results.name: durable.to_json(results)}
     for name, found in scored.items():
         files |= task.files(name, found.predictions, tuning.splits[name].examples)
-    if task.saves_weights:
-        files[target.weights.name] = save(on_host(model.state_dict()))
+    files[target.weights.name] = save(on_host(model.state_dict()))
     durable.commit_directory(target.path, files)
     if (checkpoints := folder.checkpoints(seed)).exists():
         durable.remove_directory(checkpoints)

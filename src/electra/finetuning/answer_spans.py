@@ -3,7 +3,7 @@ own data).
 
 Two heads. The plain one, the default: a logit for the beginning and one for the end of an answer at each
 token, which transformers' AutoModelForQuestionAnswering loads; no answer is worth the logits at [CLS]. The
-joint one (`--head joint`) is the paper's, joint_head.py. Kept of the published code: windows of 512 tokens
+joint one (`--head joint`) is the paper's, heads/joint.py. Kept of the published code: windows of 512 tokens
 that begin 128 apart, questions truncated to 64 tokens, answers of up to 30 tokens, a list of the 20 best, 2
 epochs; windows without the answer learn [CLS] as its beginning and its end, in 1.1 too; of several windows
 the lowest belief in "no answer" counts; of several gold answers the first is learned. Thresholds: 0 for the
@@ -31,6 +31,7 @@ from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_questions
 from electra.finetuning.metrics import Score
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.span_search import (
     NOTHING,
     Prediction,
@@ -62,7 +63,7 @@ class QuestionAnswering(Task):
     formats: tuple[str, ...] = FORMATS
     metrics: tuple[str, ...] = METRICS[1]
     unanswerable: bool | None = None  # whether questions may have no answer; None = found in training data
-    joint: bool = False
+    joint: bool = False  # whether the outputs are those of the head `joint`
     no_answer_threshold: float | None = None  # None: the published one
     epochs: float = 2
     max_length: int = 512
@@ -71,11 +72,11 @@ class QuestionAnswering(Task):
     max_answer: int = 30  # tokens
     n_best: int = 20
 
-    def with_options(self, options: Mapping[str, Any]) -> Self:
-        if len(options.get("text_column") or ("question", "context")) != 2:
+    def with_options(self, options: TaskOptions) -> Self:
+        if len(options.text_column or ("question", "context")) != 2:
             what = "two columns are needed, of the question and of the context"
             raise ConfigError(what, key="text_column")
-        return replace(super().with_options(options), joint=options["head"] == "joint")
+        return super().with_options(options)
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -6,13 +6,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from electra.data.lines import COMPRESSIONS
 from electra.data.rows import data_digest, is_saved, parts_of, split_name
 from electra.finetuning.counted import counted
+from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.labelled.splits import (
     SPLIT_NAMES,
@@ -22,9 +23,9 @@ from electra.finetuning.labelled.splits import (
     split_by_hash,
 )
 from electra.finetuning.settings import Settings
-from electra.finetuning.task import Task, refuse_head
+from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
-from electra.foundation.errors import DataError, nearest
+from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.foundation.visible import one_line
 
 FEW = 30  # examples to score on
@@ -40,8 +41,14 @@ class Dataset:
 
 
 def choose_task(settings: Settings) -> Task:
-    """The task of that name, as the settings want it."""
-    return load_task(settings.task).configured(asdict(settings))
+    """The task of that name, as the settings want it and the head answers it."""
+    task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
+    if settings.apart and "apart" not in head.options:
+        fix = "Use it with `head` compare or bag"
+        raise ConfigError(f"the head {settings.head} has no such option", key="apart", fix=fix)
+    counts = {len(columns) for columns in task.texts}
+    head.refuse(task.head, counts.pop() if len(counts) == 1 else None)  # None: the file's columns tell
+    return head.adapted(task)
 
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
@@ -64,7 +71,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
             notes.append(f"{split}: {counted(count, 'empty text')}, kept")
     for examples in splits.values():
         if examples:
-            refuse_head(settings.head, len(examples[0].texts))
+            load_head(settings.head).refuse(task.head, len(examples[0].texts))
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.side, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}

@@ -15,22 +15,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from electra.artifacts import checkpoints
-from electra.finetuning.counting_head import CountingHead
-from electra.finetuning.features import Ids, batch_of, collate
-from electra.finetuning.heads import CandidateHead
+from electra.finetuning.features import Ids, collate
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import HeadShape, TrainingData
 from electra.finetuning.tuned_model import TunedModel, build_head
 from electra.finetuning.tuning import Tuning, evaluate
 from electra.foundation import durable
 from electra.foundation.errors import RunFailed
 from electra.foundation.seeds import key
 from electra.model.pair import build_encoder, initialise
-from electra.model.passes import Pass, read
 from electra.model.precision import autocast
 from electra.training.algorithms import Algorithm, OptimizerSection
 from electra.training.checkpoint import on_host
@@ -60,7 +58,7 @@ class SeedState:
 
 
 def build_model(tuning: Tuning, seed: int) -> TunedModel:
-    """The pre-trained encoder (or, as a baseline, a fresh one) under a fresh head, or under its own."""
+    """The pre-trained encoder (or, as a baseline, a fresh one) under a fresh head."""
     settings, start, task = tuning.settings, tuning.start, tuning.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)
@@ -68,12 +66,9 @@ def build_model(tuning: Tuning, seed: int) -> TunedModel:
         initialise(nn.ModuleDict({"encoder": encoder}), key(seed, "init/encoder"), "fan_in")
     else:
         encoder.load_state_dict(start.encoder.state_dict())
-    if task.head == "candidates":
-        return TunedModel(encoder, CandidateHead(start.head)).to(tuning.device)
-    head_seed = key(seed, "init/head")
-    head = build_head(task.head, settings.head, config, task.num_outputs, head_seed, settings.pooling)
-    if isinstance(head, CountingHead):
-        head.apart = settings.apart
+    shape = HeadShape(task.head, config, task.num_outputs, settings.pooling, start.head)
+    head = build_head(settings.head, shape, key(seed, "init/head"))
+    load_head(settings.head).configure(head, settings)
     return TunedModel(encoder, head).to(tuning.device)
 
 
@@ -114,8 +109,8 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
         named, {ALGORITHM: parameter_groups(model, *rates)}, OptimizerSection(clip=settings.clip)
     )
     best: Weights = {}
-    if isinstance(model.head, CountingHead):
-        start_counting(tuning, model, model.head)
+    data = TrainingData(tuning.train, tuning.task, tuning.start.tokenizer, tuning.device)
+    load_head(settings.head).start(model.head, model.encoder, data)
     state = restore(folder, model, optimizer, best, tuning.say)
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
@@ -152,27 +147,6 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     if best:
         model.load_state_dict(best)
     return model, state
-
-
-@torch.no_grad()
-def start_counting(tuning: Tuning, model: TunedModel, head: CountingHead) -> None:
-    """Fit the linear answer of a head that counts, with the encoder as it is."""
-    windows, specials = tuning.train, tuning.start.tokenizer.specials
-    assert windows.targets is not None, "training data have answers"
-    head.know(windows.input_ids, (specials.cls, specials.sep))
-    model.eval()
-
-    def network(rows: Pass) -> list[Any]:
-        batch = batch_of(windows, rows)
-        hidden_BTD = model.encoder(
-            batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
-        )
-        table_VE = model.encoder.token_table()
-        return list(zip(head.numbers(hidden_BTD, batch, table_VE), head.terms(batch), strict=True))
-
-    numbers, terms = zip(*read(windows.input_ids, network, tuning.device, pad=tuning.pad), strict=True)
-    targets = torch.from_numpy(np.stack(windows.targets)).to(tuning.device)
-    head.fit(torch.stack(numbers), terms, targets, tuning.task.loss, windows.example)
 
 
 def update(  # noqa: PLR0917

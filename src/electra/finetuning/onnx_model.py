@@ -18,9 +18,7 @@ from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.exchange.load import Loaded
 from electra.exchange.onnx_graph import Graph, Written, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
-from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
-from electra.finetuning.joint_head import JointHead
 from electra.finetuning.task import Task
 from electra.finetuning.task_file import task_file
 from electra.finetuning.tuned_model import TunedModel
@@ -76,14 +74,12 @@ def write_tuned(  # noqa: PLR0917
     """Write a fine-tuned model as a folder with a graph, if the graph computes the same.
 
     record: of its fine-tuning, where that is known.
-    Raises ModelError where it does not, and for the heads joint, compare and bag.
+    Raises ModelError where it does not, and for heads that no graph can hold.
     """
-    if isinstance(model.head, JointHead):
-        what = "the joint head searches while it reads, which a graph cannot"
-        raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
-    if isinstance(model.head, CountingHead):
-        what = "the heads compare and bag read the tokens as well, which our graphs do not pass on"
-        raise ModelError(what, where=loaded.folder, fix="Fine-tune with `head` transformers")
+    if model.head.not_in_graphs:
+        raise ModelError(
+            model.head.not_in_graphs, where=loaded.folder, fix="Fine-tune with `head` transformers"
+        )
     config = ModelFolder(loaded.folder).record
     graph = TunedGraph(model, types=loaded.config.reads_token_types)
     inputs = ", ".join(f"`{name}`" for name in graph.inputs)

@@ -24,14 +24,17 @@ from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, refuse_broken
 from electra.finetuning.features import Tokens
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.records import Format, as_records, join, plain, write
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.task import HeadKind, Task
 from electra.finetuning.task_file import AGAIN, check_task, read_task
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tuned_model import HeadStyle, TunedModel, build_head, exportable
+from electra.finetuning.tuned_model import TunedModel, build_head, has_class
 from electra.finetuning.tuning import run_model
-from electra.finetuning.vector_head import VectorHead
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.model.precision import pick_device
 
@@ -280,7 +283,8 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         if length > positions:
             what = f"texts of {length:,} tokens, and the model has {positions:,} positions"
             raise ModelError(what, where=loaded.folder, key="max_length", fix=AGAIN)
-        return task.configured(settings).rebuilt(loaded.labels, config), length
+        task = load_head(settings["head"]).adapted(task.configured(TaskOptions.of(settings)))
+        return task.rebuilt(loaded.labels, config), length
     usual = load_task(USUAL[loaded.kind])
     if loaded.kind == "classifier":
         pairs = load_task("pair").texts
@@ -294,9 +298,9 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     if record and task.head == "vectors":
         return TunedModel(loaded.encoder, VectorHead(record["settings"]["pooling"]))
     beside = ModelFolder(Path(loaded.folder)).head
-    style: HeadStyle = "transformers"
+    style = "transformers"
     made = record["settings"] if record else {}
-    if record and not exportable(task.head, made["head"], loaded.config.architecture, made["pooling"]):
+    if record and not has_class(task.head, made["head"], loaded.config.architecture, made["pooling"]):
         if not beside.is_file():
             raise ModelError("missing: the head of this model", where=beside, fix=AGAIN)
         weights, style, pooling = (
@@ -308,7 +312,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     else:
         weights, pooling = loaded.head_weights, loaded.pooling
         kind, num_outputs = cast(HeadKind, loaded.kind), loaded.head_weights["output.bias"].numel()
-    head = build_head(kind, style, loaded.config, num_outputs, seed=0, pooling=pooling)
+    head = build_head(style, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
     refuse_broken(weights, beside)
     own = head.state_dict()
     try:

@@ -17,20 +17,20 @@ from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.names import Kind
 from electra.finetuning.counted import counted
-from electra.finetuning.heads import CandidateHead
 from electra.finetuning.one_seed import build_model
 from electra.finetuning.over_seeds import FinishedSeed
 from electra.finetuning.task_file import task_file, task_source
-from electra.finetuning.tuned_model import TunedModel, exportable
+from electra.finetuning.tuned_model import TunedModel, has_class
 from electra.finetuning.tuning import Tuning
 from electra.foundation import durable
+from electra.foundation.extensions import HEADS
 from electra.training.checkpoint import on_host
 
 
 def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
     settings, task = tuning.settings, tuning.task
     architecture = tuning.start.config.architecture
-    whole = exportable(task.head, settings.head, architecture, settings.pooling)
+    whole = has_class(task.head, settings.head, architecture, settings.pooling)
     model = load_seed(tuning, chosen)
     finish_head(model, tuning)
     beside = {} if whole else on_host(model.head.state_dict())
@@ -65,8 +65,9 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         further=further,
     )
     if beside:
+        head = f"the head {HEADS.name_of(settings.head)} and the pooling {settings.pooling}"
         tuning.say(
-            f"transformers has no class with the head {settings.head} and the pooling {settings.pooling}: it"
+            f"transformers has no class with {head}: it"
             f" loads {folder.path.name}/ as an encoder; electra predict also reads {folder.head.name} there"
         )
 
@@ -89,5 +90,5 @@ def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
 def finish_head(model: TunedModel, tuning: Tuning) -> None:
     """Put the scale of a regression's numbers into the last layer, for answers in the data's unit."""
     factor, offset = tuning.task.output_scale()
-    if (factor, offset) != (1.0, 0.0) and not isinstance(model.head, CandidateHead):
+    if (factor, offset) != (1.0, 0.0):
         model.head.rescale(factor, offset)

@@ -11,12 +11,14 @@ the embeddings layers + 1. Torch-free, so that `--help` is quick.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from electra.exchange.pooling import Pooling
 from electra.foundation.config import (
+    build,
     check_least,
     check_most,
     check_not_negative,
@@ -24,8 +26,32 @@ from electra.foundation.config import (
     check_shares,
 )
 from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import HEADS
 from electra.foundation.machine import MOST_THREADS, Device
 from electra.training import budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """The settings of a fine-tuning that say what a task reads, as Settings explains them."""
+
+    text_column: tuple[str, ...] = ()
+    label_column: str | tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+    encoding: str | None = None
+    skip_unlabelled: bool = False
+    multi_label: bool = False
+    class_weights: str = "none"
+    stride: int | None = None
+    both_orders: bool | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """Those among the settings of a record, which may be of an older version."""
+        known = {
+            field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
+        }
+        return build(cls, known, "settings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +104,13 @@ class Settings:
     """
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with fresh weights, as a baseline."""
-    head: Literal["transformers", "linear", "joint", "compare", "bag"] = "transformers"
+    head: str = "transformers"
     """transformers: the head of the class the model is saved as. compare and bag add a linear answer on what
     can be counted, which helps most where labels are few: for pairs of texts how far they agree (compare),
     for single texts which words are there (bag). linear: the original code's; joint: its reader of answers
     (SQuAD). transformers has no class for the last four: the saved model is then the encoder, with the head's
-    weights in a file of ours beside it. joint, compare and bag cannot be exported to ONNX.
+    weights in a file of ours beside it. joint, compare and bag cannot be exported to ONNX. Or the path of a
+    .py file.
     """
     apart: bool = False
     """With the heads compare and bag: train the network by itself and add what was counted afterwards,
@@ -95,7 +122,9 @@ class Settings:
     whose transformers class supports nothing else).
     """
     epochs: float | None = None
-    """Passes over the training data (default: the task's, 1, 2, 3 or 10; 1 with the head compare)."""
+    """Passes over the training data (default: the task's, 1, 2, 3 or 10; 1 with the head compare). 0 measures
+    a head before any training: one fitted by counting, or the model's own.
+    """
     batch_size: int = 32
     """Examples in an update."""
     learning_rate: float | None = None
@@ -166,25 +195,26 @@ class Settings:
         )
         check_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
         check_most(self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20})
-        check_positive(self, ("epochs", "learning_rate", "layer_decay", "clip"))
+        check_positive(self, ("learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))
-        check_not_negative(self, ("weight_decay",))
+        check_not_negative(self, ("weight_decay", "epochs"))
         if self.search is not None:
             search_budget(self.search)
         if self.random_twin and self.init == "random":
             what, fix = "the model itself starts from fresh weights", "Leave out `random_twin` or `init`"
             raise ConfigError(what, key="random_twin", fix=fix)
-        if self.apart and self.head not in ("compare", "bag"):
-            fix = "Use it with `head` compare or bag"
-            raise ConfigError(f"the head {self.head} counts nothing", key="apart", fix=fix)
         if isinstance(self.label_column, tuple) and len(self.label_column) < 2:
             object.__setattr__(self, "label_column", self.label_column[0] if self.label_column else None)
         if len(self.text_column) > 2:
             raise ConfigError(f"one text or two, not {len(self.text_column)}", key="text_column")
 
+    def options(self) -> TaskOptions:
+        """Those that say what the task reads."""
+        return TaskOptions.of(vars(self))
+
     def recorded(self) -> dict[str, Any]:
         """What must agree to resume: all that can change a number, unless it is recorded elsewhere."""
-        kept = asdict(self)
+        kept = asdict(self) | {"head": HEADS.name_of(self.head)}
         absent = {name for name in SINCE if not kept[name]}
         if self.search:  # what was found is in the folder: more time may follow
             kept["search"] = True

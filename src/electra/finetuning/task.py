@@ -6,7 +6,7 @@
                                      range of the numbers
     featurize(examples, tokens)      examples -> windows of token ids with targets; one example may give
                                      several windows
-    head, num_outputs                which head to build (heads.py), and how wide
+    head, num_outputs                which kind of head it needs (heads/), and how wide
     loss(logits, targets)            (sum, count), never a mean: a batch may hold any number of targets; with
                                      `loss_of_batch` it compares the windows with each other
     predict(outputs, windows, ex.)   the head's outputs, one array a window -> one prediction an example
@@ -14,7 +14,7 @@
     table(predictions, examples)     the rows of the predictions file
     files(split, predictions, ex.)   all files of a split's predictions: that table, and what else the task
                                      has (submissions, n-best lists)
-    configured(options)              the task with the user's columns and options
+    configured(options)              the task with the user's columns and options (TaskOptions)
     rebuilt(labels, config)          the task as a saved model has it
 
 All of it follows from the dataclass's fields, so a task can be compared, recorded and rebuilt. `version` goes
@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,11 +40,13 @@ from electra.data.rows import TABLES
 from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics import Score
+from electra.finetuning.settings import TaskOptions
 from electra.foundation.errors import ConfigError
 
-# One answer a text, one a token, spans; a vector a text, without a head; and the discriminator's own
-# judgement of candidates (prompting).
-HeadKind = Literal["classifier", "tagger", "reader", "vectors", "candidates"]
+HeadKind = str
+"""What a task's outputs are: one answer a text (classifier), one a token (tagger), spans (reader), a vector a
+text, without a head (vectors), or what a task and a head of yours agree on.
+"""
 Outputs = Sequence[npt.NDArray[np.float32]]
 Columns = tuple[str, ...]
 
@@ -53,7 +55,6 @@ Columns = tuple[str, ...]
 class Task(ABC):
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whose weights in the loss can be balanced
-    saves_weights: ClassVar[bool] = True  # those of each seed
     loss_of_batch: ClassVar[bool] = False  # it compares the windows of a training batch, so no other has one
 
     name: str
@@ -76,44 +77,37 @@ class Task(ABC):
     balanced: bool = False  # weight the classes of the training loss so that each counts the same
     weights: tuple[float, ...] = ()  # of the classes, then
 
-    def configured(self, options: Mapping[str, Any]) -> Task:
-        """The task as the settings want it; `options`: fields of Settings by name, also of older records."""
+    def configured(self, options: TaskOptions) -> Task:
+        """The task as the settings want it."""
         return self.with_options(options)
 
-    def with_options(self, options: Mapping[str, Any]) -> Self:
+    def with_options(self, options: TaskOptions) -> Self:
         """The options that every task has."""
-        balanced = options.get("class_weights") == "balanced"
-        if options["head"] == "joint" and self.head != "reader":
-            fix = "Use it with `task` squad, squad2 or qa"
-            raise ConfigError("the joint head finds answers in texts", key="head", fix=fix)
-        named = options.get("text_column")
-        counts = {len(columns) for columns in ([named] if named else self.texts)}
-        if len(counts) == 1 or self.head != "classifier":  # else the file's columns tell
-            refuse_head(options["head"], counts.pop() if self.head == "classifier" else 0)
+        balanced = options.class_weights == "balanced"
         if balanced and not self.has_classes:
             raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Leave it out")
-        if options.get("multi_label") and self.head != "classifier":
+        if options.multi_label and self.head != "classifier":
             fix = "Use `task` classification or pair"
             raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
-        if options.get("encoding"):
+        if options.encoding:
             self.refuse_unless_table("encoding")
-        if options.get("skip_unlabelled") and self.head != "tagger":
+        if options.skip_unlabelled and self.head != "tagger":
             self.refuse_unless_table("skip_unlabelled")
-        columns, label = options.get("text_column"), options.get("label_column")
+        columns, label = options.text_column, options.label_column
         labels = (label,) if isinstance(label, str) else tuple(label or ())
-        if len(labels) > 1 and not options.get("multi_label"):
+        if len(labels) > 1 and not options.multi_label:
             fix = "Name one, or pass `multi_label` for a column of 0 and 1 for each label"
             raise ConfigError(f"{self.name} has one answer, in one column", key="label_column", fix=fix)
         return replace(
             self,
             balanced=balanced,
-            texts=(tuple(columns),) if columns else self.texts,
+            texts=(columns,) if columns else self.texts,
             usual_texts=self.texts if columns else (),
-            encoding=options.get("encoding"),
-            skip_unlabelled=bool(options.get("skip_unlabelled")),
+            encoding=options.encoding,
+            skip_unlabelled=options.skip_unlabelled,
             label=labels or self.label,
-            header=tuple(options.get("columns") or self.header),
-            stride=options.get("stride") or self.stride,
+            header=options.columns or self.header,
+            stride=options.stride or self.stride,
         )
 
     def refuse_unless_table(self, option: str) -> None:
@@ -233,19 +227,6 @@ def counted_labels(labels: Sequence[str], found: Iterable[str]) -> dict[str, int
     """How often each label was found, and then what else was."""
     counts = Counter(found)
     return {label: counts[label] for label in (*labels, *sorted(set(counts) - set(labels)))}
-
-
-READS = {"compare": 2, "bag": 1}  # the heads that count, and how many texts they read
-
-
-def refuse_head(head: str, texts: int = 0) -> None:
-    """Raise ConfigError where a head that counts does not read examples of so many texts (0: of no texts)."""
-    if head == "compare" and texts != READS[head]:
-        fix = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
-        raise ConfigError("the head compare is for pairs of texts", key="head", fix=fix)
-    if head == "bag" and texts != READS[head]:
-        fix = "For pairs of texts use `head` compare"
-        raise ConfigError("the head bag is for single texts", key="head", fix=fix)
 
 
 def label_numbers(labels: Sequence[str], found: Iterable[str]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.model import ModelFolder
+from electra.finetuning.heads import load_head
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.task import Task
 from electra.foundation import durable
@@ -50,5 +51,6 @@ def check_task(found: Any, path: Path) -> None:
         raise ModelError(f"lacks {', '.join(sorted(absent))}", where=path, key="settings", fix=AGAIN)
     try:
         build(ResolvedSettings, {**given, "task": task, "data": "", "out": ""}, "settings")
+        load_head(given["head"])
     except ConfigError as error:
         raise ModelError(error.what, where=path, key=error.where or error.key, fix=AGAIN) from None

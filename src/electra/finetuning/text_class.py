@@ -17,6 +17,7 @@ from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.task import Outputs, Task, counted_labels, file_of, label_numbers, softmax
 from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.finetuning.text_number import TextRegression
@@ -37,11 +38,11 @@ class TextClassification(LabelledText):
     numbered: bool = True
     submit_numbers: bool = False  # GLUE's server wants the class's number, not its name
 
-    def configured(self, options: Mapping[str, Any]) -> TextTask:
-        if options.get("multi_label") and not self.labels:
-            named = options.get("label_column")
-            columns = () if isinstance(named, str | None) else tuple(named)
-            single = {**options, "multi_label": False, "label_column": None if columns else named}
+    def configured(self, options: TaskOptions) -> TextTask:
+        if options.multi_label and not self.labels:
+            named = options.label_column
+            columns = () if isinstance(named, str | None) else named
+            single = replace(options, multi_label=False, label_column=None if columns else named)
             task = MultiLabelClassification.like(self.with_options(single), metrics=MULTI_LABEL_METRICS)
             return replace(task, label=columns, each_label=True) if columns else task
         return self.with_options(options)

@@ -29,6 +29,7 @@ from electra.finetuning.answers import (
 from electra.finetuning.counted import counted
 from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.task import HeadKind, Task, digits
 from electra.foundation.errors import ConfigError, DataError
 
@@ -45,12 +46,12 @@ class TextTask(Task):
     drop_malformed: bool = False  # leave out rows with a wrong number of cells and count them
     submissions: tuple[tuple[str, str], ...] = ()  # split -> name of the file that GLUE's server wants
 
-    def with_options(self, options: Mapping[str, Any]) -> Self:
-        columns, both_orders = options.get("text_column"), options.get("both_orders")
+    def with_options(self, options: TaskOptions) -> Self:
+        columns, both_orders = options.text_column, options.both_orders
         if columns and self.name == "pair" and len(columns) != 2:
             fix = "Name two columns, or use `task` classification"
             raise ConfigError("a pair has two texts", key="text_column", fix=fix)
-        if options.get("multi_label"):
+        if options.multi_label:
             fix = "Use `task` classification or pair"
             raise ConfigError(f"{self.name} has one answer", key="multi_label", fix=fix)
         task = super().with_options(options)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics import Score
 from electra.finetuning.task import HeadKind, Outputs
 from electra.finetuning.text_number import TextRegression
-from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.errors import DataError
 
 LINES = ".txt"
 
@@ -44,11 +44,6 @@ class TextVectors(TextRegression):
     loss_of_batch: ClassVar[bool] = True
 
     temperature: float = 0.05  # cosines are divided by it before the softmax
-
-    def with_options(self, options: Mapping[str, Any]) -> Self:
-        if options["head"] != "transformers":
-            raise ConfigError(f"{self.name} has no head", key="head", fix="Leave it out")
-        return super().with_options(options)
 
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False

@@ -1,53 +1,27 @@
-"""An encoder with a task's head, and which head that is.
+"""An encoder under a head: what is trained, and what predicts.
 
-`transformers` (default): the head of the transformers class that the model is saved as, so that the saved
-    folder is the model that was trained: ElectraFor... or ModernBertFor... SequenceClassification,
-    TokenClassification, QuestionAnswering.
-`linear`: dropout and one matrix, as in the original code; transformers has no class for it on a whole text.
-`compare`: for pairs of texts, the first plus a linear answer on how far they agree (compare_head.py).
-`bag`: for single texts, the first plus a linear answer on the words that are there (bag_head.py).
-`joint`: the original code's reader (joint_head.py), for which transformers has no class either.
-What has no class is saved as the encoder, which transformers loads, with the head's weights in a file beside
-it, for `electra predict`.
+A head that transformers has no class for is saved beside the encoder, which transformers loads, in a file of
+ours, for `electra predict`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
 from torch import Tensor, nn
 
 from electra.exchange.pooling import Pooling
-from electra.finetuning.bag_head import BagHead
-from electra.finetuning.compare_head import CompareHead
-from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
-from electra.finetuning.heads import (
-    CandidateHead,
-    ElectraClassifier,
-    Head,
-    LinearClassifier,
-    LinearReader,
-    LinearTagger,
-    ModernClassifier,
-    ModernTokens,
-)
-from electra.finetuning.joint_head import JointHead
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
+from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.task import HeadKind
-from electra.finetuning.vector_head import VectorHead
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise
-from electra.model.sizes import Architecture, EncoderConfig
-
-HeadStyle = Literal["transformers", "linear", "joint", "compare", "bag"]
-COUNTING: tuple[HeadStyle, ...] = ("compare", "bag")  # those that start from counting
-AnyHead = Head | CandidateHead | CountingHead
+from electra.model.sizes import Architecture
 
 
 class TunedModel(nn.Module):
-    def __init__(self, encoder: Encoder, head: AnyHead) -> None:
+    def __init__(self, encoder: Encoder, head: HeadModule) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
@@ -61,53 +35,29 @@ class TunedModel(nn.Module):
         hidden_BTD = self.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
-        table = (self.encoder.token_table(),) if isinstance(self.head, CountingHead) else ()
+        table = (self.encoder.token_table(),) if self.head.reads_table else ()
         logits: Tensor = self.head(hidden_BTD, batch, *table)
         return logits
 
 
-Builder = Callable[[EncoderConfig, int, Pooling], Head]
-LINEAR: dict[HeadKind, Builder] = {
-    "classifier": LinearClassifier,
-    "tagger": LinearTagger,
-    "reader": LinearReader,
-}
-TRANSFORMERS: dict[Architecture, dict[HeadKind, Builder]] = {
-    "electra": {**LINEAR, "classifier": ElectraClassifier},
-    "modern": {"classifier": ModernClassifier, "tagger": ModernTokens, "reader": ModernTokens},
-    "deberta": {**LINEAR, "classifier": ElectraClassifier},
-}
-
-
-def build_head(  # noqa: PLR0917
-    kind: HeadKind,
-    style: HeadStyle,
-    config: EncoderConfig,
-    num_outputs: int,
-    seed: int,
-    pooling: Pooling = "cls",
-) -> Head | CountingHead:
+def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
     """A fresh head; its weights depend on the seed and on their names only."""
-    if kind == "vectors":
-        return VectorHead(pooling)
-    builders = LINEAR if style == "linear" else TRANSFORMERS[config.architecture]
-    head: Head | CountingHead
-    head = JointHead(config) if style == "joint" else builders[kind](config, num_outputs, pooling)
-    if style == "compare":
-        head = CompareHead(head, config.vocab_size, num_outputs)
-    elif style == "bag":
-        head = BagHead(head, config.vocab_size, config.hidden_size, num_outputs)
-    initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
+    if shape.kind == "vectors":
+        return VectorHead(shape.pooling)
+    factory = load_head(name)
+    head = factory.build(shape)
+    if factory.starts_from == "encoder":
+        initialise(nn.ModuleDict({"finetune": head}), seed, "paper")
     return head
 
 
-def exportable(kind: HeadKind, style: HeadStyle, architecture: Architecture, pooling: Pooling) -> bool:
+def has_class(kind: HeadKind, name: str, architecture: Architecture, pooling: Pooling) -> bool:
     """Whether transformers has a class with this head."""
-    if kind in ("vectors", "candidates"):
+    if kind == "vectors":
         return False
     if kind == "classifier" and pooling not in ("cls", "mean")[: 1 + (architecture == "modern")]:
         return False
-    return style == "transformers" or (style == "linear" and LINEAR[kind] is TRANSFORMERS[architecture][kind])
+    return load_head(name).has_class(kind, architecture)
 
 
 def choose_pooling(

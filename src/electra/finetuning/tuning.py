@@ -33,6 +33,8 @@ class ReadSplit:
 
 
 def steps_of(settings: ResolvedSettings, train: Windows) -> int:
+    if not settings.epochs:
+        return 0
     return max(1, round(settings.epochs * math.ceil(train.num_groups / settings.batch_size)))
 
 

@@ -41,6 +41,7 @@ from electra.finetuning.labelled.tagged_sentences import (
 from electra.finetuning.labelled.words import SPLITTINGS, Splitting, splitting_of
 from electra.finetuning.losses import balanced_weights, cross_entropy
 from electra.finetuning.metrics import METRICS, Score, f_score
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.task import (
     HeadKind,
     Outputs,
@@ -85,8 +86,8 @@ class WordTagging(Task):
     def label_names(self) -> tuple[str, ...]:
         return self.labels
 
-    def with_options(self, options: Mapping[str, Any]) -> Self:
-        if len(options.get("text_column") or ()) > 1:
+    def with_options(self, options: TaskOptions) -> Self:
+        if len(options.text_column) > 1:
             fix = "Name that of the tags with `label_column`"
             raise ConfigError("the words are in one column", key="text_column", fix=fix)
         return super().with_options(options)

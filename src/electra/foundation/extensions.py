@@ -1,4 +1,4 @@
-"""Objectives, tasks and probes by name: ours, those of installed packages, and a user's own file.
+"""Objectives, tasks, heads and probes by name: ours, those of installed packages, and a user's own file.
 
     rtd                 a file of the room that defines what its kind needs
     theirs              the entry point `theirs` of an installed package; its value is a module:
@@ -130,10 +130,11 @@ class Kind:
 
 OBJECTIVES = Kind("objective", "electra.objectives", ("Config", "Objective"), "objective.name")
 TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
+HEADS = Kind("head", "electra.finetuning.heads", ("HEAD",), "head")
 PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe"), "probe")
 
 
-KINDS = (OBJECTIVES, TASKS, PROBES)
+KINDS = (OBJECTIVES, TASKS, HEADS, PROBES)
 LEAVES = "arrays config durable errors extensions jobs machine progress seeds signals visible"
 MOVED = {  # modules of the last release that files of users may import
     **{name: f"foundation.{name}" for name in LEAVES.split()},
@@ -152,7 +153,7 @@ def is_path(name: str) -> bool:
 
 
 def trust(*names: object) -> None:
-    """Let the code in these files of your own run, as an objective, a task or a probe.
+    """Let the code in these files of your own run, as an objective, a task, a head or a probe.
 
     Needed for folders that were made with such a file, before they are opened: a folder holds the code's name
     and never what runs. Names that are not paths are ignored.

@@ -1,4 +1,4 @@
-"""The page of a folder that has facts and no curves: a token store, a model, a prompting. Without torch."""
+"""The page of a folder that has facts and no curves: a token store, a model. Without torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from electra.artifacts import open_folder
 from electra.artifacts.folder import Folder
 from electra.artifacts.store import StoreFolder
-from electra.artifacts.tuning import PromptingFolder
 from electra.foundation import durable
 from electra.pages.page import Block, Number, Section, Table, render, write
 
@@ -31,8 +30,6 @@ def records(folder: Folder) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     if isinstance(folder, StoreFolder) and folder.audit.is_file():
         found["What became of the text"] = durable.read_json(folder.audit, folder.ERROR)
-    if isinstance(folder, PromptingFolder) and folder.results.is_file():
-        found["Results"] = folder.read_results()
     return {**found, "Record": folder.record}
 
 

@@ -16,6 +16,7 @@ import torch
 from electra.commands.cli.main import main
 from electra.finetuning.features import Tokens
 from electra.finetuning.predict import predict
+from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.testing import toy_task
 from electra.testing.contract import Contract
@@ -51,7 +52,7 @@ class TaskContract(Contract):
 
     def read(self, name: str, data: Path, split: str = "train") -> tuple[Any, Any]:
         """The task as training data make it, and the examples of a split."""
-        task = load_task(name).configured({"head": "transformers"})
+        task = load_task(name).configured(TaskOptions())
         files = {split: next(path for path in data.iterdir() if path.name.startswith(split))}
         files["train"] = next(path for path in data.iterdir() if path.name.startswith("train"))
         return task.fit(task.read(files["train"]).examples), task.read(files[split]).examples

@@ -44,7 +44,10 @@ ORDER = [
     "analyze",
     "ablate",
 ]
-REMOVED = {"watch": "Use electra report RUN --follow, or electra log RUN --to TRACKER --follow"}
+REMOVED = {
+    "prompt": "Prompting is now a task: electra finetune MODEL --task and --head examples/prompting.py",
+    "watch": "Use electra report RUN --follow, or electra log RUN --to TRACKER --follow",
+}
 HELPERS = {"main", "arguments", "recipe_flags", "completion", "output"}
 
 

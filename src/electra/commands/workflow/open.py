@@ -22,7 +22,6 @@ CLASSES = {  # kind of folder -> where its artifact's class is
     "PairFolder": "model.Model",
     "ModelFolder": "model.Model",
     "TuningFolder": "tuned.FineTuned",
-    "PromptingFolder": "prompt.Prompting",
     "EvaluationFolder": "evaluate.Evaluation",
     "AnalysisFolder": "analyze.Analysis",
     "StudyFolder": "ablate.Study",
@@ -30,7 +29,7 @@ CLASSES = {  # kind of folder -> where its artifact's class is
 
 
 def open(path: Source) -> Artifact[Any] | Model:
-    """The Store, Run, Model, FineTuned, Prompting, Evaluation, Analysis or Study at `path`.
+    """The Store, Run, Model, FineTuned, Evaluation, Analysis or Study at `path`.
 
     Raises RunFolderError where it is none of these.
     """

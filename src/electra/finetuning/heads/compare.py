@@ -2,7 +2,7 @@
 
 A cross-encoder of a few million parameters has to learn from a task's labels which tokens of one text return
 in the other, and with some thousand examples it does so badly: counting words beats it. Here that is given
-(counting_head.py). Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of
+(parts/counting.py). Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of
 neighbours, the other text has too; how near each token is to the nearest one of the other text (Khattab &
 Zaharia 2020), by the token table and by the encoder's output; the log ratio of their lengths. Shares and
 means are also weighted by how rare a token is in the training texts. The numbers of `OVERLAP` count words,
@@ -24,10 +24,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch, Ids
-from electra.finetuning.overlap import OVERLAP, overlap
-from electra.finetuning.term_answer import Terms, of_kind, once
+from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.heads.parts.counting import CountingFactory, CountingHead
+from electra.finetuning.heads.parts.overlap import OVERLAP, overlap
+from electra.finetuning.heads.parts.term_answer import Terms, of_kind, once
+from electra.finetuning.heads.transformers import HEAD as USUAL
 from electra.foundation.arrays import Floats
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
@@ -37,7 +39,6 @@ FEATURES = tuple(
     for text in ("first", "second")
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
-COMPARING_EPOCHS = 1.0  # by default: a second pass over some thousand pairs undoes what counting gave
 LEAST_DEVIATION = 0.01  # of shares and cosines
 FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms
 
@@ -154,3 +155,16 @@ def _nearest(x_BTD: Tensor, across_BTT: Tensor) -> Tensor:
 
 def _mean(value_BT: Tensor, weight_BT: Tensor) -> Tensor:
     return (value_BT * weight_BT).sum(1) / weight_BT.sum(1).clamp(min=math.ulp(1.0))
+
+
+class Compare(CountingFactory):
+    name, texts = "compare", 2
+    purpose = "for pairs of texts"
+    instead = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
+    epochs = 1.0  # a second pass over some thousand pairs undoes what counting gave
+
+    def build(self, shape: HeadShape) -> CountingHead:
+        return CompareHead(USUAL.build(shape), shape.config.vocab_size, shape.num_outputs)
+
+
+HEAD = Compare()

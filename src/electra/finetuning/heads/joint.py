@@ -17,14 +17,17 @@ beam). A row of the output for a window, in fp32:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.answer_spans import END, START
+from electra.finetuning.answer_spans import END, START, QuestionAnswering
 from electra.finetuning.features import Batch
-from electra.finetuning.heads import Head
+from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
 from electra.finetuning.span_search import BEAM
+from electra.finetuning.task import Task
 from electra.model.sizes import EncoderConfig
 
 WIDTH = 512  # of the two dense layers, whatever the encoder's
@@ -32,6 +35,8 @@ IMPOSSIBLE_PLACE = -1e4  # the logit of a token that cannot be part of an answer
 
 
 class JointHead(Head):
+    not_in_graphs = "the joint head searches while it reads, which a graph cannot"
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config, 1)  # `output` gives the beginning's logits
         self.end_dense, self.end = nn.Linear(2 * config.hidden_size, WIDTH), nn.Linear(WIDTH, 1)
@@ -98,3 +103,19 @@ class JointHead(Head):
         return torch.cat(
             [starts_BK, places_BK.float(), ends_BKK.flatten(1), end_places_BKK.flatten(1).float()], -1
         )
+
+
+class Joint(HeadFactory):
+    name = "joint"
+    kinds = ("reader",)
+    purpose = "for questions about texts"
+    instead = "Use it with `task` squad, squad2 or qa"
+
+    def build(self, shape: HeadShape) -> Head:
+        return JointHead(shape.config)
+
+    def adapted(self, task: Task) -> Task:
+        return replace(task, joint=True) if isinstance(task, QuestionAnswering) else task
+
+
+HEAD = Joint()

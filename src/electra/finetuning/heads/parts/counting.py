@@ -1,4 +1,4 @@
-"""What the heads `bag` (bag_head.py) and `compare` (compare_head.py) share: the usual head, plus a linear
+"""What the heads `bag` and `compare` share: the usual head, plus a linear
 answer on what can be counted: some numbers of each text or pair, in which the encoder may have a part, and
 the terms that it has (term_answer.py).
 
@@ -12,20 +12,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.features import Batch, Ids
-from electra.finetuning.linear_fit import Beside, Loss, fit_by_folds
-from electra.finetuning.term_answer import TermAnswer, Terms
+from electra.finetuning.features import Batch, Ids, batch_of
+from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, TrainingData
+from electra.finetuning.heads.parts.linear_fit import Beside, Loss, fit_by_folds
+from electra.finetuning.heads.parts.term_answer import TermAnswer, Terms
+from electra.finetuning.settings import ResolvedSettings
 from electra.foundation.arrays import Floats
+from electra.model.encoder import Encoder
+from electra.model.passes import Pass, read
 
 
-class CountingHead(nn.Module):
-    per_token = False
+class CountingHead(HeadModule):
+    reads_table = True
+    not_in_graphs = "the heads compare and bag read the tokens as well, which our graphs do not pass on"
     apart = False
     strengths: ClassVar[tuple[float, ...]]  # tried in the fit: the inverse of the penalty on squared weights
 
@@ -83,9 +89,42 @@ class CountingHead(nn.Module):
                 self.usual.get_parameter(name).zero_()
 
     def rescale(self, factor: float, offset: float) -> None:
-        """Answer in another unit: the outputs times `factor`, plus `offset`."""
         for part in (self.usual.get_submodule("output"), self.wide):
             part.get_parameter("weight").mul_(factor)
             part.get_parameter("bias").mul_(factor)
         self.counted.weight.mul_(factor)
         self.wide.bias.add_(offset)
+
+
+class CountingFactory(HeadFactory):
+    kinds = ("classifier",)
+    options = frozenset({"apart"})
+    # With dropout, states differ from those that the answer was fitted to: all answers shift, tuning shifts
+    # them back, and prediction, without dropout, is off by as much.
+    dropout = 0.0
+
+    def configure(self, module: HeadModule, settings: ResolvedSettings) -> None:
+        assert isinstance(module, CountingHead)
+        module.apart = settings.apart
+
+    @torch.no_grad()
+    def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
+        """Fit the linear answer, with the encoder as it is."""
+        windows, specials = data.windows, data.tokenizer.specials
+        assert isinstance(head, CountingHead)
+        assert windows.targets is not None, "training data have answers"
+        head.know(windows.input_ids, (specials.cls, specials.sep))
+        head.eval()
+        encoder.eval()
+
+        def network(rows: Pass) -> list[Any]:
+            batch = batch_of(windows, rows)
+            hidden_BTD = encoder(
+                batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+            )
+            table_VE = encoder.token_table()
+            return list(zip(head.numbers(hidden_BTD, batch, table_VE), head.terms(batch), strict=True))
+
+        numbers, terms = zip(*read(windows.input_ids, network, data.device, pad=specials.pad), strict=True)
+        targets = torch.from_numpy(np.stack(windows.targets)).to(data.device)
+        head.fit(torch.stack(numbers), terms, targets, data.task.loss, windows.example)

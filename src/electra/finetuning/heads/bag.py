@@ -1,7 +1,7 @@
 """The head `bag`, for single texts: the usual one, plus a linear answer on which words are there.
 
 With some thousand labelled texts a bag of words is hard to beat for a network of a few million parameters,
-which has to find out from the same labels which words matter. Here that is given (counting_head.py), and the
+which has to find out from the same labels which words matter. Here that is given (parts/counting.py), and the
 network learns what is left: word order, negation, words that the training texts lack.
 
 The terms are the tokens and the pairs of neighbouring tokens. The mean of the encoder's states stands beside
@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electra.finetuning.counting_head import CountingHead
 from electra.finetuning.features import Batch
-from electra.finetuning.term_answer import Terms, once
+from electra.finetuning.heads.parts.contract import HeadShape
+from electra.finetuning.heads.parts.counting import CountingFactory, CountingHead
+from electra.finetuning.heads.parts.term_answer import Terms, once
+from electra.finetuning.heads.transformers import HEAD as USUAL
 from electra.foundation.arrays import Floats
 
 LEAST_DEVIATION = 0.3  # as a share of the states' root mean square
@@ -65,3 +67,16 @@ class BagHead(CountingHead):
             if prefix + old in state:
                 state[f"{prefix}counted.{new}"] = state.pop(prefix + old)
         super()._load_from_state_dict(state, prefix, *rest)
+
+
+class Bag(CountingFactory):
+    name, texts = "bag", 1
+    purpose = "for single texts"
+    instead = "For pairs of texts use `head` compare"
+
+    def build(self, shape: HeadShape) -> CountingHead:
+        config = shape.config
+        return BagHead(USUAL.build(shape), config.vocab_size, config.hidden_size, shape.num_outputs)
+
+
+HEAD = Bag()

@@ -1,0 +1,187 @@
+"""A task and a head of one's own: the discriminator as a classifier, without new parameters.
+
+    electra finetune runs/mine --task examples/prompting.py --head examples/prompting.py \
+        --data sst-2/ --epochs 0 --out runs/zero-shot
+    electra finetune runs/mine --task examples/prompting.py --head examples/prompting.py \
+        --data sst-2/ --limit-train 32 --epochs 50 --layer-decay 1 --out runs/few-shot
+
+A template makes one sentence of the text and each label's words, the discriminator reads them all, and the
+wording that looks most original wins (Xia et al. 2022). Training continues replaced token detection on such
+sentences: the right words are original, the others replaced. sst-2/ holds GLUE's files; for a task of your
+own change TEMPLATE, WORDS and `TASK`. Templates of other tasks: Gao et al. 2021, Table 1.
+
+The task is a classification that gives a window for each label of each example; the head is the
+discriminator's own, and its logit of a sentence the mean over the tokens of the label's words. Where k labels
+share the highest score, a right one among them counts 1/k.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from electra.data.tokenizer import Tokenizer
+from electra.exchange.names import Kind
+from electra.finetuning.features import NO_TARGET, Batch, Ids, Tokens, Windows
+from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.metrics import Score
+from electra.finetuning.task import HeadKind, Outputs
+from electra.finetuning.text_class import TextClassification
+from electra.foundation.errors import ConfigError
+from electra.model.heads import DiscriminatorHead
+
+TEMPLATE = "{text} It was {label}."  # for pairs: "{text}? {label}, {text2}"
+WORDS = {"negative": "terrible", "positive": "great"}
+ORIGINAL, REPLACED = 0, 1
+MARKS = ".,;:!?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompting(TextClassification):
+    head: ClassVar[HeadKind] = "candidates"
+    has_classes: ClassVar[bool] = False
+
+    template: str
+    words: tuple[str, ...]  # one word or several for each label
+
+    def featurize(
+        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
+    ) -> Windows:
+        """A window for each label of each example, in that order. Its targets are ORIGINAL or REPLACED at the
+        label's words, and NO_TARGET elsewhere.
+        """
+        ids, targets, truncated = list[Ids](), list[Ids](), 0
+        known = all(example.gold is not None for example in examples)
+        for example in examples:
+            gold, cut = self.gold_class(example) if known else None, False
+            for number, words in enumerate(self.words):
+                kept, places, whole = encode(
+                    tokens.tokenizer, self.template, example.texts, words, max_length
+                )
+                target = np.full(len(kept), NO_TARGET, np.int64)
+                target[places] = ORIGINAL if number == gold else REPLACED
+                ids.append(kept)
+                targets.append(target)
+                cut |= not whole
+            truncated += cut
+        return Windows(
+            input_ids=ids,
+            token_type_ids=[np.zeros(len(row), np.int64) for row in ids],
+            example=np.repeat(np.arange(len(examples)), len(self.words)),
+            targets=targets,
+            token_targets=True,
+            group=len(self.words),
+            truncated=truncated,
+        )
+
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        """Replaced token detection on the labels' words: logits [B], targets [B, T]."""
+        wanted = targets.amax(1).float()
+        return F.binary_cross_entropy_with_logits(logits, wanted, reduction="sum"), len(logits)
+
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        """Of each example the labels' shares of how original they look."""
+        odds = -np.stack(outputs).astype(np.float64).reshape(-1, windows.group)
+        shares = np.exp(odds - odds.max(1, keepdims=True))
+        return list(shares / shares.sum(1, keepdims=True))
+
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        if any(example.gold is None for example in examples):
+            return {}
+        shares = np.stack(predictions)
+        gold = np.array([self.gold_class(example) for example in examples])
+        return {"accuracy": Score(expected_accuracy(shares, gold))}
+
+
+class OwnHead(HeadModule):
+    """The mean log-odds [B] that the tokens with a target were replaced."""
+
+    not_in_graphs = "the candidates' tokens are known by their targets, which graphs do not have"
+
+    def __init__(self, own: nn.Module) -> None:
+        super().__init__()
+        self.own = own
+
+    def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
+        assert batch.targets is not None
+        there_BT = batch.targets != NO_TARGET
+        logits_BT: Tensor = self.own(hidden_BTD)
+        return (logits_BT.float() * there_BT).sum(1) / there_BT.sum(1)
+
+
+class DiscriminatorsOwn(HeadFactory):
+    name = "prompting"
+    kinds = ("candidates",)
+    purpose = "for the task of its file"
+    instead = "Pass the same file as `task`"
+    dropout = 0.0
+    starts_from: ClassVar[Kind] = "discriminator"
+
+    def build(self, shape: HeadShape) -> OwnHead:
+        own = shape.pretrained or DiscriminatorHead(shape.config)  # a saved model's weights follow
+        return OwnHead(copy.deepcopy(own))
+
+
+def encode(
+    tokenizer: Tokenizer, template: str, texts: Sequence[str], words: str, max_length: int
+) -> tuple[Ids, Ids, bool]:
+    """(ids, places of the words' tokens, whether nothing was cut): the longer text is truncated."""
+    values = dict(zip(("text", "text2"), texts, strict=False)) | {"label": words}
+    parts = re.split(r"\{(text2?|label)\}", template)  # literal, field, literal, ...
+    sentence, spans = parts[0], dict[str, tuple[int, int]]()
+    for field, literal in zip(parts[1::2], parts[2::2], strict=True):
+        value = values[field].strip()
+        if field != "label" and literal[:1] in tuple(MARKS):  # a mark of the template's own follows
+            value = value.rstrip(MARKS + " ")
+        spans[field] = (len(sentence), len(sentence) + len(value))
+        sentence += value + literal
+    whole = tokenizer.encode(sentence)
+    tokens = list(zip(whole.offsets, whole.special, strict=True))
+
+    def inside(span: tuple[int, int]) -> list[int]:
+        return [
+            i for i, ((a, b), special) in enumerate(tokens) if not special and a < span[1] and b > span[0]
+        ]
+
+    label = inside(spans.pop("label"))
+    if not label or tokenizer.specials.unk in [whole.ids[i] for i in label]:
+        raise ConfigError(f"the model's vocabulary cannot write {words!r}", fix="Change WORDS")
+    cuttable, gone = [inside(span) for span in spans.values()], set[int]()
+    while len(whole.ids) - len(gone) > max_length:
+        longest = max(cuttable, key=len)
+        if not longest:
+            what = f"the template alone has more than {max_length} tokens"
+            raise ConfigError(what, key="max_length", fix="Raise it")
+        gone.add(longest.pop())
+    kept = [i for i in range(len(whole.ids)) if i not in gone]
+    return np.array(whole.ids, np.int64)[kept], np.flatnonzero(np.isin(kept, label)), not gone
+
+
+def expected_accuracy(shares: npt.NDArray[Any], gold: npt.NDArray[Any]) -> float:
+    """Of drawing one of the likeliest labels at random."""
+    top = shares == shares.max(1, keepdims=True)
+    return float((top[np.arange(len(gold)), gold] / top.sum(1)).mean())
+
+
+HEAD = DiscriminatorsOwn()
+TASK = Prompting(
+    name="prompting",
+    version=1,
+    source="Xia et al. 2022",
+    metrics=("accuracy",),
+    texts=(("sentence",), ("text",)),
+    label=("label",),
+    labels=tuple(WORDS),
+    template=TEMPLATE,
+    words=tuple(WORDS.values()),
+    max_length=256,
+)

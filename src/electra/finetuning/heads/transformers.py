@@ -1,0 +1,42 @@
+"""The head of the transformers class that the model is saved as, so that the saved folder is the model that
+was trained: ElectraFor... or ModernBertFor... SequenceClassification, TokenClassification, QuestionAnswering.
+"""
+
+from __future__ import annotations
+
+from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
+from electra.finetuning.heads.parts.layers import (
+    ElectraClassifier,
+    LinearReader,
+    LinearTagger,
+    ModernClassifier,
+    ModernTokens,
+)
+from electra.finetuning.task import HeadKind
+from electra.model.sizes import Architecture
+
+ELECTRA: dict[HeadKind, type[Head]] = {
+    "classifier": ElectraClassifier,
+    "tagger": LinearTagger,
+    "reader": LinearReader,
+}
+CLASSES: dict[Architecture, dict[HeadKind, type[Head]]] = {
+    "electra": ELECTRA,
+    "deberta": ELECTRA,
+    "modern": {"classifier": ModernClassifier, "tagger": ModernTokens, "reader": ModernTokens},
+}
+
+
+class Transformers(HeadFactory):
+    name = "transformers"
+    kinds = ("classifier", "tagger", "reader", "vectors")
+
+    def build(self, shape: HeadShape) -> Head:
+        kind = CLASSES[shape.config.architecture][shape.kind]
+        return kind(shape.config, shape.num_outputs, shape.pooling)
+
+    def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
+        return True
+
+
+HEAD = Transformers()
