@@ -24,7 +24,7 @@ from contest import Contender, hold, options, python
 
 def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """(text, label) of a thinned training set and of the dev set."""
-    from electra.finetuning.dataset import read_dataset
+    from electra.finetuning.runner.dataset import read_dataset
     from electra.finetuning.settings import Settings
     from electra.finetuning.tasks import load_task
 
@@ -37,7 +37,7 @@ def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[st
 
 
 def ours(given: argparse.Namespace, folder: str) -> dict[str, float]:
-    from electra.finetuning.all_seeds import finetune
+    from electra.finetuning.runner.all_seeds import finetune
     from electra.finetuning.settings import Settings
 
     settings = Settings(

@@ -30,12 +30,12 @@ from torch.nn import functional as F
 
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.names import Kind
-from electra.finetuning.features import NO_TARGET, Batch, Ids, Tokens, Windows
 from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, HeadShape
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics import Score
-from electra.finetuning.task import HeadKind, Outputs
-from electra.finetuning.text_class import TextClassification
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.tasks.parts.task import HeadKind, Outputs
+from electra.finetuning.tasks.parts.text_class import TextClassification
+from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError
 from electra.model.heads import DiscriminatorHead
 

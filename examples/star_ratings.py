@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics import Score, accuracy, mae
-from electra.finetuning.text_class import TextClassification
+from electra.finetuning.metrics.scores import Score, accuracy, mae
+from electra.finetuning.tasks.parts.text_class import TextClassification
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,9 +33,9 @@ from sklearn.preprocessing import StandardScaler
 from electra.foundation.config import build
 from electra.laboratory.evaluation.data import find_data
 from electra.laboratory.evaluation.suite import Suite, load_suite
-from electra.finetuning.dataset import read_dataset
+from electra.finetuning.runner.dataset import read_dataset
 from electra.finetuning.settings import Settings
-from electra.finetuning.task import Task
+from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.tasks import load_task
 from electra.finetuning.labelled.examples import Example
 

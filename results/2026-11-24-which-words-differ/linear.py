@@ -10,12 +10,12 @@ from scipy.sparse import csr_array, hstack
 from scipy.stats import spearmanr
 
 from electra.finetuning.compare_head import STRENGTHS, CompareHead
-from electra.finetuning.dataset import choose_task, read_dataset
-from electra.finetuning.features import Tokens, batch_of
+from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.windows.features import Tokens, batch_of
 from electra.finetuning.linear_fit import fit_by_folds
 from electra.finetuning.overlap import words
 from electra.finetuning.term_answer import TermAnswer
-from electra.finetuning.tuned_model import build_head
+from electra.finetuning.runner.tuned_model import build_head
 from electra.exchange.load import load
 from electra.model.passes import read
 from electra.testing import toy_task

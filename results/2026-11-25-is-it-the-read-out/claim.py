@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import grid
-from electra.finetuning import one_seed
+from electra.finetuning.runner import one_seed
 
 glue, out, *runs = sys.argv[1:]
 builds = {"matched": grid.matched(one_seed.build_model), "usual": one_seed.build_model}

@@ -15,9 +15,11 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from electra.finetuning import all_seeds, one_seed
-from electra.finetuning.dataset import choose_task, read_dataset
-from electra.finetuning.features import batch_of
+from electra.finetuning.runner import all_seeds
+
+from electra.finetuning.runner import one_seed
+from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.windows.features import batch_of
 from electra.finetuning.settings import Settings
 from electra.exchange.load import load
 from electra.model.passes import read

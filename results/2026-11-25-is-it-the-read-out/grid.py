@@ -15,11 +15,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from electra.finetuning import all_seeds, one_seed
-from electra.finetuning.dataset import choose_task, read_dataset
+from electra.finetuning.runner import all_seeds
+
+from electra.finetuning.runner import one_seed
+from electra.finetuning.runner.dataset import choose_task, read_dataset
 from electra.finetuning.heads import Head
 from electra.finetuning.settings import Settings
-from electra.finetuning.tuning import evaluate
+from electra.finetuning.runner.tuning import evaluate
 from electra.exchange.load import load
 from electra.model.pair import initialise
 from electra.foundation.seeds import key

@@ -15,9 +15,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from electra.data import cooccurrence
 from electra.data.store import TokenStore
-from electra.finetuning import all_seeds, one_seed
-from electra.finetuning.dataset import choose_task, read_dataset
-from electra.finetuning.features import batch_of
+from electra.finetuning.runner import all_seeds
+from electra.finetuning.runner import one_seed
+from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.windows.features import batch_of
 from electra.finetuning.linear_fit import Beside, fit_linear
 from electra.finetuning.settings import Settings
 from electra.finetuning.term_answer import TermAnswer

@@ -130,7 +130,15 @@ def test_a_path_in_a_toml_file_counts_from_it(tmp_path: Path, monkeypatch: pytes
     assert extensions.beside("rtd", toml) == "rtd"
 
 
-@pytest.mark.parametrize("line", ["from electra.analysis.contract import probe", "from electra import seeds"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from electra.analysis.contract import probe",
+        "from electra import seeds",
+        "from electra.finetuning.text_class import TextClassification",
+        "from electra.finetuning.metrics import Score",
+    ],
+)
 def test_a_module_of_the_last_release_is_named_where_it_is_now(line: str, tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text(line)
     extensions.trust(tmp_path / "old.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from electra.commands.cli.main import main
-from electra.finetuning import floors
+from electra.finetuning.runner import floors
 
 pytestmark = pytest.mark.slow
 

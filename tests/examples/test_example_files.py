@@ -17,11 +17,11 @@ import electra.testing
 from electra import objectives
 from electra.commands.cli.main import main
 from electra.exchange.load import load
-from electra.finetuning.features import Tokens
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.tuned_model import TunedModel
-from electra.finetuning.tuning import run_model
+from electra.finetuning.runner.tuned_model import TunedModel
+from electra.finetuning.runner.tuning import run_model
+from electra.finetuning.windows.features import Tokens
 from electra.foundation.config import read_toml
 from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study

@@ -13,9 +13,9 @@ import torch
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
-from electra.finetuning.saved_model import config_values
-from electra.finetuning.tuned_model import TunedModel
-from electra.finetuning.tuning import Tuning
+from electra.finetuning.runner.saved_model import config_values
+from electra.finetuning.runner.tuned_model import TunedModel
+from electra.finetuning.runner.tuning import Tuning
 
 RATE, STEPS, WARMUP = 2e-3, 20, 2
 

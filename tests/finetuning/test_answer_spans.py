@@ -25,19 +25,19 @@ from toy_questions import squad
 from electra.commands.cli.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
-from electra.finetuning.all_seeds import finetune, prepare, resolve
-from electra.finetuning.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
-from electra.finetuning.context_windows import Arrangement, Context, best_window, cut
-from electra.finetuning.dataset import choose_task, read_dataset
-from electra.finetuning.features import NO_TARGET, Batch, Tokens, collate
 from electra.finetuning.heads.joint import JointHead
-from electra.finetuning.one_seed import build_model, train_seed
+from electra.finetuning.metrics.squad import score_2
 from electra.finetuning.predict import predict
+from electra.finetuning.runner.all_seeds import finetune, prepare, resolve
+from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.runner.one_seed import build_model, train_seed
+from electra.finetuning.runner.tuning import Tuning, run_model
 from electra.finetuning.settings import Settings
-from electra.finetuning.span_search import BEAM, Prediction, Span, beam_spans, plain_spans
-from electra.finetuning.squad_metrics import score_2
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tuning import Tuning, run_model
+from electra.finetuning.tasks.parts.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
+from electra.finetuning.windows.context_windows import Arrangement, Context, best_window, cut
+from electra.finetuning.windows.features import NO_TARGET, Batch, Tokens, collate
+from electra.finetuning.windows.span_search import BEAM, Prediction, Span, beam_spans, plain_spans
 from electra.foundation.errors import ConfigError, Damaged, DataError, ElectraError, ModelError
 from electra.model.sizes import EncoderConfig
 from electra.testing import toy_task

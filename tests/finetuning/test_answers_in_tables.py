@@ -15,10 +15,10 @@ from pandas._libs.parsers import STR_NA_VALUES
 
 from electra.commands.cli.main import main
 from electra.commands.workflow.finetune import tables
-from electra.finetuning.answers import labels_in
-from electra.finetuning.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.labelled.questions import read_questions
-from electra.finetuning.records import write
+from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.runner.records import write
+from electra.finetuning.tasks.parts.answers import labels_in
 from electra.foundation.errors import DataError
 from electra.testing import toy_task
 

@@ -17,16 +17,16 @@ from torch.nn import functional as F
 from electra.artifacts.model import recorded_files
 from electra.exchange.load import load
 from electra.exchange.weights import read_safetensors, write_weights
-from electra.finetuning import one_seed
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.dataset import choose_task
-from electra.finetuning.features import Batch, Windows
 from electra.finetuning.heads.bag import BagHead
 from electra.finetuning.heads.parts import linear_fit
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.predict import export_tuned, predict
-from electra.finetuning.tuned_model import build_head
+from electra.finetuning.runner import one_seed
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.dataset import choose_task
+from electra.finetuning.runner.tuned_model import build_head
+from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError, Damaged, ModelError
 from electra.testing import toy_task
 

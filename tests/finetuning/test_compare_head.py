@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 from test_all_seeds import silent
 
 from electra.exchange.load import load
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.features import Batch
 from electra.finetuning.heads.compare import FEATURES, CompareHead
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.heads.parts.overlap import OVERLAP
 from electra.finetuning.heads.parts.term_answer import KIND
 from electra.finetuning.predict import export_tuned, predict
-from electra.finetuning.tuned_model import build_head
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.tuned_model import build_head
+from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ConfigError, Interrupted, ModelError
 from electra.testing import toy_task
 

@@ -10,9 +10,9 @@ import pytest
 
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.cli.main import main
-from electra.finetuning import floors
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.over_seeds import compared
+from electra.finetuning.runner import floors
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.over_seeds import compared
 from electra.foundation.errors import ConfigError, DataError
 from electra.pages import tuning as page
 from electra.testing import toy_task

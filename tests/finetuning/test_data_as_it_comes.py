@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from electra.data.lines import guess_encoding
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.dataset import Dataset, answers_told, choose_task, read_dataset
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.dataset import Dataset, answers_told, choose_task, read_dataset
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DataError
 from electra.testing import toy_task
@@ -125,7 +125,7 @@ def test_other_tasks_score_unlearned_answers_as_wrong() -> None:
     """Several labels, and tags: a right answer for all that was learned is no full score."""
     from electra.finetuning.labelled.examples import Example
     from electra.finetuning.tasks import load_task
-    from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
+    from electra.finetuning.tasks.parts.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
 
     several = MultiLabelClassification.like(
         load_task("classification"),

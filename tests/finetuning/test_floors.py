@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import spearmanr
 
 import electra
-from electra.finetuning import floors
 from electra.finetuning.heads.parts.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.labelled.examples import Example
+from electra.finetuning.runner import floors
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.testing import toy_task

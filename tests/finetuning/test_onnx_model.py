@@ -15,10 +15,10 @@ pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 from electra.commands.cli.main import main
 from electra.commands.workflow.model import Model
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.features import Batch
-from electra.finetuning.onnx_model import TunedGraph
 from electra.finetuning.predict import export_tuned, open_predictor
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.onnx_model import TunedGraph
+from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.inference.embedding import embed
@@ -128,9 +128,9 @@ def test_a_damaged_task_is_one_line(
 
 def test_the_joint_head_stays_with_pytorch(tmp_path: Path) -> None:
     from electra.finetuning.heads.joint import JointHead
-    from electra.finetuning.onnx_model import write_tuned
+    from electra.finetuning.runner.onnx_model import write_tuned
+    from electra.finetuning.runner.tuned_model import TunedModel
     from electra.finetuning.tasks import load_task
-    from electra.finetuning.tuned_model import TunedModel
 
     loaded = Model(toy_task.save_encoder(tmp_path / "model")).encoder
     model = TunedModel(loaded.encoder, JointHead(loaded.config))

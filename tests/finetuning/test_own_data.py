@@ -17,14 +17,14 @@ from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.commands.cli.main import main
 from electra.data.rows import open_table
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.dataset import choose_task, read_dataset
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import hash_of
 from electra.finetuning.predict import predict
-from electra.finetuning.records import as_records, is_wrong
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.runner.records import as_records, is_wrong
 from electra.finetuning.tasks import load_task
-from electra.finetuning.text_class import TextClassification
+from electra.finetuning.tasks.parts.text_class import TextClassification
 from electra.foundation.errors import ConfigError, DataError, Interrupted
 from electra.testing import toy_task
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from electra.finetuning.all_seeds import resolve
-from electra.finetuning.answer_spans import QuestionAnswering
 from electra.finetuning.heads import load_head
+from electra.finetuning.runner.all_seeds import resolve
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task, task_names
-from electra.finetuning.text_task import TextTask
+from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
+from electra.finetuning.tasks.parts.text_task import TextTask
 from electra.model.sizes import EncoderConfig
 
 SMALL = EncoderConfig("electra", 30_522, 128, 256, 12, 4, 1024)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from electra.artifacts.tuning import TuningFolder
-from electra.finetuning import search as module
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.dataset import choose_task, read_dataset
-from electra.finetuning.search import neighbours, next_values
+from electra.finetuning.runner import search as module
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.runner.search import neighbours, next_values
 from electra.finetuning.settings import Settings, search_budget
 from electra.foundation.errors import ConfigError, DataError, Interrupted
 from electra.testing import toy_task
@@ -96,7 +96,7 @@ def test_more_trainings_go_on_until_a_seed_rests_on_the_choice(
 ) -> None:
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr("electra.finetuning.all_seeds.run_seed", lambda *given: 1 / 0)
+        patched.setattr("electra.finetuning.runner.all_seeds.run_seed", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             finetune(str(modern_folder), wanted(out, data, "2"))
     assert len(TuningFolder(out).read_search()["trainings"]) == 2

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from electra.finetuning.squad_metrics import (
+from electra.finetuning.metrics.squad import (
     best_threshold,
     exact_match,
     f1,

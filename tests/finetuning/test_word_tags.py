@@ -18,15 +18,15 @@ from test_all_seeds import read_tsv, silent, tuning_for
 
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.exchange.load import load
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.entities import broken, entities, entity_scores
-from electra.finetuning.features import NO_TARGET, Tokens
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.one_seed import build_model, train_seed
+from electra.finetuning.metrics.entities import broken, entities, entity_scores
 from electra.finetuning.predict import predict
-from electra.finetuning.saved_model import config_values
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.one_seed import build_model, train_seed
+from electra.finetuning.runner.saved_model import config_values
 from electra.finetuning.tasks import load_task
-from electra.finetuning.word_tags import Pieces, WordTagging
+from electra.finetuning.tasks.parts.word_tags import Pieces, WordTagging
+from electra.finetuning.windows.features import NO_TARGET, Tokens
 from electra.foundation.errors import DataError, Interrupted
 from electra.testing import toy_task
 

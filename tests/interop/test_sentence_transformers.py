@@ -18,8 +18,8 @@ from electra.exchange.load import load, read_tensors
 from electra.exchange.onnx_graph import write_onnx
 from electra.exchange.onnx_session import load_onnx
 from electra.exchange.transfer import export
-from electra.finetuning.features import Batch
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
+from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ModelError
 from electra.inference.detection import split
 from electra.inference.embedding import embed

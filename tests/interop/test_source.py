@@ -25,7 +25,7 @@ from electra.commands.workflow.warm_start import starts
 from electra.data.tokenizer import could_be_hub_name
 from electra.exchange.hub import plan
 from electra.exchange.load import load
-from electra.finetuning.all_seeds import finetune
+from electra.finetuning.runner.all_seeds import finetune
 from electra.foundation import durable
 from electra.model.pair import Pair
 from electra.serving.models import open_models

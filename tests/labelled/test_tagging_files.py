@@ -263,7 +263,7 @@ def test_other_spellings_of_tags_are_the_same_entities(scheme: str) -> None:
     """seqeval reads BIOES; the same sequences, spelled otherwise, have its entities."""
     import random
 
-    from electra.finetuning.entities import completed, entities
+    from electra.finetuning.metrics.entities import completed, entities
 
     labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
     draw, tags = random.Random(0), ["O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y"]

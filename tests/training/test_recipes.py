@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from electra.finetuning.one_seed import parameter_groups
+from electra.finetuning.runner.one_seed import parameter_groups
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.model.pair import build_pair
 from electra.model.sizes import chosen_size, discriminator_config, generator_config

@@ -23,18 +23,18 @@ from electra.exchange.load import NEEDS, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
 from electra.exchange.weights import read_safetensors, refuse_broken
-from electra.finetuning.features import Tokens
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import Examples
-from electra.finetuning.records import Format, as_records, join, plain, write
+from electra.finetuning.runner.records import Format, as_records, join, plain, write
+from electra.finetuning.runner.task_file import AGAIN, check_task, read_task
+from electra.finetuning.runner.tuned_model import TunedModel, build_head, has_class
+from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.task import HeadKind, Task
-from electra.finetuning.task_file import AGAIN, check_task, read_task
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tuned_model import TunedModel, build_head, has_class
-from electra.finetuning.tuning import run_model
+from electra.finetuning.tasks.parts.task import HeadKind, Task
+from electra.finetuning.windows.features import Tokens
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.model.precision import pick_device
 
@@ -169,7 +169,7 @@ def open_predictor(
 
 def _open_graph(folder: Path) -> Predictor:
     from electra.exchange.onnx_session import OnnxEncoder, load_onnx
-    from electra.finetuning.onnx_model import GraphModel
+    from electra.finetuning.runner.onnx_model import GraphModel
 
     loaded, record = load_onnx(folder, "encoder"), read_task(folder)
     if record is None:
@@ -181,7 +181,7 @@ def _open_graph(folder: Path) -> Predictor:
 
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> Written:
     """Write a fine-tuned model as a folder with an ONNX graph; how it compares."""
-    from electra.finetuning.onnx_model import write_tuned
+    from electra.finetuning.runner.onnx_model import write_tuned
 
     loaded, record = open_tuned(model)
     task, _ = task_of(loaded, record)

@@ -136,6 +136,7 @@ PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe")
 
 KINDS = (OBJECTIVES, TASKS, HEADS, PROBES)
 LEAVES = "arrays config durable errors extensions jobs machine progress seeds signals visible"
+TASK_PARTS = "task text_task text_class text_label_set text_vectors word_tags answer_spans losses"
 MOVED = {  # modules of the last release that files of users may import
     **{name: f"foundation.{name}" for name in LEAVES.split()},
     **{name: f"laboratory.{name}" for name in ("analysis", "ablation", "evaluation")},
@@ -143,6 +144,9 @@ MOVED = {  # modules of the last release that files of users may import
     "labelled": "finetuning.labelled",
     "report": "pages",
     "trackers": "exchange.trackers",
+    **{f"finetuning.{name}": f"finetuning.tasks.parts.{name}" for name in TASK_PARTS.split()},
+    "finetuning.features": "finetuning.windows.features",
+    "finetuning.metrics": "finetuning.metrics.scores",
 }
 TRUSTED = "ELECTRA_CODE"  # in the environment, so that processes started from this one know the files, too
 
@@ -280,8 +284,9 @@ def _told(error: BaseException, where: object, file: Path | None) -> BaseExcepti
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if file is not None and frame.filename == str(file.resolve())]
     at = f"{where}:{lines[-1]}" if lines else where
-    missing = re.search(r"'electra\.(\w+)|name '(\w+)' from 'electra'", str(error))
-    name = missing and (missing[1] or missing[2])
+    missing = re.search(r"'electra\.([\w.]+)'|name '(\w+)' from 'electra'", str(error))
+    name = (missing[1] or missing[2]) if missing else ""
+    name = name if name in MOVED else name.partition(".")[0]
     fix = f"electra.{name} is electra.{MOVED[name]} now" if name in MOVED else ""
     return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=at, fix=fix)
 

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from electra.commands.cli.main import main
-from electra.finetuning.features import Tokens
 from electra.finetuning.predict import predict
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
+from electra.finetuning.windows.features import Tokens
 from electra.testing import toy_task
 from electra.testing.contract import Contract
 
@@ -104,7 +104,7 @@ class TaskContract(Contract):
 
     def batch(self, task: Any, windows: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """All targets, padded as the trainer pads them, and random outputs of a head for them."""
-        from electra.finetuning.features import collate
+        from electra.finetuning.windows.features import collate
 
         batch = collate(windows, np.arange(len(windows)), pad=0)
         B, T = batch.input_ids.shape

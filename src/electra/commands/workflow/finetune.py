@@ -73,7 +73,7 @@ def finetune(
 
 def carry_out(model: Source, settings: Settings, display: Display) -> FineTuned:
     """Fine-tune with settings that are complete."""
-    from electra.finetuning.all_seeds import finetune as train
+    from electra.finetuning.runner.all_seeds import finetune as train
     from electra.pages.tuning import write_page
 
     train(os.fspath(model), settings, display.say)
@@ -166,7 +166,7 @@ def _line(row: Any, where: str) -> str:
 
 def _plain(value: Any) -> Any:
     """As `records.plain`, but bytes are not text, and pandas' NA is none."""
-    from electra.finetuning.records import plain
+    from electra.finetuning.runner.records import plain
 
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError

@@ -17,8 +17,8 @@ from electra.foundation.machine import Device
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
-    from electra.finetuning.records import Format
-    from electra.finetuning.task import Task
+    from electra.finetuning.runner.records import Format
+    from electra.finetuning.tasks.parts.task import Task
 
 STANDARD_INPUT = "-"
 
@@ -50,7 +50,7 @@ def predict(
     Raises ModelError, DataError and ConfigError.
     """
     from electra.finetuning.predict import open_predictor
-    from electra.finetuning.records import format_of
+    from electra.finetuning.runner.records import format_of
     from electra.foundation.durable import commit_file
 
     target = None if out is None else given_path(out, "out")

@@ -95,7 +95,7 @@ class FineTuned(Artifact[TuningFolder]):
 
         Raises ConfigError for a folder of an older version.
         """
-        from electra.finetuning.records import is_wrong
+        from electra.finetuning.runner.records import is_wrong
 
         found = self.folder.read_dev()
         if not found:

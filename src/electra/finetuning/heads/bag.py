@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electra.finetuning.features import Batch
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.counting import CountingFactory, CountingHead
 from electra.finetuning.heads.parts.term_answer import Terms, once
 from electra.finetuning.heads.transformers import HEAD as USUAL
+from electra.finetuning.windows.features import Batch
 from electra.foundation.arrays import Floats
 
 LEAST_DEVIATION = 0.3  # as a share of the states' root mean square

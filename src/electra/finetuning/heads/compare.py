@@ -24,12 +24,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.features import Batch, Ids
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.counting import CountingFactory, CountingHead
 from electra.finetuning.heads.parts.overlap import OVERLAP, overlap
 from electra.finetuning.heads.parts.term_answer import Terms, of_kind, once
 from electra.finetuning.heads.transformers import HEAD as USUAL
+from electra.finetuning.windows.features import Batch, Ids
 from electra.foundation.arrays import Floats
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.answer_spans import END, START, QuestionAnswering
-from electra.finetuning.features import Batch
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
-from electra.finetuning.span_search import BEAM
-from electra.finetuning.task import Task
+from electra.finetuning.tasks.parts.answer_spans import END, START, QuestionAnswering
+from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.windows.features import Batch
+from electra.finetuning.windows.span_search import BEAM
 from electra.model.sizes import EncoderConfig
 
 WIDTH = 512  # of the two dense layers, whatever the encoder's

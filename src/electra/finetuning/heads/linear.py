@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
 from electra.finetuning.heads.parts.layers import LinearClassifier, LinearReader, LinearTagger
-from electra.finetuning.task import HeadKind
+from electra.finetuning.tasks.parts.task import HeadKind
 from electra.model.sizes import Architecture
 
 CLASSES: dict[HeadKind, type[Head]] = {

@@ -1,13 +1,13 @@
 """Tasks: one file each, found by being here.
 
-A task file defines `TASK` (the contract is in finetuning/task.py). Dropping `mine.py` into this folder gives
+A task file defines `TASK` (the contract is in parts/task.py). Dropping `mine.py` into this folder gives
 `--task mine` (case, hyphens and underscores do not matter), its place in the error that lists the known
 names, and the contract tests. A file elsewhere, or in an installed package, works as well: extensions.py.
 """
 
 from __future__ import annotations
 
-from electra.finetuning.task import Task
+from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import TASKS
 

@@ -4,8 +4,8 @@ model becomes one of vectors.
 
 from __future__ import annotations
 
+from electra.finetuning.tasks.parts.text_vectors import ContrastedTexts
 from electra.finetuning.tasks.regression import TASK as REGRESSION
-from electra.finetuning.text_vectors import ContrastedTexts
 
 TASK = ContrastedTexts(
     name="contrastive",

@@ -4,7 +4,7 @@ where their files are.
 
 from __future__ import annotations
 
-from electra.finetuning.text_class import TextClassification
+from electra.finetuning.tasks.parts.text_class import TextClassification
 
 TASK = TextClassification(
     name="mnli",

@@ -4,7 +4,7 @@ them, by UPOS.
 
 from __future__ import annotations
 
-from electra.finetuning.word_tags import WordTagging
+from electra.finetuning.tasks.parts.word_tags import WordTagging
 
 TASK = WordTagging(
     name="pos",

@@ -4,6 +4,6 @@ SQuAD 2.0.
 
 from __future__ import annotations
 
-from electra.finetuning.answer_spans import QuestionAnswering
+from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
 
 TASK = QuestionAnswering(name="qa", version=1, source="your own data")

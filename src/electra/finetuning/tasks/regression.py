@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from electra.finetuning.text_number import TextRegression
+from electra.finetuning.tasks.parts.text_regression import TextRegression
 
 TASK = TextRegression(
     name="regression",

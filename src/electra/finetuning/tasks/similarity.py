@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from electra.finetuning.tasks.parts.text_vectors import SimilarPairs
 from electra.finetuning.tasks.regression import TASK as REGRESSION
-from electra.finetuning.text_vectors import SimilarPairs
 
 TASK = SimilarPairs(
     name="similarity",

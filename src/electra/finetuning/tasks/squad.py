@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from electra.finetuning.answer_spans import QuestionAnswering
+from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
 
 TASK = QuestionAnswering(
     name="squad", version=1, source="Rajpurkar, Zhang, Lopyrev, Liang 2016", unanswerable=False

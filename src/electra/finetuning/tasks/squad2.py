@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from electra.finetuning.answer_spans import QuestionAnswering
-from electra.finetuning.squad_metrics import METRICS
+from electra.finetuning.metrics.squad import METRICS
+from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
 
 TASK = QuestionAnswering(
     name="squad2", version=1, source="Rajpurkar, Jia, Liang 2018", unanswerable=True, metrics=METRICS[2]

@@ -20,10 +20,10 @@ from typing import Any
 
 from electra.data.rows import data_digest
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.all_seeds import finetune
-from electra.finetuning.dataset import choose_task, locate
 from electra.finetuning.labelled import tagged_sentences
 from electra.finetuning.labelled.splits import find_split, limit_by_hash
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.dataset import choose_task, locate
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DataError, Interrupted, nearest
 from electra.foundation.progress import Say

@@ -15,7 +15,7 @@ from pathlib import Path
 from electra.data.folders import folders_below
 from electra.data.rows import data_digest, read_bytes
 from electra.finetuning.labelled.splits import find_named, find_split
-from electra.finetuning.task import Task
+from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable
 from electra.foundation.errors import DataError
 from electra.foundation.extensions import folded

@@ -22,7 +22,7 @@ from electra.artifacts.evaluation import EvaluationFolder
 from electra.exchange.huggingface import weights_of
 from electra.exchange.load import load
 from electra.exchange.weights import digest
-from electra.finetuning import floors
+from electra.finetuning.runner import floors
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable, machine

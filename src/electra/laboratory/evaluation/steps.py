@@ -10,8 +10,8 @@ from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
-from electra.finetuning import floors
-from electra.finetuning.all_seeds import finetune
+from electra.finetuning.runner import floors
+from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.config import build

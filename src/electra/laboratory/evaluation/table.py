@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.data.delimited import format_tsv
-from electra.finetuning.metrics import summary
+from electra.finetuning.metrics.scores import summary
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError

@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.names import Kind
 from electra.exchange.pooling import Pooling
-from electra.finetuning.features import Batch, Windows
 from electra.finetuning.settings import ResolvedSettings
-from electra.finetuning.task import HeadKind, Task
+from electra.finetuning.tasks.parts.task import HeadKind, Task
+from electra.finetuning.windows.features import Batch, Windows
 from electra.foundation.errors import ConfigError
 from electra.model.dropout import dropout
 from electra.model.encoder import Encoder

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.finetuning.features import Batch, Ids, batch_of
 from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, TrainingData
 from electra.finetuning.heads.parts.linear_fit import Beside, Loss, fit_by_folds
 from electra.finetuning.heads.parts.term_answer import TermAnswer, Terms
 from electra.finetuning.settings import ResolvedSettings
+from electra.finetuning.windows.features import Batch, Ids, batch_of
 from electra.foundation.arrays import Floats
 from electra.model.encoder import Encoder
 from electra.model.passes import Pass, read

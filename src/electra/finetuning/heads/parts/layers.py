@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.exchange.pooling import Pooling
-from electra.finetuning.features import Batch
 from electra.finetuning.heads.parts.contract import Head
+from electra.finetuning.windows.features import Batch
 from electra.model.sizes import EncoderConfig
 
 

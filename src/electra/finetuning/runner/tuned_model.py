@@ -9,11 +9,11 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from electra.exchange.pooling import Pooling
-from electra.finetuning.features import Batch
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
-from electra.finetuning.task import HeadKind
+from electra.finetuning.tasks.parts.task import HeadKind
+from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.pair import initialise

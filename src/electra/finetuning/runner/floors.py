@@ -24,13 +24,13 @@ import numpy.typing as npt
 
 from electra.artifacts.tuning import TuningFolder
 from electra.exchange.load import Loaded
-from electra.finetuning.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.heads.parts.overlap import WORD, overlap, weighted_overlap, words
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics import Score
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.runner.tuning import Tuning
 from electra.finetuning.settings import Settings
-from electra.finetuning.text_label_set import MultiLabelClassification
-from electra.finetuning.tuning import Tuning
+from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation import durable
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.extensions import TASKS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.finetuning.context_windows import Window
+from electra.finetuning.windows.context_windows import Window
 
 BEAM = 20  # beginnings, and ends of each, that the joint head looks at
 

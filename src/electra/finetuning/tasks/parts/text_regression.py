@@ -16,11 +16,11 @@ import numpy.typing as npt
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.finetuning.features import Windows
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, digits, file_of
-from electra.finetuning.text_task import Prediction, TextTask, is_placeholder, single
+from electra.finetuning.metrics.scores import METRICS, Score
+from electra.finetuning.tasks.parts.task import Outputs, digits, file_of
+from electra.finetuning.tasks.parts.text_task import Prediction, TextTask, is_placeholder, single
+from electra.finetuning.windows.features import Windows
 from electra.foundation.errors import DataError
 
 _COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+")

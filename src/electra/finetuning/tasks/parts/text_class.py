@@ -12,16 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from electra.finetuning.answers import OFTEN_MISSING, label_key, spellings
-from electra.finetuning.features import NO_TARGET, Windows
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.losses import balanced_weights, cross_entropy
-from electra.finetuning.metrics import METRICS, Score
+from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.task import Outputs, Task, counted_labels, file_of, label_numbers, softmax
-from electra.finetuning.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
-from electra.finetuning.text_number import TextRegression
-from electra.finetuning.text_task import (
+from electra.finetuning.tasks.parts.answers import OFTEN_MISSING, label_key, spellings
+from electra.finetuning.tasks.parts.losses import balanced_weights, cross_entropy
+from electra.finetuning.tasks.parts.task import Outputs, Task, counted_labels, file_of, label_numbers, softmax
+from electra.finetuning.tasks.parts.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
+from electra.finetuning.tasks.parts.text_regression import TextRegression
+from electra.finetuning.tasks.parts.text_task import (
     LabelledText,
     Prediction,
     TextTask,
@@ -29,6 +28,7 @@ from electra.finetuning.text_task import (
     natural,
     single,
 )
+from electra.finetuning.windows.features import NO_TARGET, Windows
 from electra.foundation.errors import DataError, nearest
 
 

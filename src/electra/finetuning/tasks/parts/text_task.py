@@ -18,7 +18,10 @@ import numpy.typing as npt
 
 from electra.data.delimited import format_tsv
 from electra.data.rows import ID_COLUMNS, Table, cell_text, get, open_table, row_id
-from electra.finetuning.answers import (
+from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.runner.counted import counted
+from electra.finetuning.settings import TaskOptions
+from electra.finetuning.tasks.parts.answers import (
     OFTEN_MISSING,
     as_answer,
     is_missing,
@@ -26,11 +29,8 @@ from electra.finetuning.answers import (
     missing_marks,
     places,
 )
-from electra.finetuning.counted import counted
-from electra.finetuning.features import Tokens, Windows
-from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.settings import TaskOptions
-from electra.finetuning.task import HeadKind, Task, digits
+from electra.finetuning.tasks.parts.task import HeadKind, Task, digits
+from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
 
 # What the second text of pairs is called where the first is called text or sentence.

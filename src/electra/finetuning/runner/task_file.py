@@ -10,7 +10,7 @@ from typing import Any
 from electra.artifacts.model import ModelFolder
 from electra.finetuning.heads import load_head
 from electra.finetuning.settings import ResolvedSettings
-from electra.finetuning.task import Task
+from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError

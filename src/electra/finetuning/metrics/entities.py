@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 
-from electra.finetuning.metrics import Score, f_score
+from electra.finetuning.metrics.scores import Score, f_score
 
 OUTSIDE = "O"
 _SAME = {"L": "E", "U": "S", "M": "I"}

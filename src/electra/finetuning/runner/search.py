@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.tuning import TuningFolder
-from electra.finetuning.counted import counted
-from electra.finetuning.dataset import Dataset
 from electra.finetuning.labelled.splits import split_by_hash
-from electra.finetuning.one_seed import train_seed
+from electra.finetuning.runner.counted import counted
+from electra.finetuning.runner.dataset import Dataset
+from electra.finetuning.runner.one_seed import train_seed
+from electra.finetuning.runner.tuning import Tuning, evaluate
 from electra.finetuning.settings import Settings, search_budget, searched
-from electra.finetuning.task import file_of
-from electra.finetuning.tuning import Tuning, evaluate
+from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, RunFailed
 from electra.foundation.progress import quiet

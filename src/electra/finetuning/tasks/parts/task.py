@@ -37,10 +37,10 @@ from torch import Tensor
 
 from electra.data.delimited import format_tsv
 from electra.data.rows import TABLES
-from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.metrics import Score
+from electra.finetuning.metrics.scores import Score
 from electra.finetuning.settings import TaskOptions
+from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError
 
 HeadKind = str

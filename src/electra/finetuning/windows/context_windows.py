@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.features import Ids
+from electra.finetuning.windows.features import Ids
 from electra.foundation.errors import ConfigError
 from electra.inference.detection import split
 

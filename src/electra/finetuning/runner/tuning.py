@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from electra.exchange.load import Loaded
-from electra.finetuning.features import Windows, batch_of
 from electra.finetuning.labelled.examples import Examples
-from electra.finetuning.metrics import Score
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.runner.tuned_model import TunedModel
 from electra.finetuning.settings import ResolvedSettings
-from electra.finetuning.task import Task
-from electra.finetuning.tuned_model import TunedModel
+from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.windows.features import Windows, batch_of
 from electra.foundation.errors import RunFailed
 from electra.foundation.progress import Say, quiet
 from electra.model.passes import Pass, read

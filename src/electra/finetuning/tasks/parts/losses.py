@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.finetuning.features import NO_TARGET
+from electra.finetuning.windows.features import NO_TARGET
 
 
 def cross_entropy(

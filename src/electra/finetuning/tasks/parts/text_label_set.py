@@ -13,12 +13,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.rows import Table, get
-from electra.finetuning.answers import as_answer, as_vectors, is_missing, joined, labels_in, spellings
-from electra.finetuning.features import Windows
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics import METRICS, Score
-from electra.finetuning.task import Outputs, counted_labels, file_of
-from electra.finetuning.text_task import LabelledText, Prediction, natural
+from electra.finetuning.metrics.scores import METRICS, Score
+from electra.finetuning.tasks.parts.answers import (
+    as_answer,
+    as_vectors,
+    is_missing,
+    joined,
+    labels_in,
+    spellings,
+)
+from electra.finetuning.tasks.parts.task import Outputs, counted_labels, file_of
+from electra.finetuning.tasks.parts.text_task import LabelledText, Prediction, natural
+from electra.finetuning.windows.features import Windows
 from electra.foundation.errors import DataError
 
 MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")

@@ -12,7 +12,6 @@ from typing import Any
 
 from electra.data.lines import COMPRESSIONS
 from electra.data.rows import data_digest, is_saved, parts_of, split_name
-from electra.finetuning.counted import counted
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.labelled.splits import (
@@ -22,9 +21,10 @@ from electra.finetuning.labelled.splits import (
     limit_by_hash,
     split_by_hash,
 )
+from electra.finetuning.runner.counted import counted
 from electra.finetuning.settings import Settings
-from electra.finetuning.task import Task
 from electra.finetuning.tasks import load_task
+from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.foundation.visible import one_line
 

@@ -16,12 +16,12 @@ from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.names import Kind
-from electra.finetuning.counted import counted
-from electra.finetuning.one_seed import build_model
-from electra.finetuning.over_seeds import FinishedSeed
-from electra.finetuning.task_file import task_file, task_source
-from electra.finetuning.tuned_model import TunedModel, has_class
-from electra.finetuning.tuning import Tuning
+from electra.finetuning.runner.counted import counted
+from electra.finetuning.runner.one_seed import build_model
+from electra.finetuning.runner.over_seeds import FinishedSeed
+from electra.finetuning.runner.task_file import task_file, task_source
+from electra.finetuning.runner.tuned_model import TunedModel, has_class
+from electra.finetuning.runner.tuning import Tuning
 from electra.foundation import durable
 from electra.foundation.extensions import HEADS
 from electra.training.checkpoint import on_host

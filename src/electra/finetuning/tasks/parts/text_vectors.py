@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.data.rows import TABLES, read_lines, split_name
-from electra.finetuning.features import Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.metrics import Score
-from electra.finetuning.task import HeadKind, Outputs
-from electra.finetuning.text_number import TextRegression
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.tasks.parts.task import HeadKind, Outputs
+from electra.finetuning.tasks.parts.text_regression import TextRegression
+from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import DataError
 
 LINES = ".txt"

@@ -18,10 +18,10 @@ from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.exchange.load import Loaded
 from electra.exchange.onnx_graph import Graph, Written, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
-from electra.finetuning.features import Batch
-from electra.finetuning.task import Task
-from electra.finetuning.task_file import task_file
-from electra.finetuning.tuned_model import TunedModel
+from electra.finetuning.runner.task_file import task_file
+from electra.finetuning.runner.tuned_model import TunedModel
+from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.windows.features import Batch
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 

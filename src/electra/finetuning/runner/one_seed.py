@@ -20,11 +20,11 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from electra.artifacts import checkpoints
-from electra.finetuning.features import Ids, collate
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape, TrainingData
-from electra.finetuning.tuned_model import TunedModel, build_head
-from electra.finetuning.tuning import Tuning, evaluate
+from electra.finetuning.runner.tuned_model import TunedModel, build_head
+from electra.finetuning.runner.tuning import Tuning, evaluate
+from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
 from electra.foundation.errors import RunFailed
 from electra.foundation.seeds import key

@@ -20,15 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from electra.finetuning.entities import (
-    OUTSIDE,
-    broken,
-    completed,
-    entity_scores,
-    is_entity_tag,
-    is_outside,
-)
-from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.tagged_sentences import (
     CORRECT,
@@ -39,10 +30,18 @@ from electra.finetuning.labelled.tagged_sentences import (
     read_sentences,
 )
 from electra.finetuning.labelled.words import SPLITTINGS, Splitting, splitting_of
-from electra.finetuning.losses import balanced_weights, cross_entropy
-from electra.finetuning.metrics import METRICS, Score, f_score
+from electra.finetuning.metrics.entities import (
+    OUTSIDE,
+    broken,
+    completed,
+    entity_scores,
+    is_entity_tag,
+    is_outside,
+)
+from electra.finetuning.metrics.scores import METRICS, Score, f_score
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.task import (
+from electra.finetuning.tasks.parts.losses import balanced_weights, cross_entropy
+from electra.finetuning.tasks.parts.task import (
     HeadKind,
     Outputs,
     Task,
@@ -52,6 +51,7 @@ from electra.finetuning.task import (
     label_numbers,
     softmax,
 )
+from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.inference.detection import cut
 

@@ -22,17 +22,19 @@ from electra.exchange.huggingface import weights_of
 from electra.exchange.load import Loaded, load
 from electra.exchange.pooling import Pooling
 from electra.exchange.weights import digest
-from electra.finetuning import floors
-from electra.finetuning.counted import counted
-from electra.finetuning.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
-from electra.finetuning.features import Tokens
 from electra.finetuning.heads import load_head
-from electra.finetuning.metrics import summary
-from electra.finetuning.one_seed import Stopped, train_seed
-from electra.finetuning.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
-from electra.finetuning.records import as_records, judged, write
-from electra.finetuning.saved_model import load_seed, save_model
-from electra.finetuning.search import parted, search
+from electra.finetuning.metrics.scores import summary
+from electra.finetuning.runner import floors
+from electra.finetuning.runner.counted import counted
+from electra.finetuning.runner.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
+from electra.finetuning.runner.one_seed import Stopped, train_seed
+from electra.finetuning.runner.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
+from electra.finetuning.runner.records import as_records, judged, write
+from electra.finetuning.runner.saved_model import load_seed, save_model
+from electra.finetuning.runner.search import parted, search
+from electra.finetuning.runner.task_file import task_source
+from electra.finetuning.runner.tuned_model import choose_pooling
+from electra.finetuning.runner.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
 from electra.finetuning.settings import (
     SEARCHED,
     ResolvedSettings,
@@ -41,10 +43,8 @@ from electra.finetuning.settings import (
     default_learning_rate,
     searched,
 )
-from electra.finetuning.task import Task
-from electra.finetuning.task_file import task_source
-from electra.finetuning.tuned_model import choose_pooling
-from electra.finetuning.tuning import ReadSplit, Tuning, describe, evaluate, steps_of
+from electra.finetuning.tasks.parts.task import Task
+from electra.finetuning.windows.features import Tokens
 from electra.foundation import durable, seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS, TASKS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from electra.artifacts.tuning import SeedFolder, scatter
-from electra.finetuning.metrics import summary
+from electra.finetuning.metrics.scores import summary
 
 STARTS = "which starts from counting (a model with it cannot be exported to ONNX)"
 

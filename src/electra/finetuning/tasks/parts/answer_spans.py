@@ -26,13 +26,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from electra.artifacts.model import CONFIG
-from electra.finetuning.context_windows import Arrangement, Context, Window, cut
-from electra.finetuning.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_questions
-from electra.finetuning.metrics import Score
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.metrics.squad import METRICS, score_1, score_2
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.span_search import (
+from electra.finetuning.tasks.parts.task import HeadKind, Outputs, Task, counted_notes, digits, file_of
+from electra.finetuning.windows.context_windows import Arrangement, Context, Window, cut
+from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
+from electra.finetuning.windows.span_search import (
     NOTHING,
     Prediction,
     Span,
@@ -43,8 +45,6 @@ from electra.finetuning.span_search import (
     probabilities,
     span_of,
 )
-from electra.finetuning.squad_metrics import METRICS, score_1, score_2
-from electra.finetuning.task import HeadKind, Outputs, Task, counted_notes, digits, file_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from electra.data.delimited import format_csv, format_tsv
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.squad_metrics import plain_form
-from electra.finetuning.task import Task, digits
+from electra.finetuning.metrics.squad import plain_form
+from electra.finetuning.tasks.parts.task import Task, digits
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import library
 

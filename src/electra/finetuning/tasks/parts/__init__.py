@@ -1,0 +1,1 @@
+"""What tasks share: the contract (task), and the kinds of tasks."""
