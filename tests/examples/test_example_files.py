@@ -23,7 +23,7 @@ from electra.finetuning.runner.tuned_model import TunedModel
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.config import read_toml
-from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
+from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, TRUSTED, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import driven, toy, toy_task
@@ -231,13 +231,14 @@ def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: 
     assert np.stack(outputs).ravel() == pytest.approx(np.array(expected), abs=1e-5)
 
 
-def test_prompting_without_training_and_after_it(tmp_path: Path) -> None:
+def test_prompting_without_training_and_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = plugin(tmp_path)
+    monkeypatch.delenv(TRUSTED)  # from here on only what a call names is run
     model = toy_task.save_encoder(tmp_path / "model")
     data = toy_task.write_classification(tmp_path / "data", train=300, dev=60)
     given = ["finetune", str(model), "--task", str(path), "--head", str(path), "--data", str(data)]
-    assert main([*given, "--epochs", "0", "--out", str(tmp_path / "zero")]) == 0
-    zero = electra.open(tmp_path / "zero").folder.read_results()
+    named = {"task": str(path), "head": str(path), "data": data}
+    zero = electra.finetune(model, **named, epochs=0, out=tmp_path / "zero").folder.read_results()
     assert zero["steps"] == 0 and zero["train_loss"] is None
     few = ["--epochs", "2", "--batch-size", "8", "--learning-rate", "3e-3", "--layer-decay", "1"]
     assert main([*given, *few, "--out", str(tmp_path / "few")]) == 0

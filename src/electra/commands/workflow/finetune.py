@@ -58,7 +58,7 @@ def finetune(
     """
     from electra.finetuning.settings import Settings
 
-    trust(task)
+    trust(task, settings.get("head", ""))
     start, folder, written = given_name(model, "model"), given_path(out, "out"), {}
     if isinstance(data, str | os.PathLike):
         files = {"data": given_path(data, "data")}

@@ -51,6 +51,9 @@ def check_task(found: Any, path: Path) -> None:
         raise ModelError(f"lacks {', '.join(sorted(absent))}", where=path, key="settings", fix=AGAIN)
     try:
         build(ResolvedSettings, {**given, "task": task, "data": "", "out": ""}, "settings")
-        load_head(given["head"])
     except ConfigError as error:
         raise ModelError(error.what, where=path, key=error.where or error.key, fix=AGAIN) from None
+    try:
+        load_head(given["head"])
+    except ConfigError as error:
+        raise ModelError(error.what, where=path, key="head", fix=error.fix or AGAIN) from None
