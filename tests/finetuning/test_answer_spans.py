@@ -220,7 +220,7 @@ def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_pa
         tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=60))
     with pytest.raises(ConfigError, match="5 tokens leave no room for a context beside a question of 2"):
         tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=5))
-    with pytest.raises(ConfigError, match="head: the joint head finds answers"):
+    with pytest.raises(ConfigError, match="head: the head joint is for questions"):
         choose_task(toy_task.settings(tmp_path / "out", squad_folder, "sst2", head="joint"))
 
 

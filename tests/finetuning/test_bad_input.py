@@ -108,7 +108,7 @@ CASES = [
     case(
         "a reader's head",
         {"train.tsv": TABLE},
-        r"--head: the joint head finds answers in texts",
+        r"--head: the head joint is for questions about texts",
         "--head",
         "joint",
     ),

@@ -117,7 +117,7 @@ def test_the_losses_are_the_published_ones() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"head": "linear"}, "similarity has no head"), ({"class_weights": "balanced"}, "no classes")],
+    [({"head": "linear"}, "needs no head"), ({"class_weights": "balanced"}, "no classes")],
     ids=["head", "weights"],
 )
 def test_what_does_not_fit_is_refused(
