@@ -140,8 +140,9 @@ def test_masked_language_models_both_ways(
 )
 @torch.inference_mode()
 def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tmp_path: Path) -> None:
-    from electra.finetuning.features import Batch
-    from electra.finetuning.tuned_model import build_head
+    from electra.finetuning.heads.parts.contract import HeadShape
+    from electra.finetuning.runner.tuned_model import build_head
+    from electra.finetuning.windows.features import Batch
 
     outputs = 2 if kind == "reader" else 3
     theirs = published(V3 | {"num_labels": outputs}, tmp_path / "given", uncased, head)
@@ -149,7 +150,7 @@ def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tm
     found = theirs(input_ids=ids, attention_mask=real.long())
     wanted = found.logits if kind != "reader" else torch.stack([found.start_logits, found.end_logits], -1)
     loaded = load(tmp_path / "given", kind)
-    ours = build_head(kind, "transformers", loaded.config, outputs, 0).eval()
+    ours = build_head("transformers", HeadShape(kind, loaded.config, outputs), 0).eval()
     ours.load_state_dict(loaded.head_weights)
     batch = Batch(torch.arange(3).numpy(), ids, torch.zeros_like(ids), pieces, None)
     logits = ours(loaded.encoder(ids, piece_ids=pieces), batch)
