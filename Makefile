@@ -53,7 +53,7 @@ quickstart: setup
 	$(BIN)/electra detect runs/quickstart "The function returns a list of the names in the current elephant."
 	@echo
 	@echo "The lines 'held-out at step' say what the $(BUDGET) brought; the report is runs/quickstart/report.html. To try next:"
-	@echo "  $(BIN)/electra pretrain --recipe budget-tiny --corpus YOUR_TEXTS/ --out runs/mine --budget 30m"
+	@echo "  $(BIN)/electra pretrain YOUR_TEXTS/ --out runs/mine --budget 30m"
 	@echo "  $(BIN)/electra finetune runs/quickstart --task classification --data YOUR_TABLES/ --out runs/mine-finetuned"
 
 ORDINARY = not slow and not reliability and not cuda and not package

@@ -32,7 +32,7 @@ def embed(side: str, model: str, texts: list[str]) -> Score:
         return lambda: encoder.encode(texts)
     if side == "transformers":
         return loop(model, texts, "AutoModel", pooled)
-    from electra.commands.workflow.model import load
+    from electra.commands.results.model import load
 
     opened = load(model, device="cpu", backend="torch" if side == "electra" else "onnx")
     _ = opened.encoder
@@ -103,7 +103,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         from electra.artifacts.included import MODELS
-        from electra.commands.workflow.model import load
+        from electra.commands.results.model import load
 
         folder = Path(name)
         model = str(MODELS / "tiny-en" / "discriminator") if given.what == "embed" else tune(folder, texts)

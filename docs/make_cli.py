@@ -1,38 +1,42 @@
-"""Write docs/cli.md, the reference of every verb, recipe key and objective, from the code itself.
+"""Write docs/cli.md, the reference of every command, recipe key and objective, and the stub of `electra`, from the code itself.
 
     python docs/make_cli.py
 
-What is described is what the command line is made of: the fields of each verb's dataclass and the line below each of them.
+What is described is what the command line is made of: the fields of each command and the line below each of them.
 `tests/cli/test_docs.py` holds the file to it.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import importlib
 import inspect
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any
 
+import electra
 from electra import objectives
 from electra.artifacts.harmless import WHEN_RESUMED
-from electra.artifacts.model import Dtype
-from electra.commands.cli.arguments import written
-from electra.commands.cli.main import verbs
-from electra.exchange.pooling import Pooling
+from electra.commands.framework.command import (
+    Option,
+    Sections,
+    has_dry_run,
+    metavar,
+    options_of,
+    section_options,
+)
+from electra.commands.framework.main import class_of, commands
+from electra.commands.framework.pages import GROUPS, default_shown, first_line, flag_shown
 from electra.finetuning.tasks import load_task, task_names
 from electra.foundation import config
-from electra.foundation.machine import Device
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
 DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # what leaving an option out means, where the code has None
-CHOICES = {"Device": Device, "Dtype": Dtype, "Pooling": Pooling}  # options whose values have a name in the code
 PATH = Path(__file__).with_name("cli.md")
+STUB = Path(electra.__file__).with_suffix(".pyi")
 CODES = (
     "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), "
     "74 the disk is full (the same command continues once there is room), 130 Ctrl-C, 143 SIGTERM"
@@ -41,7 +45,7 @@ INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra COMMAND --help` prints the same. A switch takes no value: `--ensemble` turns it on, `--no-floors` off. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same; a recipe's keys with the values of the recipe that is named. A switch takes no value: `--ensemble` turns it on, `--no-floors` off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
 
 For completion of commands, options and their values, put one line into your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
@@ -55,90 +59,75 @@ in the run folder. A run resumes only with the recipe it began with; keys marked
 """
 
 
+RECIPE_KEYS = "a recipe is an option too: see [Recipes](#recipes) and [Objectives](#objectives)"
 MORE = {
-    "pretrain": "Every key of a recipe is a flag too: see [Recipes](#recipes) and [Objectives](#objectives).\n\n",
-    "prepare": "Every key of a recipe's sections [tokenizer] and [data] is a flag too (here `--tokenizer.vocab-size` is"
-    " 30522 by default): see [Recipes](#recipes).\n\n",
+    "finetune": "`electra finetune` is an option too, such as `--finetune.epochs 1`, or `--epochs 1` for short"
 }
 
 
-class Option(NamedTuple):
-    name: str
-    kind: str
-    default: str
-    help: str
+def row(option: Option) -> tuple[str, str, str, str]:
+    """An option: name, value, default, meaning."""
+    told = DEFAULT.search(option.text)
+    text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", option.text))
+    default = "required" if option.is_required else default_shown(option) or (told[1] if told else "")
+    if option.is_switch and option.default is not None:
+        default = "on" if option.default else "off"
+    return f"`{option.metavar if option.positional else flag_shown(option)}`", kind_of(option), default, text
 
 
-def options(cls: type) -> Iterator[Option]:
-    """The fields of a dataclass in order, each with the string that stands below it in the source."""
-    found = written(cls)
-    for field in dataclasses.fields(cls):
-        annotation, text = found[field.name]
-        told = DEFAULT.search(text)
-        text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", text))
-        yield Option(field.name, _kind(annotation), _default(field) or (told[1] if told else ""), text)
+def kind_of(option: Option) -> str:
+    if option.is_switch:
+        return "switch"
+    if option.choices:
+        return ", ".join(option.choices) + ", several" * option.several
+    words = {"TEXT": "text", "N": "number", "X": "number", "PATH": "path", "...": ""}
+    value = " ".join(filter(None, (words[word] for word in metavar(option.kind).split())))
+    return f"{value}, several" if option.several and "..." in metavar(option.kind) else value
 
 
-def _kind(annotation: ast.expr) -> str:
-    text = ast.unparse(annotation)
-    if isinstance(annotation, ast.BinOp):  # X | None: the help says what none means
-        return _kind(annotation.left)
-    if isinstance(annotation, ast.Subscript):
-        inner = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-        if text.startswith("Literal"):
-            return ", ".join(str(ast.literal_eval(choice)) for choice in inner)
-        if text.startswith(("Positional", "Repeated")):
-            return _kind(inner[0])
-        if text.startswith("tuple"):
-            return f"{_kind(inner[0])}, several" if text.endswith("...]") else " ".join(_kind(one) for one in inner)
-    if text in CHOICES:
-        return ", ".join(get_args(CHOICES[text]))
-    return {"str": "text", "int": "number", "float": "number", "bool": "switch", "Path": "path"}.get(text, text)
-
-
-def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is dataclasses.MISSING:
-        return "required"
-    value = field.default
-    if value is None or value in ((), ""):
-        return ""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def keys(kind: type, section: str) -> list[tuple[str, str, str, str]]:
+    """The keys of a section of a recipe."""
+    found = section_options("", Sections(lambda words: {section: kind}, {}), ())
+    return [(f"`{o.name.partition('.')[2]}`", *row(o)[1:]) for o in found]
 
 
 def table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [heading, tuple("---" for _ in heading), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    lines = [
+        heading,
+        tuple("---" for _ in heading),
+        *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows),
+    ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def verb(name: str, module: Any) -> str:
-    cls = module.Arguments
-    sections = {field.name for field in dataclasses.fields(Recipe)}
-    positional = _positional(cls)
-    rows = []
-    for option in options(cls):
-        if option.name in sections and name in MORE:
-            continue
-        flag = option.name.upper() if option.name in positional else f"--{option.name.replace('_', '-')}"
-        rows.append((f"`{flag}`", option.kind, option.default, option.help))
-    rows.sort(key=lambda row: row[0].startswith("`--"))  # what is given without a flag comes first
-    more = MORE.get(name, "")
-    description = " ".join((module.__doc__ or "").split())
-    return f"### electra {name}\n\n{description}\n\n{more}{table(('Option', 'Value', 'Default', 'Meaning'), rows)}"
-
-
-def _positional(cls: type) -> set[str]:
-    return {name for name, (annotation, _) in written(cls).items() if ast.unparse(annotation).startswith("Positional")}
+def command_section(name: str, command: Any) -> str:
+    options = [option for option in options_of(command) if "." not in option.name]
+    rows = [
+        row(option)
+        for option in sorted(
+            options, key=lambda o: (not o.positional, not o.positional and not o.is_required)
+        )
+    ]
+    if has_dry_run(command):
+        rows.append(
+            ("`--dry-run`", "switch", "off", " ".join((inspect.getdoc(command.preview) or "").split()))
+        )
+    sections = list(dict.fromkeys(o.name.partition(".")[0] for o in options_of(command) if "." in o.name))
+    more = f"Every key of {MORE.get(sections[0], RECIPE_KEYS)}.\n\n" if sections else ""
+    description = "\n\n".join(
+        " ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n")
+    )
+    examples = "".join(f"    {example}\n" for example in command.EXAMPLES)
+    return f"### electra {name}\n\n{description}\n\n{examples}\n{more}{table(('Option', 'Value', 'Default', 'Meaning'), rows)}"
 
 
 def recipe_keys() -> Iterator[str]:
     for section, kind in inspect.get_annotations(Recipe, eval_str=True).items():
         if dataclasses.is_dataclass(kind):
             rows = []
-            for option in options(kind):
-                mark = " *" if f"{section}.{option.name}" in WHEN_RESUMED else ""
-                rows.append((f"`{option.name}`{mark}", option.kind, option.default, option.help))
+            for name, *rest in keys(kind, section):
+                mark = " *" if f"{section}.{name.strip('`')}" in WHEN_RESUMED else ""
+                rows.append((f"{name}{mark}", *rest))
             yield f"### [{section}]\n\n{table(('Key', 'Value', 'Default', 'Meaning'), rows)}"
 
 
@@ -152,10 +141,18 @@ def recipes() -> str:
 
 def sizes() -> str:
     rows = [
-        (f"`{name}`", *map(str, (s.num_layers, s.hidden_size, s.embedding_size, f"{s.generator_width:.3g}", s.max_positions)))
+        (
+            f"`{name}`",
+            *map(
+                str,
+                (s.num_layers, s.hidden_size, s.embedding_size, f"{s.generator_width:.3g}", s.max_positions),
+            ),
+        )
         for name, s in SIZES.items()
     ]
-    return "### Sizes\n\n" + table(("`model.size`", "Layers", "Hidden", "Embedding", "Generator's width", "Positions"), rows)
+    return "### Sizes\n\n" + table(
+        ("`model.size`", "Layers", "Hidden", "Embedding", "Generator's width", "Positions"), rows
+    )
 
 
 def all_objectives() -> str:
@@ -163,28 +160,42 @@ def all_objectives() -> str:
     for name in objectives.names():
         module = objectives.module_of(name)
         rows.append((f"`{name}`", " ".join((module.__doc__ or "").split()), module.Objective.source))
-        keys = [(f"`{o.name}`", o.kind, o.default, o.help) for o in options(module.Config)]
         departures = " ".join((module.Objective.__doc__ or "").split())
-        parts.append(f"### {name}\n\n{departures}\n\n{table(('Key', 'Value', 'Default', 'Meaning'), keys)}")
+        parts.append(
+            f"### {name}\n\n{departures}\n\n{table(('Key', 'Value', 'Default', 'Meaning'), keys(module.Config, 'objective'))}"
+        )
     intro = "`--objective.name` picks one; the others of its keys are flags then (`--objective.mask-fraction`).\n\n"
-    return "\n".join(["## Objectives\n\n" + intro + table(("Objective", "What it is", "Source"), rows), *parts])
+    return "\n".join(
+        ["## Objectives\n\n" + intro + table(("Objective", "What it is", "Source"), rows), *parts]
+    )
 
 
 def tasks() -> str:
-    rows = [(f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in task_names()]
-    return "## Tasks\n\nFor `electra finetune --task`. The first metric is the one that seeds are compared by.\n\n" + table(
-        ("Task", "Source", "Metrics"), rows
+    rows = [
+        (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in task_names()
+    ]
+    return (
+        "## Tasks\n\nFor `electra finetune --task`. The first metric is the one that seeds are compared by.\n\n"
+        + table(("Task", "Source", "Metrics"), rows)
     )
 
 
 def page() -> str:
-    modules = {name: importlib.import_module(path) for name, path in verbs().items()}
-    overview = [(f"[`{name}`](#electra-{name})", (module.__doc__ or "").strip().splitlines()[0]) for name, module in modules.items()]
+    classes = {name: class_of(module) for name, module in commands().items()}
+    lists = []
+    for group, meaning in GROUPS.items():
+        rows = [
+            (f"[`{name}`](#electra-{name})", first_line(each))
+            for name, each in classes.items()
+            if each.GROUP == group
+        ]
+        lists.append(f"{group}: {meaning}\n\n{table(('Command', 'What it does'), rows)}")
     return "\n".join(
         [
             INTRODUCTION,
-            "## Commands\n\n" + table(("Command", "What it does"), overview),
-            *(verb(name, module) for name, module in modules.items()),
+            "## Commands\n",
+            *lists,
+            *(command_section(name, each) for name, each in classes.items()),
             RECIPES,
             recipes(),
             *recipe_keys(),
@@ -195,6 +206,17 @@ def page() -> str:
     )
 
 
+def stub() -> str:
+    """What an editor and a type checker know of `import electra`: where each name is from."""
+    places = {name: home for name, home in electra._HOMES.items()}
+    lines = [f"from electra.{home} import {name} as {name}" for name, home in places.items()]
+    lines.sort(key=lambda line: (line.split()[1], line.split()[3]))
+    return "\n".join(
+        ["# Made by docs/make_cli.py.", *lines, "", "__version__: str", "__all__: list[str]", ""]
+    )
+
+
 if __name__ == "__main__":
     PATH.write_text(page(), encoding="utf-8")
+    STUB.write_text(stub(), encoding="utf-8")
     sys.stdout.write(f"{PATH}\n")

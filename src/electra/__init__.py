@@ -16,69 +16,30 @@ wrong is an `electra.ElectraError`; an interrupt stops at the next safe point, s
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
-if TYPE_CHECKING:
-    from electra.commands.workflow.ablate import Study as Study
-    from electra.commands.workflow.ablate import ablate as ablate
-    from electra.commands.workflow.analyze import Analysis as Analysis
-    from electra.commands.workflow.analyze import analyze as analyze
-    from electra.commands.workflow.evaluate import Evaluation as Evaluation
-    from electra.commands.workflow.evaluate import evaluate as evaluate
-    from electra.commands.workflow.extend import deepen as deepen
-    from electra.commands.workflow.extend import extend as extend
-    from electra.commands.workflow.extend import lengthen as lengthen
-    from electra.commands.workflow.finetune import finetune as finetune
-    from electra.commands.workflow.import_pair import import_pair as import_pair
-    from electra.commands.workflow.log import log as log
-    from electra.commands.workflow.model import Model as Model
-    from electra.commands.workflow.model import load as load
-    from electra.commands.workflow.open import open as open
-    from electra.commands.workflow.open import verify as verify
-    from electra.commands.workflow.plan import Plan as Plan
-    from electra.commands.workflow.plan import plan as plan
-    from electra.commands.workflow.predict import predict as predict
-    from electra.commands.workflow.prepare import prepare as prepare
-    from electra.commands.workflow.pretrain import pretrain as pretrain
-    from electra.commands.workflow.push import push as push
-    from electra.commands.workflow.run import Run as Run
-    from electra.commands.workflow.store import Store as Store
-    from electra.commands.workflow.tuned import FineTuned as FineTuned
-    from electra.foundation.errors import ElectraError as ElectraError
-    from electra.foundation.errors import Interrupted as Interrupted
-    from electra.foundation.extensions import trust as trust
-
-    __version__: str
-
-_HOMES = {  # where each name lives
-    "Analysis": "commands.workflow.analyze",
+_COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
+_HOMES = {  # where the names live that are no commands; those are in the file of their name in commands/
+    "Analysis": "commands.results.analysis",
     "ElectraError": "foundation.errors",
-    "Evaluation": "commands.workflow.evaluate",
-    "FineTuned": "commands.workflow.tuned",
+    "Evaluation": "commands.results.evaluation",
+    "FineTuned": "commands.results.tuned",
     "Interrupted": "foundation.errors",
-    "Model": "commands.workflow.model",
-    "Run": "commands.workflow.run",
-    "Store": "commands.workflow.store",
-    "Study": "commands.workflow.ablate",
-    "Plan": "commands.workflow.plan",
-    "ablate": "commands.workflow.ablate",
-    "analyze": "commands.workflow.analyze",
-    "deepen": "commands.workflow.extend",
-    "evaluate": "commands.workflow.evaluate",
-    "extend": "commands.workflow.extend",
-    "finetune": "commands.workflow.finetune",
-    "import_pair": "commands.workflow.import_pair",
-    "lengthen": "commands.workflow.extend",
-    "load": "commands.workflow.model",
-    "log": "commands.workflow.log",
-    "open": "commands.workflow.open",
-    "plan": "commands.workflow.plan",
-    "predict": "commands.workflow.predict",
-    "prepare": "commands.workflow.prepare",
-    "pretrain": "commands.workflow.pretrain",
-    "push": "commands.workflow.push",
+    "Model": "commands.results.model",
+    "Plan": "commands.parts.estimates",
+    "Run": "commands.results.run",
+    "Store": "commands.results.store",
+    "Study": "commands.results.study",
+    "import_pair": "commands.import_",
+    "load": "commands.results.model",
+    "open": "commands.results.open",
     "trust": "foundation.extensions",
-    "verify": "commands.workflow.open",
+}
+_HOMES |= {
+    file.removesuffix(".py"): f"commands.{file.removesuffix('.py')}"
+    for file in sorted(os.listdir(_COMMANDS))
+    if file.endswith(".py") and not file.endswith("_.py")
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604
 
@@ -90,7 +51,9 @@ def __getattr__(name: str) -> Any:
         return versions("electra")["electra"]
     if name not in _HOMES:
         raise AttributeError(f"module 'electra' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"electra.{_HOMES[name]}"), name)
+    from electra.commands.framework.command import documented
+
+    value = documented(name, getattr(importlib.import_module(f"electra.{_HOMES[name]}"), name))
     globals()[name] = value
     return value
 

@@ -10,7 +10,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def main() -> int:
     try:
-        from electra.commands.cli.main import main as run
+        from electra.commands.framework.main import main as run
 
         return run()
     except KeyboardInterrupt:  # before the command line could catch it

@@ -21,7 +21,7 @@ import pytest
 from fake_study import STUDY
 
 from electra.artifacts import digests
-from electra.commands.cli.main import main as run_command
+from electra.commands.framework.main import main as run_command
 from electra.data.store import TokenStore
 from electra.foundation import jobs
 from electra.foundation.errors import Interrupted, RunFailed
@@ -307,7 +307,7 @@ def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
     out, page = tmp_path / "out", tmp_path / "out" / "report.html"
-    assert main([*command, "--arm", "rtd"]) == 0
+    assert main([*command, "--only", "rtd"]) == 0
     assert scorer.started == ["rtd1", "rtd2"]
     assert "(2 of 2 runs)" in capsys.readouterr().out
     assert not results_of(out)["complete"] and "Missing: mlm, seeds 1, 2." in page.read_text()
@@ -316,7 +316,7 @@ def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
     assert scorer.started[2:] == ["mlm1", "mlm2"]
     assert results_of(out)["complete"] and "Missing" not in page.read_text()
 
-    assert main([*command, "--seed", "3", "--seeds", "1", "--arm", "mlm"]) == 0  # another day
+    assert main([*command, "--seed", "3", "--seeds", "1", "--only", "mlm"]) == 0  # another day
     assert scorer.started[4:] == ["mlm3"]
     found = results_of(out)
     assert found["seeds"] == [1, 2, 3] and list(
@@ -387,7 +387,7 @@ def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
     assert not scorer.started and not [
         path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"
     ]
-    assert main([*command, "--arm", "mlm"]) == 0
+    assert main([*command, "--only", "mlm"]) == 0
     capsys.readouterr()
     assert main([*command, "--dry-run"]) == 0
     said = capsys.readouterr().out
@@ -405,7 +405,7 @@ REFUSED = {
     ("--panel-data", "nowhere"): "no train file for the panel",
     ("--store", "nowhere"): "no such token store",
     ("--recipe", "tinny"): "no recipe named 'tinny'",
-    ("--arm", "rdt"): "no arm named 'rdt'. Did you mean 'rtd'?",
+    ("--only", "rdt"): "no arm named 'rdt'. Did you mean 'rtd'?",
 }
 
 

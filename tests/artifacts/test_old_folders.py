@@ -12,7 +12,7 @@ import pytest
 from golden.record import machine
 from safetensors.numpy import load_file
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.pages import svg
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -1,88 +1,148 @@
-"""Switches may be spelled out, as recipes and other programs have them."""
+"""A command line becomes a command: switches in every spelling, sections, what is wrong in one line."""
 
 from __future__ import annotations
 
-import re
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from electra.commands.cli import detect, pretrain
-from electra.commands.cli.arguments import parse
-from electra.commands.cli.main import main
+import electra
+from electra.commands.detect import Detect
+from electra.commands.framework.main import main
+from electra.commands.framework.parser import parse
+from electra.commands.prepare import Prepare
+from electra.commands.pretrain import Pretrain
 from electra.foundation.errors import ConfigError
+from electra.training.recipe import TrainingSection, VocabularySection
+
+RUN = ["texts/", "--out", "run", "--budget", "5steps"]
+
+
+def overrides(*words: str) -> dict[str, object]:
+    return dict(parse(Pretrain, [*RUN, *words])[0].overrides or {})
 
 
 @pytest.mark.parametrize(
-    ("argv", "expected"),
+    ("words", "expected"),
     [
         (["--tokenizer.lowercase", "False"], False),
         (["--tokenizer.lowercase=false"], False),
         (["--tokenizer.no-lowercase"], False),
+        (["--no-lowercase"], False),
         (["--tokenizer.lowercase", "True"], True),
-        (["--tokenizer.lowercase"], True),
-        ([], True),
+        (["--lowercase"], True),
+        ([], None),
     ],
 )
-def test_a_switch_in_every_spelling(argv: list[str], expected: bool) -> None:
-    assert pretrain.parse([*argv, "--budget", "5steps"]).recipe.tokenizer.lowercase is expected
+def test_a_switch_in_every_spelling(words: list[str], expected: bool | None) -> None:
+    assert overrides(*words).get("tokenizer.lowercase") is expected
 
 
-def test_switches_of_objectives_and_with_underscores() -> None:
-    made = pretrain.parse(
-        [
-            "--objective.name",
-            "rtd",
-            "--objective.sampling_dropout",
-            "False",
-            "--training.bias_correction=False",
-        ]
-    ).recipe
-    assert made.objective["sampling_dropout"] is False and made.training.bias_correction is False
+def test_only_what_is_typed_is_an_override_by_whichever_name() -> None:
+    assert overrides("--learning_rate=1e-3", "--training.batch_size", "8", "--tokenizer", "x") == {
+        "training.learning_rate": 1e-3,
+        "training.batch_size": 8,
+        "tokenizer.source": "x",
+    }
+    assert overrides("--objective", "mlm", "--objective.mask-fraction", "0.2") == {
+        "objective.name": "mlm",
+        "objective.mask_fraction": 0.2,
+    }
+
+
+def test_options_of_sections_are_flat_where_a_command_has_no_recipe() -> None:
+    words = ["texts/", "--out", "store", "--tokenizer.vocab-size", "60", "--data.unit", "line"]
+    made, _ = parse(Prepare, words)
+    assert (made.vocab_size, made.unit) == (60, "line")
+    assert inspect.signature(electra.prepare).parameters["vocab_size"].default == VocabularySection.vocab_size
+
+
+def test_several_values_end_at_the_next_option() -> None:
+    made, dry = parse(Pretrain, ["--corpus", "a", "b", "--out", "run", "--dry-run"])
+    assert made.data == ("a", "b") and dry
+    assert parse(Pretrain, ["a", "b", "--out", "run"])[0].data == ("a", "b")
 
 
 def test_no_other_word_is_taken_for_an_answer() -> None:
-    made = parse(detect.Arguments, ["model", "True", "--json"], verb="detect", description="")
-    assert (made.text, made.json) == ("True", True)
+    made, _ = parse(Detect, ["model", "True", "--json"])
+    assert (made.texts, made.json) == ("True", True)
+    made, _ = parse(Detect, ["model", "--json", "- a text", "--threshold", "-1"])
+    assert (made.texts, made.threshold) == ("- a text", -1)
     with pytest.raises(ConfigError):
-        pretrain.parse(["--tokenizer.lowercase", "maybe"])
+        parse(Detect, ["model", "a text", "--json", "maybe"])
 
 
 @pytest.mark.parametrize(
-    ("verb", "shown"), [("detect", "MODEL [TEXT]"), ("predict", "MODEL FILE"), ("prepare", "CORPUS")]
-)
-def test_positional_arguments_are_called_by_their_names(
-    verb: str, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main([verb, "--help"])
-    assert capsys.readouterr().out.splitlines()[0].endswith(shown)
-
-
-def test_what_most_users_choose_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["--objective.name", "mlm"]):
-        with pytest.raises(SystemExit):
-            main(["pretrain", *words, "--help"])
-        first, *sections = re.split(r"(?m)^\W*(?:\w+ )?options\W*$", capsys.readouterr().out)[1:]
-        for option in ("--model.size", "--objective.name"):
-            assert option in first and option not in "".join(sections)
-    made = pretrain.parse(["--model.size", "mini", "--objective.name", "mlm", "--budget", "5steps"]).recipe
-    assert (made.model.size, made.objective["name"]) == ("mini", "mlm"), "after --help as before"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "said"),
     [
         (["--epochs", "abc"], "--epochs: 'abc' is not a number"),
-        (["--clip", "x"], "--clip: 'x' is not a number"),
         (["--batch-size", "1.5"], "--batch-size: '1.5' is not a whole number"),
-        (["--max-length", "x"], "--max-length: 'x' is not a whole number"),
-        (["--keep", "worst"], "--keep: 'worst' is not one of best, median"),
-        (["--pooling", "x"], "--pooling: 'x' is not one of cls, last, max, mean"),
-        (["--search"], "--search needs a value"),
+        (["--pooling", "x"], "--pooling: 'x' is not one of cls, mean, max, last"),
+        (["--search"], "--search: "),
+        (["--lr", "1"], "Did you mean --learning-rate?"),
+        (["--epoch", "1"], "Did you mean --epochs?"),
+        (["--epochs", "1", "--epochs", "2"], "--epochs: given twice"),
+        (["more"], "unexpected argument 'more'"),
+        (["--no-ensembl"], "Did you mean --no-ensemble?"),
     ],
 )
-def test_a_wrong_value_is_named_in_plain_words(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_option_is_named_in_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["finetune", "m", "--task", "cola", "--data", "d", "--out", "o", *words]) == 2
-    assert capsys.readouterr().err == f"error: {message}. See electra finetune --help\n"
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and "electra finetune --help" in error
+
+
+def test_what_is_missing_is_named_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", "texts/"]) == 2
+    assert "needs --out. For example: electra pretrain" in capsys.readouterr().err
+    assert main(["pretrain", "--out", "run"]) == 2
+    assert "no text and no store given" in capsys.readouterr().err
+
+
+def test_python_shows_every_option_with_its_type_and_default() -> None:
+    signature = inspect.signature(electra.finetune)
+    assert next(iter(signature.parameters)) == "model" and list(signature.parameters)[-1] == "progress"
+    epochs, init = signature.parameters["epochs"], signature.parameters["init"]
+    assert epochs.default is None and float in get_args(epochs.annotation)
+    assert init.default == "pretrained" and get_args(init.annotation) == ("pretrained", "random")
+    assert signature.parameters["task"].default is inspect.Parameter.empty
+    assert "epochs: Passes over the training data" in (electra.finetune.__doc__ or "")
+
+
+def test_python_refuses_a_wrong_type_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"epochs: 'many' is not a number"):
+        electra.finetune("m", task="cola", data="d", out="o", epochs="many")
+
+
+TYPED = """
+import electra
+reveal_type(electra.finetune)
+electra.finetune("m", task="pair", data="d", out="o", epochs=3)
+electra.finetune("m", task="pair", data="d", out="o", epoch=3)
+electra.pretrain("d", out="o", budget=3)
+"""
+
+
+@pytest.mark.slow  # mypy reads all that electra imports
+def test_a_type_checker_knows_every_option(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "user.py").write_text(TYPED)
+    words = ["-m", "mypy", "--follow-imports", "silent", str(tmp_path / "user.py")]
+    said = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False).stdout
+    assert "user.py:5: error" in said and "user.py:6: error" in said and "user.py:4: error" not in said
+    assert "FineTuned" in said and "class_weights" in said
+
+
+def test_help_shows_the_values_of_the_recipe_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretrain", "--recipe", "tiny", "--help"]) == 0
+    tiny = capsys.readouterr().out
+    assert main(["pretrain", "--help"]) == 0
+    usual = capsys.readouterr().out
+    assert tiny != usual and f"(default: {TrainingSection.seed})" in usual
+    assert "no-clip-separately" not in usual and "--training.no-bias-correction" in usual

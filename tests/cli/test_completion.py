@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.main import main, verbs
+from electra.commands.framework.main import commands, main
 
 ASK = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _electra; echo "${COMPREPLY[@]}"'
 
@@ -32,7 +32,7 @@ def test_bash_completes_commands_options_and_values(
         )
         return ended.stdout.split()
 
-    assert set(verbs()) <= set(completed(""))
+    assert set(commands()) <= set(completed(""))
     assert sorted(completed("pre")) == ["predict", "prepare", "pretrain"]
     assert completed("pretrain", "--training.lear") == ["--training.learning-rate"]
     assert completed("detect", "--device", "") == ["auto", "cpu", "cuda", "mps"]
@@ -45,7 +45,7 @@ def test_the_other_shells_read_their_script(
     shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = script(shell, capsys, tmp_path)
-    assert all(verb in path.read_text(encoding="utf-8") for verb in verbs())
+    assert all(verb in path.read_text(encoding="utf-8") for verb in commands())
     if shutil.which(shell):
         subprocess.run([shell, "-n", str(path)], check=True)
 

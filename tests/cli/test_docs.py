@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from electra import objectives
-from electra.commands.cli.main import main, verbs
+from electra.commands.framework.main import class_of, commands, main
+from electra.commands.framework.parser import parse
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -25,17 +27,30 @@ def generator() -> ModuleType:
 def test_the_reference_is_up_to_date() -> None:
     made = generator().page()
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run: python docs/make_cli.py"
-    for name in (*verbs(), *objectives.names()):
+    for name in (*commands(), *objectives.names()):
         assert f"`{name}`" in made
 
 
-@pytest.mark.parametrize("verb", verbs())
-def test_help_names_every_option_of_the_reference(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module = importlib.import_module(verbs()[verb])
-    with pytest.raises(SystemExit) as ended:
-        main([verb, "--help"])
-    assert ended.value.code == 0
-    shown = capsys.readouterr().out
-    for line in generator().verb(verb, module).splitlines():
+def test_the_stub_says_where_each_name_is_from() -> None:
+    assert generator().STUB.read_text(encoding="utf-8") == generator().stub(), "run: python docs/make_cli.py"
+
+
+@pytest.mark.parametrize("name", commands())
+def test_help_opens_with_examples_and_names_every_option_of_the_reference(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    shown, command = capsys.readouterr().out, class_of(commands()[name])
+    assert len(command.EXAMPLES) >= 2 and all(f"  {example}\n" in shown for example in command.EXAMPLES)
+    assert shown.index(command.EXAMPLES[0]) < shown.index("options:")
+    for line in generator().command_section(name, command).splitlines():
         if line.startswith("| `--"):
             assert line.split("`")[1] in shown
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_example_parses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for example in class_of(commands()[name]).EXAMPLES:
+        words = shlex.split(example.rpartition("| ")[2])
+        assert words[:2] == ["electra", name]
+        parse(class_of(commands()[name]), words[2:])

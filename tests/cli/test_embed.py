@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.inference.embedding import embed
 from electra.testing import small

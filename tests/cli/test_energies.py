@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import electra
-from electra.commands.cli.main import main
-from electra.commands.workflow.train import finish
+from electra.commands.framework.main import main
+from electra.commands.parts.train import finish
 from electra.data.store import TokenStore
 from electra.exchange.load import load
 from electra.foundation.errors import ModelError

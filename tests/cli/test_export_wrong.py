@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.tuning import TuningFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation import durable
 from electra.testing import small
 

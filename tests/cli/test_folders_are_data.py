@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN, TUNED = "old-run-rtd", "old-finetuning"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation.errors import Interrupted
 from electra.foundation.signals import unwinding
 
@@ -16,7 +16,7 @@ IMPORTS_STOP = """
 import builtins
 real = builtins.__import__
 def stop(name, *rest):
-    if name == "tyro":
+    if name == "argparse":
         raise KeyboardInterrupt
     return real(name, *rest)
 builtins.__import__ = stop
@@ -41,7 +41,7 @@ def test_while_a_class_body_is_made(
     def run(verb: str, arguments: list[str]) -> int:
         raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
 
-    monkeypatch.setattr("electra.commands.cli.main.run_verb", run)
+    monkeypatch.setattr("electra.commands.framework.main.run_command", run)
     assert main(["plan", "x"]) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
@@ -53,9 +53,9 @@ def test_work_that_leaves_nothing_says_so(
             signal.raise_signal(signal.SIGINT)
         return 0
 
-    monkeypatch.setattr("electra.commands.cli.main.run_verb", run)
+    monkeypatch.setattr("electra.commands.framework.main.run_command", run)
     assert main(["prepare"]) == 130 and capsys.readouterr().err == "interrupted\n"
-    monkeypatch.setattr("electra.commands.cli.main.run_verb", _saved)
+    monkeypatch.setattr("electra.commands.framework.main.run_command", _saved)
     assert main(["pretrain"]) == 130 and capsys.readouterr().err == ""
 
 

@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from electra.artifacts.run import RunFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.testing import driven
 
 pytestmark = pytest.mark.slow
 
 STEPS = 40
-SETTINGS = f"""--model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8
+SETTINGS = f"""--recipe tiny
+--model.size tiny --model.initialisation fan_in --training.length 16 --training.batch-size 8
 --training.steps {STEPS} --training.learning-rate 3e-3 --training.warmup 0.1 --training.log-every 1
 --training.precision fp32 --training.device cpu --training.threads 1 --evaluation.rows 8""".split()
 SENTENCE = "The cat sees the \U0001f408 house."

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.run_folder import networks
 from electra.foundation.config import read_toml
 from electra.testing import driven

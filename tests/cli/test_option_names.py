@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-import typing
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.arguments import _metavar, parse, written
-from electra.commands.cli.main import verbs
+import electra
+from electra.commands.framework import renames
+from electra.commands.framework.command import metavar, options_of
+from electra.commands.framework.main import class_of, commands
+from electra.foundation.errors import ConfigError, ElectraError, Note, RunFolderError
 
 DIFFER = {  # options whose meaning depends on the command, and why
-    "what it reads or makes": "corpus data file folder format model models out run source store text",
-    "what a command spends or repeats": "budget jobs processes recipe seed seeds threads",
+    "what it reads or makes": "generator corpus data folder format model"
+    " models name out run_folder source store task ",
+    "what a command spends or repeats": "budget jobs processes recipe seed seeds steps threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
     "a setting of two different trainings": "checkpoint_every clip init keep learning_rate pooling",
     "what extend gives a trained model": "layers",
-    "what is told instead of done": "dry_run",
     "how a command's answers look": "json threshold",
     "columns are those of fine-tuning, or of any table": "text_column",
     "texts are decoded, or tables": "encoding",
     "studies, suites and analyses have several probes": "probe_option",
     "what goes on while a run does: a page, or a tracker": "follow",
 }
-ONCE_CALLED = [  # command, an old spelling, the option of today
-    ("bench", "--batch", "batch_size"),
-    ("serve", "--batch", "batch_size"),
-]
 SYNONYMS = {
     "batch",
     "limit",
@@ -46,29 +41,15 @@ SYNONYMS = {
 }
 
 
-def options(kind: type, verb: str) -> Iterator[tuple[str, str, str, str]]:
-    """(name, verb, what its value looks like, help) of each option of a dataclass and of its sections."""
-    hints, texts = typing.get_type_hints(kind), written(kind)
-    for field in dataclasses.fields(kind):
-        hint: Any = hints[field.name]
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            yield from options(hint, verb)
-        else:
-            value = _metavar(hint).split(" ")[0].replace("PATH", "TEXT")
-            yield (
-                field.name,
-                verb,
-                "a choice" if value.startswith("{") else value,
-                texts.get(field.name, ("", ""))[1],
-            )
-
-
 def by_name() -> dict[str, list[tuple[str, str, str]]]:
+    """(command, what its value looks like, help) of each option that is not a recipe's."""
     found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    for verb, module in verbs().items():
-        held = importlib.import_module(module)
-        for name, *rest in options(held.Arguments, verb):
-            found[name].append(typing.cast("tuple[str, str, str]", tuple(rest)))
+    for command, module in commands().items():
+        for option in options_of(class_of(module)):
+            if option.name not in found or "." not in option.name:
+                value = "" if option.is_switch else metavar(option.kind).split(" ")[0].replace("PATH", "TEXT")
+                kind = "a choice" if value.startswith("{") else value
+                found[option.name.rpartition(".")[2]].append((command, kind, option.text))
     return found
 
 
@@ -88,10 +69,39 @@ def test_one_thing_has_one_name() -> None:
     assert SYNONYMS & set(by_name()) == set()
 
 
-@pytest.mark.parametrize(("verb", "old", "name"), ONCE_CALLED)
-def test_old_spellings_go_on_working(verb: str, old: str, name: str) -> None:
-    module = importlib.import_module(verbs()[verb])
-    needed = {"serve": ["model"]}
-    argv = [*needed.get(verb, []), old, "3"]
-    parsed = parse(module.Arguments, argv, verb=verb, description="", aliases=module.ALIASES)
-    assert getattr(parsed, name) in (3, (3,))
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("bench --batch 3", "bench --batch-size 3"),
+        ("serve m --batch=3", "serve m --batch-size=3"),
+        ("ablate x --arm a --arm b", "ablate x --only a --only b"),
+        ("detect m --file f.txt --json", "detect m f.txt --json"),
+        ("show m g t", "show m --generator=g t"),
+        ("show m owner/g", "show m --generator=owner/g"),
+        ("extend m deep --layers 8", "deepen m --out deep --layers 8"),
+        ("extend --length 8 m long", "lengthen --length 8 m --out long"),
+        (
+            "evaluate m --option epochs=1 --option=head=linear",
+            "evaluate m --finetune.epochs=1 --finetune.head=linear",
+        ),
+    ],
+)
+def test_old_spellings_go_on_working_with_a_note(old: str, new: str) -> None:
+    command, *words = old.split()
+    with pytest.warns(Note, match="the next release"):
+        name, made = renames.on_the_command_line(command, words)
+    assert [name, *made] == new.split()
+
+
+def test_every_rename_leads_to_an_option() -> None:
+    for command, names in renames.OPTIONS.items():
+        assert set(names.values()) <= {option.name for option in options_of(class_of(commands()[command]))}
+
+
+def test_old_arguments_go_on_working_in_python(tmp_path: Path) -> None:
+    with pytest.warns(Note, match="run="), pytest.raises(RunFolderError):
+        electra.log(run=tmp_path, to="tensorboard")
+    with pytest.warns(Note, match="argument 2"), pytest.raises(ElectraError, match="nowhere"):
+        electra.prepare("nowhere", tmp_path / "made")
+    with pytest.raises(ConfigError, match=r"vocab_sizes.*'vocab_size'"):
+        electra.prepare("nowhere", out=tmp_path / "made", vocab_sizes=3)

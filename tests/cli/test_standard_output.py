@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 
 SAID = "héllo 学校 😀"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
-from electra.commands.cli.main import main
-from electra.commands.workflow import train as train_verb
+from electra.commands.framework.main import main
+from electra.commands.parts import train as train_verb
 from electra.foundation import durable, errors
 from electra.foundation.errors import (
     CheckpointError,
@@ -31,7 +31,7 @@ from electra.foundation.errors import (
 from electra.testing import driven
 
 command_line = importlib.import_module(
-    "electra.commands.cli.main"
+    "electra.commands.framework.main"
 )  # the module: `main` alone is its function
 
 
@@ -71,17 +71,17 @@ def refused(
 ) -> Callable[..., str]:
     """Run a command that must be refused with an error of that kind and words; gives the line."""
     raised: list[type[ElectraError]] = []
-    run_verb = command_line.run_verb
+    run_command = command_line.run_command
 
     def noting(verb: str, arguments: list[str]) -> int:
         try:
-            code: int = run_verb(verb, arguments)
+            code: int = run_command(verb, arguments)
             return code
         except ElectraError as error:
             raised.append(type(error))
             raise
 
-    monkeypatch.setattr(command_line, "run_verb", noting)
+    monkeypatch.setattr(command_line, "run_command", noting)
 
     def check(argv: list[str], kind: type[ElectraError], said: str, writes: tuple[str, ...] = ()) -> str:
         before = contents(tmp_path)

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation.errors import (
     AbsentNetwork,
     CheckpointError,
@@ -291,13 +291,13 @@ TEXT = [
     Case(
         "no text named",
         ConfigError,
-        r"no text given.*For example",
+        r"electra prepare needs CORPUS.*For example",
         lambda p: ["prepare", "--out", str(p.folder / "made")],
     ),
     Case(
         "no --out",
         ConfigError,
-        r"electra prepare needs --out. See electra prepare --help",
+        r"electra prepare needs --out.*See electra prepare --help",
         lambda p: ["prepare", lines(p)],
     ),
 ]
@@ -409,7 +409,7 @@ RECIPES = [
     Case(
         "store and corpus",
         ConfigError,
-        r"both --store and --corpus",
+        r"both --store and other data",
         lambda p: p.pretrain("--corpus", lines(p)),
     ),
     Case(
@@ -527,15 +527,15 @@ MODELS = [
     Case(
         "a text and no model",
         ConfigError,
-        r"no model given\. Name it before the text",
+        r"electra detect needs TEXTS. For example: electra detect tiny-en",
         lambda p: ["detect", "The capital of France is seven."],
     ),
-    Case("nothing to detect", ConfigError, r"give a text or --file", lambda p: ["detect", str(p.run)]),
+    Case("nothing to detect", ConfigError, r"electra detect needs TEXTS", lambda p: ["detect", str(p.run)]),
     Case(
         "no such file",
-        CorpusError,
-        r"gone\.txt: cannot be read",
-        lambda p: ["detect", str(p.run), "--file", "gone.txt"],
+        DataError,
+        r"gone\.txt: no such file",
+        lambda p: ["detect", str(p.run), "gone.txt"],
     ),
     Case(
         "no such checkpoint",

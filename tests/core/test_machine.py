@@ -148,12 +148,12 @@ def test_memory_that_ran_out_is_one_line(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The ways in which libraries say it."""
-    from electra.commands.cli import main
+    from electra.commands.framework import main
 
     def run(verb: str, arguments: list[str]) -> int:
         raise error
 
-    monkeypatch.setattr(main, "run_verb", run)
+    monkeypatch.setattr(main, "run_command", run)
     assert main.main(["pretrain"]) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert "memory ran out" in line and "--batch-size" in line

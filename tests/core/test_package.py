@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.main import verbs
+from electra.commands.framework.main import commands
 from electra.testing import driven
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_installed_alone_it_detects_helps_and_trains(pattern: str, tmp_path: Pat
     assert "seven" in run(
         electra, "detect", "tiny-en", "--by", "language-model", "The capital of France is seven."
     )
-    for verb in verbs():
+    for verb in commands():
         run(electra, verb, "--help")
     driven.write_corpus(tmp_path / "text.txt")
     settings = [word for pair in driven.SETTINGS.items() for word in pair] + ["--tokenizer.vocab-size", "90"]

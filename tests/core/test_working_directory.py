@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation import jobs
 from electra.training.launch import launch
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from electra.commands.workflow.prepare import prepare
-from electra.commands.workflow.store import Store
+from electra.commands.prepare import prepare
+from electra.commands.results.store import Store
 from electra.data import sources
 from electra.data.corpus import CorpusConfig, Documents
 from electra.data.packing import build_store
@@ -258,7 +258,7 @@ def made(tmp_path: Path, given: Any, name: str = "store", **options: Any) -> tup
     said: list[str] = []
     options = {"vocab_size": 60, "workers": 1} | options
     told = lambda line, share: said.append(line) if share is None else None  # noqa: E731
-    return prepare(given, tmp_path / name, progress=told, **options), said
+    return prepare(given, out=tmp_path / name, progress=told, **options), said
 
 
 def test_texts_in_python(tmp_path: Path) -> None:
@@ -305,11 +305,11 @@ def test_names_that_are_missing_are_not_taken_for_texts(tmp_path: Path) -> None:
         [tmp_path / "a b"],
     ):
         with pytest.raises(CorpusError, match="no such file or folder"):
-            prepare(given, tmp_path / "out", vocab_size=60)
+            prepare(given, out=tmp_path / "out", vocab_size=60)
     with pytest.raises(CorpusError, match="text 2: 3 is not a text"):
-        prepare(["a text here", 3], tmp_path / "out", vocab_size=60)
+        prepare(["a text here", 3], out=tmp_path / "out", vocab_size=60)
     with pytest.raises(ConfigError, match="format"):
-        prepare(["a text here"], tmp_path / "out", vocab_size=60, format="csv")
+        prepare(["a text here"], out=tmp_path / "out", vocab_size=60, format="csv")
 
 
 def test_a_small_parquet_that_stands_for_gigabytes(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import electra
-from electra.commands.cli.main import main
-from electra.commands.workflow.store import Store
+from electra.commands.framework.main import main
+from electra.commands.results.store import Store
 from electra.data.store import TokenStore
 from electra.foundation.errors import ConfigError
 
@@ -29,7 +29,7 @@ def prepared(folder: Path, out: str, heldout: float = 0.02, **options: object) -
     en, de = write(folder)
     source = {"en": en, "de": [de]}
     return electra.prepare(
-        source, folder / out, unit="line", vocab_size=80, heldout=heldout, workers=1, **options
+        source, out=folder / out, unit="line", vocab_size=80, heldout=heldout, workers=1, **options
     )  # type: ignore[arg-type]
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from electra.commands.workflow.display import Display
-from electra.commands.workflow.prepare import build, prepare
+from electra.commands.framework.display import Display
+from electra.commands.parts.stores import build
+from electra.commands.prepare import prepare
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.foundation.errors import ConfigError
@@ -203,7 +204,7 @@ def test_lower_casing_keeps_apart_what_accents_tell_apart(kind: str, tmp_path: P
         assert unmarked(first) == unmarked(second) or name == "ko", name
         text = tmp_path / f"{name}.txt"
         text.write_text("".join(f"{first} {second} {n}\n" for n in range(60)), encoding="utf-8")
-        store = prepare(text, tmp_path / name, **options)
+        store = prepare(text, out=tmp_path / name, **options)
         assert store.tokenizer.encode(first).ids != store.tokenizer.encode(second).ids, name
         assert store.tokenizer.encode(second.upper()).ids == store.tokenizer.encode(second).ids
         assert store.audit["accents"]["removed"] is False
@@ -214,10 +215,10 @@ def test_lower_casing_keeps_apart_what_accents_tell_apart(kind: str, tmp_path: P
     english.write_text(
         "".join(f"the caf\u00e9 and the room pleased us {'very ' * 200} {n}\n" for n in range(60))
     )
-    store = prepare(english, tmp_path / "en", **options)
+    store = prepare(english, out=tmp_path / "en", **options)
     assert store.tokenizer.encode("caf\u00e9").ids == store.tokenizer.encode("cafe").ids
     assert store.audit["accents"]["removed"] is True
-    forced = prepare(tmp_path / "de.txt", tmp_path / "forced", strip_accents=True, **options)
+    forced = prepare(tmp_path / "de.txt", out=tmp_path / "forced", strip_accents=True, **options)
     assert forced.tokenizer.encode("m\u00f6chte").ids == forced.tokenizer.encode("mochte").ids
 
 
@@ -230,7 +231,7 @@ def test_a_tokenizer_that_removes_accents_says_so(tmp_path: Path) -> None:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
         out = tmp_path / str(share)
         store = prepare(
-            tmp_path / "a.txt", out, tokenizer=tmp_path / "vocab.txt", workers=1, progress="quiet"
+            tmp_path / "a.txt", out=out, tokenizer=tmp_path / "vocab.txt", workers=1, progress="quiet"
         )
         expected = share and {"removed": True, "share": pytest.approx(share, rel=0.02)}
         assert store.audit.get("accents") == expected
@@ -248,7 +249,7 @@ def test_the_next_command_continues_from_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its vocabulary was given as --tokenizer: a fresh network of another size is not what follows."""
-    from electra.commands.cli.main import main
+    from electra.commands.framework.main import main
 
     text = str(corpus(tmp_path / "a.txt"))
     assert (

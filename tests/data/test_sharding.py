@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from corpora import contents, texts, write
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data import sharding
 from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store

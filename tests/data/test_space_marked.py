@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus, reversed_twice
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.foundation.errors import TokenizerError

@@ -7,8 +7,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from electra.commands.cli.arguments import parse
-from electra.commands.cli.serve import Arguments
+from electra.commands.framework.parser import parse
+from electra.commands.serve import Serve
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def test_the_command_is_one() -> None:
     [command] = re.findall(r"command: (.*)$", (ROOT / "compose.yaml").read_text(encoding="utf-8"), re.M)
     program, verb, *options = json.loads(entry)
     assert (program, verb) == ("electra", "serve")
-    parsed = parse(Arguments, [*options, *json.loads(command)], verb="serve", description="")
+    parsed, _ = parse(Serve, [*options, *json.loads(command)])
     assert parsed.host == "0.0.0.0" and parsed.models == ("/models/${MODEL:-mine}",)
     [exposed] = re.findall(r"^EXPOSE (\d+)", DOCKERFILE, re.M)
     assert parsed.port == int(exposed)

@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 import electra
-from electra.commands.cli.main import main, verbs
+from electra.commands.framework import main as command_line
+from electra.commands.framework.command import Command
+from electra.commands.framework.main import class_of, main
 from electra.testing import driven
 from electra.testing.driven import toy_store  # noqa: F401
 
@@ -50,7 +52,11 @@ def commands(page: Path) -> Iterator[list[str]]:
     for line in [*typed, *(inline for inline in INLINE.findall(text) if " --" in inline)]:
         words = shlex.split(line.strip().removeprefix("$ "), comments=True)
         for at, word in enumerate(words):
-            if Path(word).name == "electra" and words[at + 1 : at + 2] and words[at + 1] in verbs():
+            if (
+                Path(word).name == "electra"
+                and words[at + 1 : at + 2]
+                and words[at + 1] in command_line.commands()
+            ):
                 end = next((i for i in range(at, len(words)) if words[i] in ("|", "&&", ";", ">")), None)
                 yield words[at + 1 : end]
 
@@ -76,7 +82,11 @@ def test_a_command_parses(
 ) -> None:
     """Everything but the verb's own work, which a stand-in takes the place of."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(importlib.import_module(verbs()[words[0]]), "run", lambda arguments: 0)
+    command = class_of(command_line.commands()[words[0]])
+    monkeypatch.setattr(command, "main", lambda self: 0)
+    monkeypatch.setattr(
+        command, "preview", command.preview if command.preview is Command.preview else lambda self: None
+    )
     try:
         code = main(words)
     except SystemExit as ended:  # --help

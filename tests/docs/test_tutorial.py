@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from test_snippets import FENCE, ROOT
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation import jobs
 from electra.testing import driven, small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401

@@ -18,9 +18,9 @@ import pytest
 
 from electra.artifacts import digests
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.commands.cli.arguments import parse
-from electra.commands.cli.evaluate import Arguments
-from electra.commands.cli.main import main
+from electra.commands.evaluate import Evaluate
+from electra.commands.framework.main import main
+from electra.commands.framework.parser import parse
 from electra.foundation.errors import ConfigError, RunFailed, RunFolderError
 from electra.laboratory.evaluation.running import entrants
 
@@ -58,7 +58,7 @@ title = "all of them"
 tasks = ["sst2", "rte", "mnli"]
 """
 OPTIONS = ("epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
-QUICK = ("--device", "cpu", "--no-floors", *(word for option in OPTIONS for word in ("--option", option)))
+QUICK = ("--device", "cpu", "--no-floors", *(f"--finetune.{option}" for option in OPTIONS))
 
 
 def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
@@ -382,7 +382,7 @@ def test_another_model_settings_or_files_are_refused_by_name(
     (tmp_path / "toys.toml").write_text(SUITE)
     suite = tmp_path / "toys.toml"
     before = (whole / "evaluation.json").read_bytes()
-    assert main([*arguments(model, data, suite, whole, "--seeds", "2"), "--option", "epochs=3"]) == 2
+    assert main([*arguments(model, data, suite, whole, "--seeds", "2"), "--finetune.epochs", "3"]) == 2
     assert "holds another evaluation" in capsys.readouterr().err
     other = shutil.copytree(data, tmp_path / "data")
     (other / "glue" / "SST-2" / "dev.tsv").write_text("sentence\tlabel\nfine\t1\ngrim\t0\n")
@@ -419,9 +419,8 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--option", "epoch=1"), "epoch: no such key. Did you mean 'epochs'"),
-        (("--option", "seed=3"), "sst2.settings.seed: the evaluation itself decides this setting"),
-        (("--option", "epochs"), "'epochs' is not key=value"),
+        (("--finetune.epoch", "1"), "Did you mean --finetune.epochs?"),
+        (("--finetune.seed", "3"), "unknown option --finetune.seed"),
         (("--seeds", "0"), "--seeds: must be at least 1"),
         (("--jobs", "0"), "--jobs: must be at least 1"),
         (("--suite", "gleu"), "no suite named 'gleu'"),
@@ -465,7 +464,7 @@ def test_mismatched_genres_have_a_row_of_their_own_and_limits_are_told(model: Pa
     for name, size in (("train", 24), ("dev_matched", 9), ("dev_mismatched", 12)):
         rows = [f"the film {i} was old .\tthe night .\t{labels[i % 3]}\n" for i in range(size)]
         (folder / f"{name}.tsv").write_text("sentence1\tsentence2\tgold_label\n" + "".join(rows))
-    options = ("--option", "epochs=1", "--option", "limit_train=18", "--option", "limit_eval=10")
+    options = ("--finetune.epochs=1", "--finetune.limit-train=18", "--finetune.limit-eval=10")
     command = ["evaluate", str(model), "--suite", "babylm", "--data", str(folder.parent), *options, "--out"]
     assert main([*command, str(tmp_path / "out")]) == 0
     record = read(tmp_path / "out")
@@ -547,17 +546,16 @@ def test_options_of_probes_are_theirs_and_forbid_comparing(
 
 def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:
     def models(*words: str) -> tuple[str, ...]:
-        return parse(Arguments, [*words, "--out", "o"], verb="evaluate", description="").models
+        return parse(Evaluate, [*words, "--out", "o"])[0].models
 
     assert (
         models("--data", "d", "A")
-        == models("--option", "epochs=1", "A", "--data", "d", "--data", "e")
+        == models("--finetune.epochs", "1", "A", "--data", "d", "--data", "e")
         == ("A",)
     )
     assert models("A", "B", "--data", "d") == models("--data", "d", "A", "B") == ("A", "B")
-    assert parse(
-        Arguments, ["A", "--data", "d", "--data", "e", "--out", "o"], verb="evaluate", description=""
-    ).data == ("d", "e")
+    parsed, _ = parse(Evaluate, ["A", "--data", "d", "--data", "e", "--out", "o"])
+    assert parsed.data == ("d", "e")
 
 
 def test_a_model_that_cannot_be_used_is_told_before_any_work(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.finetuning.runner import floors
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def test_an_evaluation_has_them_beside_the_models(model: Path, data: Path, tmp_p
         "--out",
         str(tmp_path / "out"),
     ]
-    words += ["--device", "cpu", "--option", "epochs=1", "--option", "precision=fp32"]
+    words += ["--device", "cpu", "--finetune.epochs", "1", "--finetune.precision", "fp32"]
     assert main(words) == 0
     record = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     assert [entry["name"] for entry in record["models"]] == ["toy", *floors.NAMES]

@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 import electra
 import electra.testing
 from electra import objectives
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.labelled.examples import Example
@@ -152,7 +152,7 @@ def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFi
     suite, out = tmp_path / "mine.toml", tmp_path / "out"
     suite.write_text('title = "Mine"\n[[task]]\nname = "stars"\ntask = "my_stars.py"\n')
     words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data"), "--no-floors"]
-    words += ["--option", "epochs=1", "--option", "max_length=8", "--out", str(out)]
+    words += ["--finetune.epochs", "1", "--finetune.max_length", "8", "--out", str(out)]
     words += ["--task", str(tmp_path / "my_stars.py")]
     assert main([*words, "--device", "cpu"]) == 0, capsys.readouterr().err
     [row] = electra.Evaluation(out).table
@@ -196,7 +196,7 @@ def test_an_arm_of_the_study_trains_in_its_worker(
     recipe = tmp_path / "small.toml"
     recipe.write_text("[training]\nlength = 16\nbatch_size = 8\n[evaluation]\nrows = 8\n")
     words = ["ablate", str(EXAMPLES / "word_order.toml"), "--store", str(toy_store), "--recipe", str(recipe)]
-    words += ["--arm", "nearby", "--seeds", "1", "--budget", "12steps", "--threads", "1"]
+    words += ["--only", "nearby", "--seeds", "1", "--budget", "12steps", "--threads", "1"]
     assert main([*words, "--out", str(tmp_path / "study")]) == 0, capsys.readouterr()
     run = read_toml(tmp_path / "study" / "arms" / "nearby" / "seed-1" / "run.toml")
     assert run["objective"]["name"] == "shuffled_tokens" and "objective_sha256" in run["identity"]

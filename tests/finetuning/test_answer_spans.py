@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from plain_loop import losses_of, write_start
 from toy_questions import squad
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.heads.joint import JointHead

@@ -13,8 +13,8 @@ import pytest
 import torch
 from pandas._libs.parsers import STR_NA_VALUES
 
-from electra.commands.cli.main import main
-from electra.commands.workflow.finetune import tables
+from electra.commands.finetune import tables
+from electra.commands.framework.main import main
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
 from electra.finetuning.runner.records import write

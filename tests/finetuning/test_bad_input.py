@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import electra
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.testing import toy_task
 from electra.testing.toy_task import BAD, GOOD
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from electra.artifacts.tuning import TuningFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.finetuning.runner import floors
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.over_seeds import compared

@@ -13,8 +13,8 @@ import torch
 pytest.importorskip("onnxruntime", reason="needs the extra `onnx`")
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
-from electra.commands.cli.main import main
-from electra.commands.workflow.model import Model
+from electra.commands.framework.main import main
+from electra.commands.results.model import Model
 from electra.finetuning.predict import export_tuned, open_predictor
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.onnx_model import TunedGraph

@@ -15,7 +15,7 @@ import pytest
 import torch
 from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data.rows import open_table
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import hash_of

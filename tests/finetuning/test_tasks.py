@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from electra.commands.cli.arguments import parse
-from electra.commands.cli.finetune import Arguments
+from electra.commands.finetune import Finetune
+from electra.commands.framework.parser import parse
 from electra.finetuning.labelled.splits import find_split
 from electra.finetuning.tasks import load_task, task_names
 from electra.foundation.errors import ConfigError
@@ -111,19 +111,7 @@ def test_answers_as_written(tmp_path: Path) -> None:
 
 
 def test_an_option_with_several_values_is_repeated_and_takes_no_other_word() -> None:
-    parsed = parse(
-        Arguments,
-        ["--text-column", "a", "MODEL", "--text-column", "b", "--task", "pair", "--data", "d", "--out", "o"],
-        verb="finetune",
-        description="",
-    )
+    needed = ["--task", "pair", "--data", "d", "--out", "o"]
+    parsed, _ = parse(Finetune, ["--text-column", "a", "MODEL", "--text-column", "b", *needed])
     assert (parsed.model, parsed.text_column) == ("MODEL", ("a", "b"))
-    assert (
-        parse(
-            Arguments,
-            ["MODEL", "--task", "pair", "--data", "d", "--out", "o"],
-            verb="finetune",
-            description="",
-        ).text_column
-        == ()
-    )
+    assert parse(Finetune, ["MODEL", *needed])[0].text_column == ()

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 import electra
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.testing import small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
@@ -46,7 +46,7 @@ def test_transformers_reads_it_alike_and_all_networks_come_along(tmp_path: Path)
     pair = small.write_pair(tmp_path / "pair", "modern")
     shutil.copytree(pair / "generator", pair / "language_model")
     deeper = electra.deepen(
-        pair, tmp_path / "deeper", layers=2 * load(pair, "discriminator").config.num_layers
+        pair, out=tmp_path / "deeper", layers=2 * load(pair, "discriminator").config.num_layers
     )
     assert deeper.language_model.config.num_layers == 2 * load(pair, "generator").config.num_layers
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "deeper" / "discriminator").eval()
@@ -65,11 +65,13 @@ def test_it_is_trained_further(objective: str, init: str, toy_store: Path, tmp_p
         "training.warmup_steps": 1,
     }
     chosen = tiny | {"objective.name": objective}
-    run = electra.pretrain(toy_store, tmp_path / "run", budget="2steps", overrides=chosen | shape)
-    electra.deepen(run, tmp_path / "deeper", layers=2)
+    run = electra.pretrain(
+        toy_store, out=tmp_path / "run", budget="2steps", overrides=chosen | shape, recipe="tiny"
+    )
+    electra.deepen(run, out=tmp_path / "deeper", layers=2)
     on = electra.pretrain(
         toy_store,
-        tmp_path / "on",
+        out=tmp_path / "on",
         budget="1steps",
         overrides=chosen,
         **{init: tmp_path / "deeper"},  # type: ignore[arg-type]
@@ -115,7 +117,11 @@ def test_a_run_and_what_is_read_are_not_written_over(
 ) -> None:
     tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
     shape = {"model.encoder": "modern", "model.layers": 1, "model.hidden_size": 16}
-    run = str(electra.pretrain(toy_store, tmp_path / "run", budget="1steps", overrides=tiny | shape).path)
+    run = str(
+        electra.pretrain(
+            toy_store, out=tmp_path / "run", budget="1steps", overrides=tiny | shape, recipe="tiny"
+        ).path
+    )
     pair = str(small.write_pair(tmp_path / "pair"))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
     for asked, told in (
@@ -145,7 +151,7 @@ def test_nothing_is_written_where_one_place_is_taken(
 
 def test_the_card_has_none_of_the_old_numbers(tmp_path: Path) -> None:
     has = electra.load("tiny-en").config.num_layers
-    deeper = electra.deepen("tiny-en", tmp_path / "deeper", layers=2 * has)
+    deeper = electra.deepen("tiny-en", out=tmp_path / "deeper", layers=2 * has)
     card = (tmp_path / "deeper" / "discriminator" / "README.md").read_text()
     assert f"{has} to {2 * has} layers" in card and "auc" not in card and "base_model: tiny-en" in card
     for judge in ("discriminator", "language-model"):
@@ -159,8 +165,8 @@ def test_what_was_tuned_or_is_no_number_is_refused(tmp_path: Path) -> None:
         model, task="sst2", data=data, out=tmp_path / "tuned", head="bag", epochs=1, threads=1, floors=False
     )
     with pytest.raises(electra.ElectraError, match="this is a fine-tuned model"):
-        electra.deepen(tmp_path / "tuned" / "model", tmp_path / "out", layers=4)
+        electra.deepen(tmp_path / "tuned" / "model", out=tmp_path / "out", layers=4)
     with pytest.raises(electra.ElectraError, match="layers: "):
-        electra.deepen(model, tmp_path / "out", layers=4.5)  # type: ignore[arg-type]
+        electra.deepen(model, out=tmp_path / "out", layers=4.5)  # type: ignore[arg-type]
     with pytest.raises(electra.ElectraError, match="length: "):
-        electra.lengthen(model, tmp_path / "out", length="long")  # type: ignore[arg-type]
+        electra.lengthen(model, out=tmp_path / "out", length="long")  # type: ignore[arg-type]

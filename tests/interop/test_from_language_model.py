@@ -27,7 +27,7 @@ SMALL = {
 def language_model(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> electra.Run:  # noqa: F811
     out = tmp_path_factory.mktemp("mlm") / "run"
     overrides = SMALL | {"objective.name": "mlm", "training.learning_rate": 1e-3}
-    return electra.pretrain(toy_store, out, budget="3steps", overrides=overrides)
+    return electra.pretrain(toy_store, out=out, budget="3steps", overrides=overrides, recipe="tiny")
 
 
 @pytest.mark.slow
@@ -40,10 +40,11 @@ def test_the_encoder_carries_over(
 ) -> None:
     run = electra.pretrain(
         toy_store,
-        tmp_path / "run",
+        out=tmp_path / "run",
         budget="1steps",
         overrides=SMALL | {"objective.name": objective},
         init_discriminator=language_model,
+        recipe="tiny",
     )
     before = load_file(language_model.path / "generator" / "model.safetensors")
     after = load_file(run.path / "discriminator" / "model.safetensors")
@@ -60,18 +61,30 @@ def test_a_network_that_names_and_judges_goes_on_with_both_heads(
 ) -> None:
     both = SMALL | {"objective.name": "rtd_mlm"}
     first = electra.pretrain(
-        toy_store, tmp_path / "a", budget="3steps", overrides=both | {"training.learning_rate": 1e-3}
+        toy_store,
+        out=tmp_path / "a",
+        budget="3steps",
+        overrides=both | {"training.learning_rate": 1e-3},
+        recipe="tiny",
     )
     threshold = electra.load(first).judge().threshold
     assert 0 < threshold < 1 and electra.load(first).judge().kind == "generator"
-    on = electra.pretrain(toy_store, tmp_path / "b", budget="1steps", overrides=both, init=first)
+    on = electra.pretrain(
+        toy_store, out=tmp_path / "b", budget="1steps", overrides=both, init=first, recipe="tiny"
+    )
     for score in ("mlm_loss", "discriminator_loss", "generator_loss"):
         assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score
 
 
 def test_what_is_no_network_is_still_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(ModelError):
-        electra.pretrain(toy_store, tmp_path / "run", budget="1steps", init_discriminator=tmp_path / "none")
+        electra.pretrain(
+            toy_store,
+            out=tmp_path / "run",
+            budget="1steps",
+            init_discriminator=tmp_path / "none",
+            recipe="tiny",
+        )
 
 
 def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
@@ -80,8 +93,9 @@ def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Pat
     with pytest.raises(ModelError, match=r"no discriminator to start\. Use `init_generator`"):
         electra.pretrain(
             corpus,
-            tmp_path / "run",
+            out=tmp_path / "run",
             budget="1steps",
             overrides=SMALL | {"objective.name": "mlm"},
             init_discriminator=pair,
+            recipe="tiny",
         )

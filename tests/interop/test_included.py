@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.included import MODELS, included, names
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.testing.driven import write_corpus
 
 LARGEST = 12_000_000  # bytes

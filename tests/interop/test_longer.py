@@ -11,7 +11,7 @@ import torch
 import transformers
 
 import electra
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.testing import small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
@@ -80,7 +80,7 @@ def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:
     )
     made.save_pretrained(tmp_path / "published")
     small.tokenizer(tmp_path / "published").save(tmp_path / "published")
-    longer = electra.lengthen(tmp_path / "published", tmp_path / "longer", length=NEW)
+    longer = electra.lengthen(tmp_path / "published", out=tmp_path / "longer", length=NEW)
     before, after = load(tmp_path / "published", "encoder").config, longer.encoder.config
     assert after.window_theta == before.window_theta and after.rope_theta > before.rope_theta
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "longer").eval()
@@ -98,11 +98,18 @@ def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path)
         "model.hidden_size": 16,
         "training.warmup_steps": 1,
     }
-    run = electra.pretrain(toy_store, tmp_path / "run", budget="2steps", overrides=tiny | shape)
-    longer = electra.lengthen(run, tmp_path / "longer", length=700)
+    run = electra.pretrain(
+        toy_store, out=tmp_path / "run", budget="2steps", overrides=tiny | shape, recipe="tiny"
+    )
+    longer = electra.lengthen(run, out=tmp_path / "longer", length=700)
     rows = tiny | {"training.length": 600}
     on = electra.pretrain(
-        toy_store, tmp_path / "on", budget="1steps", overrides=rows, init_discriminator=tmp_path / "longer"
+        toy_store,
+        out=tmp_path / "on",
+        budget="1steps",
+        overrides=rows,
+        init_discriminator=tmp_path / "longer",
+        recipe="tiny",
     )
     assert on.status == "finished" and longer.encoder.config.max_positions == 700
     data = toy_task.write_classification(tmp_path / "task", train=8, dev=4)

@@ -14,7 +14,7 @@ import torch
 import electra
 from electra.artifacts.model import CONFIG, SHARED, TOKENIZER, WEIGHTS
 from electra.artifacts.run import PairFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.hub import plan
 from electra.exchange.load import load, load_language_model
@@ -179,15 +179,15 @@ def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFix
     )
 
 
-def test_the_name_of_a_file_as_a_text_is_told(
+def test_the_lines_of_a_file_are_judged_and_odd_texts_are_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("new.txt").write_text("The cat sat.\n")
-    assert main(["detect", "tiny-en", "new.txt"]) == 0
-    assert capsys.readouterr().err == (
-        "note: new.txt is a file, and its name is judged here: --file new.txt judges its lines\n"
-    )
+    Path("new.txt").write_text("The cat sat.\nA dog.\n")
+    assert main(["detect", "tiny-en", "new.txt", "--json"]) == 0
+    found = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in found.out.splitlines()] == ["The cat sat.", "A dog."]
+    assert not found.err
     for text in ("a" * 5000, "The cat\0sat.", "."):
         assert main(["detect", "tiny-en", text]) == 0
         assert not capsys.readouterr().err

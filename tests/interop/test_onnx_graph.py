@@ -16,7 +16,7 @@ pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
 import electra
 from electra.artifacts.model import CONFIG
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange import onnx_graph, onnx_session
 from electra.exchange.configs import write_config
 from electra.exchange.load import Loaded

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from electra.artifacts.checkpoints import Checkpoint, at_step
-from electra.commands.cli.main import main
-from electra.commands.workflow.model import load as load_model
+from electra.commands.framework.main import main
+from electra.commands.results.model import load as load_model
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.huggingface import weights_of
 from electra.exchange.load import Loaded, load

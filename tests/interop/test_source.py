@@ -21,7 +21,7 @@ import pytest
 import electra
 from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
-from electra.commands.workflow.warm_start import starts
+from electra.commands.parts.warm_start import starts
 from electra.data.tokenizer import could_be_hub_name
 from electra.exchange.hub import plan
 from electra.exchange.load import load

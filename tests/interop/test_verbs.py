@@ -16,7 +16,7 @@ import pytest
 import torch
 import transformers
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
@@ -72,14 +72,14 @@ def test_detect_reads_lines_and_writes_json(
     folder = str(export_pair()[1])
     lines = ["the chef", "", "caf\u00e9 \u2028 ate", "x\r"]
     (tmp_path / "texts").write_bytes("\n".join(lines).encode())
-    assert main(["detect", folder, "--file", str(tmp_path / "texts"), "--json"]) == 0
+    assert main(["detect", folder, str(tmp_path / "texts"), "--json"]) == 0
     from_file = capsys.readouterr().out
     rows = [json.loads(row) for row in from_file.removesuffix("\n").split("\n")]
     assert [row["text"] for row in rows] == ["the chef", "", "caf\u00e9 \u2028 ate", "x"]
     for row in rows:
         assert [row["text"][word["start"] : word["end"]] for word in row["words"]] == row["text"].split()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "texts").read_bytes())))
-    assert main(["detect", folder, "--file", "-", "--json"]) == 0
+    assert main(["detect", folder, "-", "--json"]) == 0
     assert capsys.readouterr().out == from_file
 
 
@@ -87,13 +87,11 @@ def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture
     folder = export_pair()[1]
     (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
     assert "this is a generator" in fails(capsys, "detect", folder / "generator", "x")
-    assert "give a text or --file" in fails(capsys, "detect", folder)
-    assert "give a text or --file" in fails(capsys, "detect", folder, "x", "--file", "y")
+    assert "needs TEXTS" in fails(capsys, "detect", folder)
+    assert "unexpected argument" in fails(capsys, "detect", folder, "x", "y")
     assert "must be a probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
-    assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(
-        capsys, "detect", folder, "--file", tmp_path / "latin"
-    )
-    assert "No such file" in fails(capsys, "detect", folder, "--file", tmp_path / "none")
+    assert f"{tmp_path / 'latin'}:2: not UTF-8" in fails(capsys, "detect", folder, tmp_path / "latin")
+    assert "no such file" in fails(capsys, "detect", folder, tmp_path / "none")
     assert "no such folder" in fails(capsys, "detect", tmp_path / "none", "x")
 
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from electra.artifacts import Folder, RunFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.exchange.verify import verify
 from electra.foundation import durable

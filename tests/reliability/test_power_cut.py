@@ -13,7 +13,7 @@ import pytest
 from survivor import Cut, Volume, restore, whole
 
 from electra.artifacts.run import RunFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.testing import toy_task
 from electra.testing.driven import command, fingerprint, toy_store, write_corpus  # noqa: F401
 

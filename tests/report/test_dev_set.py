@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from electra.artifacts.tuning import TuningFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.pages.dev_set import sections
 from electra.pages.page import render
 from electra.pages.tuning import interval

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts import AnalysisFolder, EvaluationFolder, RunFolder, StudyFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.pages import pages, probes, study, suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

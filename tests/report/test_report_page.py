@@ -16,7 +16,7 @@ import pytest
 from fake_run import AUDIT, make_run
 
 from electra.artifacts.ledger import Curve
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages import curves, pages
@@ -369,7 +369,7 @@ def test_the_command_line_needs_no_torch(run: Path, tmp_path: Path) -> None:
                 if name.split(".")[0] in ("torch", "transformers"):
                     raise ImportError(name)
         sys.meta_path.insert(0, NoTorch())
-        from electra.commands.cli.main import main
+        from electra.commands.framework.main import main
         sys.exit(main(sys.argv[1:]))"""
     target = tmp_path / "page.html"
     done = subprocess.run(

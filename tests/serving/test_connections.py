@@ -132,7 +132,7 @@ def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path
     """As a process, because the limit of open files is one of a process."""
     folder = small.write_pair(tmp_path / "toy", "modern")
     program = "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
-    program += "from electra.commands.cli.main import main; from electra.serving import web\n"
+    program += "from electra.commands.framework.main import main; from electra.serving import web\n"
     program += "web.GRACE = 2; sys.exit(main())"
     started = subprocess.Popen(
         [sys.executable, "-c", program, "serve", str(folder), "--port", "0", "--threads", "1"],

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import StopRequest
 from electra.serving.limits import DEFAULT
@@ -60,7 +60,7 @@ def test_wrong_input_is_one_line(
 
 
 def test_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from electra.commands.workflow.serve import serve as verb
+    from electra.commands.serve import serve as verb
 
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     for name in ("server", "web"):

@@ -18,7 +18,7 @@ import pytest
 
 import electra
 from electra.artifacts.ledger import Writer
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.exchange.trackers import following
 
 TOML = (

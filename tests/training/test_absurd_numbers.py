@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.finetuning.settings import Settings
 from electra.foundation.config import build, merge
 from electra.foundation.errors import ElectraError

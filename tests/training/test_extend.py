@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.run import RunFolder
-from electra.commands.cli.main import main
-from electra.commands.workflow.extend import check_milestones
+from electra.commands.framework.main import main
+from electra.commands.parts.milestones import check_milestones
 from electra.foundation.errors import ConfigError
 from electra.training.growth import keep_milestone, rise
 from electra.training.recipe import make_recipe
@@ -36,7 +36,7 @@ WHOLE = {"model.sharing": "none", "model.generator_width": 1.0, "model.generator
 
 
 def train(store: Path, out: Path, steps: int, **changes: object) -> electra.Run:
-    return electra.pretrain(store, out, budget=f"{steps}steps", overrides=SMALL | changes)
+    return electra.pretrain(store, out=out, budget=f"{steps}steps", overrides=SMALL | changes, recipe="tiny")
 
 
 def weights(run: Path, network: str = "discriminator") -> dict[str, torch.Tensor]:
@@ -60,7 +60,7 @@ def test_an_extended_run_has_the_bits_of_the_long_one(toy_store: Path, tmp_path:
     short = train(toy_store, tmp_path / "short", 10)
     before = weights(short.path)
     long = train(toy_store, tmp_path / "long", 20)
-    longer = electra.extend(short, "20steps")
+    longer = electra.extend(short, budget="20steps")
     assert longer.total_steps == 20 and longer.status == "finished"
     for network in ("discriminator", "generator"):
         assert same(weights(longer.path, network), weights(long.path, network))
@@ -69,7 +69,7 @@ def test_an_extended_run_has_the_bits_of_the_long_one(toy_store: Path, tmp_path:
     steps = [row["step"] for row in longer.metrics if row["kind"] == "train"]
     assert steps == list(range(1, 21))
     assert electra.load(milestone).detect(["the cat sees the house ."])
-    again = electra.extend(short, "20steps")  # complete: nothing to do
+    again = electra.extend(short, budget="20steps")  # complete: nothing to do
     assert same(weights(again.path), weights(long.path))
 
 
@@ -84,7 +84,7 @@ def test_what_cannot_grow_is_refused_and_stays(
     run = train(toy_store, tmp_path / "run", 10, **{"training.schedule": schedule})
     before = weights(run.path)
     with pytest.raises(ConfigError, match=problem):
-        electra.extend(run, budget)
+        electra.extend(run, budget=budget)
     assert run.total_steps == 10 and run.status == "finished" and same(weights(run.path), before)
 
 
@@ -92,9 +92,10 @@ def test_wsd_does_not_go_with_phases(toy_store: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="phases"):
         electra.pretrain(
             toy_store,
-            tmp_path / "run",
+            out=tmp_path / "run",
             budget="10steps",
             overrides={"training.schedule": "wsd", "objective.name": "two_stage"} | WHOLE,
+            recipe="tiny",
         )
 
 
@@ -102,7 +103,7 @@ def words(store: Path, out: Path, budget: str, *milestones: str, schedule: str =
     small = {**SMALL, "training.schedule": schedule}
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in small.items()]
     given = ["--milestones", *milestones, "--budget", budget]
-    return ["pretrain", "--store", str(store), "--out", str(out), *flags, *given]
+    return ["pretrain", "--recipe", "tiny", "--store", str(store), "--out", str(out), *flags, *given]
 
 
 @pytest.mark.slow

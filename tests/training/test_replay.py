@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save
 
 import electra
 from electra.artifacts.run import RunFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import merge

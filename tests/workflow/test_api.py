@@ -25,7 +25,7 @@ import electra
 took = time.perf_counter() - began
 loaded = [name for name in sys.modules if name.startswith("electra.")]
 assert not loaded, loaded
-assert not {"torch", "numpy", "rich", "tyro", "tokenizers"} & set(sys.modules)
+assert not {"torch", "numpy", "rich", "tokenizers"} & set(sys.modules)
 assert {"pretrain", "Run", "__version__"} <= set(dir(electra))
 print(took)
 """
@@ -115,7 +115,7 @@ def test_the_same_call_resumes_with_an_option_of_the_objective(
     overrides = {**example.SMALL, "objective.mask_fraction": 0.2}
     for _ in range(2):
         run = electra.pretrain(
-            made["store"], tmp_path / "run", recipe="tiny", budget="2steps", overrides=overrides
+            made["store"], out=tmp_path / "run", recipe="tiny", budget="2steps", overrides=overrides
         )
     assert run.status == "finished" and run.recipe["objective"]["mask_fraction"] == 0.2
 
@@ -224,9 +224,9 @@ WRONG: dict[str, Callable[[], object]] = {
     "overrides: 5 is not": lambda: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
     "5: no such key": lambda: electra.pretrain("texts", out="run", overrides={5: 5}),  # type: ignore[dict-item]
     "processes: 'x' is not a whole": lambda: electra.pretrain("texts", out="run", processes="x"),  # type: ignore[arg-type]
-    "sizes: 5 is not a list": lambda: electra.plan("texts", "2h", sizes=5),  # type: ignore[arg-type]
-    "budget: 60 is not a text": lambda: electra.extend("run", 60),  # type: ignore[arg-type]
-    "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probes="geometr"),
+    "sizes: 5 is not a list": lambda: electra.plan("texts", budget="2h", sizes=5),  # type: ignore[arg-type]
+    "budget: 60 is not a text": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
+    "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probe="geometr"),
     "a: a corpus of no files": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_temperature=0.5),
 }
 
@@ -245,7 +245,7 @@ def test_the_home_folder_is_meant_in_every_path(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
-    from electra.commands.workflow.artifact import given_name, given_path
+    from electra.commands.results.artifact import given_name, given_path
     from electra.foundation.config import convert
 
     monkeypatch.setenv("HOME", str(made["folder"]))
@@ -320,9 +320,9 @@ def test_what_is_no_path_is_one_line(given: Any) -> None:
         electra.Store,
         lambda path: list(electra.verify(path)),
         model.export,
-        lambda path: electra.extend(path, "1h"),
-        lambda path: electra.lengthen(path, "o", length=9),
-        lambda path: electra.deepen(path, "o", layers=8),
+        lambda path: electra.extend(path, budget="1h"),
+        lambda path: electra.lengthen(path, out="o", length=9),
+        lambda path: electra.deepen(path, out="o", layers=8),
         lambda path: electra.import_pair(path, out="o"),
         lambda path: electra.push(path, "me/mine"),
     ):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.testing import toy
 from electra.training import bench
 
@@ -47,7 +47,7 @@ def test_json_ends_with_the_keys_that_scripts_rely_on(capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 def test_settings_are_compared_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    command = "bench --batch 2 --length 16 --seconds 0.05 --vocab-size 100 --processes 1 2 --json"
+    command = "bench --batch-size 2 --length 16 --seconds 0.05 --vocab-size 100 --processes 1 2 --json"
     assert main(command.split()) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["processes"] for row in rows] == [1, 2]
@@ -57,7 +57,7 @@ def test_settings_are_compared_in_processes_of_their_own(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     "wrong",
     [
-        "--batch 3 --processes 2",
+        "--batch-size 3 --processes 2",
         "--seconds 0",
         "--rounds 0",
         "--recipe nonesuch",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import electra
-from electra.commands.cli.main import main
-from electra.commands.workflow.plan import Option, Plan, at_size, duration
-from electra.commands.workflow.pretrain import compose
+from electra.commands.framework.main import main
+from electra.commands.parts.estimates import Option, Plan, at_size, duration
+from electra.commands.parts.recipes import compose
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.training.experience import expected, runs
 from electra.training.recipe import make_recipe, read_recipe
@@ -32,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.commands.workflow.plan.in_order", here)
+    monkeypatch.setattr("electra.commands.parts.estimates.in_order", here)
     monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
 
 
@@ -42,7 +42,7 @@ def here(make, arguments, items, processes, threads):  # type: ignore[no-untyped
 
 
 def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
-    made = electra.plan(corpus, "200steps", sizes=("tiny", "mini"), overrides=SMALL, progress="quiet")
+    made = electra.plan(corpus, budget="200steps", sizes=("tiny", "mini"), overrides=SMALL, progress="quiet")
     assert made.vocab_size < 8192, "as many entries as the text supports"
     tiny, mini = made.options
     assert tiny.steps == mini.steps == 200 and tiny.tokens == 200 * 4 * 16
@@ -57,10 +57,10 @@ def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
     assert made.write(recipe) == recipe, "the same once more is fine"
     with pytest.raises(ConfigError, match="exists with other contents"):
         made.write(recipe, mini)
-    store = electra.prepare(corpus, tmp_path / "store", vocab_size=made.vocab_size, progress="quiet")
+    store = electra.prepare(corpus, out=tmp_path / "store", vocab_size=made.vocab_size, progress="quiet")
     exact = store.tokens.train.num_tokens + store.tokens.heldout.num_tokens
     assert made.corpus_tokens == pytest.approx(exact, rel=0.05)
-    assert electra.plan(store, "9steps", sizes=("tiny",), overrides=SMALL).corpus_tokens == (
+    assert electra.plan(store, budget="9steps", sizes=("tiny",), overrides=SMALL).corpus_tokens == (
         store.tokens.train.num_tokens
     )
 
@@ -70,6 +70,7 @@ def test_a_dry_run_writes_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     flags = ["--budget", "50steps", "--training.length", "16", "--training.batch-size", "4", "--dry-run"]
+    flags += ["--out", str(tmp_path / "run")]
     assert main(["pretrain", "--corpus", str(corpus), *flags]) == 0
     said = capsys.readouterr().out
     assert 'budget = "50steps"' in said and "length = 16" in said
@@ -80,7 +81,7 @@ def test_a_dry_run_writes_nothing(
 def test_a_dry_run_starts_from_the_model_given(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    electra.lengthen("tiny-en", tmp_path / "longer", length=1024)
+    electra.lengthen("tiny-en", out=tmp_path / "longer", length=1024)
     flags = [
         "--init",
         str(tmp_path / "longer"),
@@ -90,7 +91,7 @@ def test_a_dry_run_starts_from_the_model_given(
         "1024",
         "--dry-run",
     ]
-    flags += ["--training.batch-size", "1", "--budget", "9steps"]
+    flags += ["--training.batch-size", "1", "--budget", "9steps", "--out", "none"]
     assert main(["pretrain", "--corpus", str(corpus), *flags]) == 0
     assert "1 x 1024\n" in capsys.readouterr().out
 
@@ -117,27 +118,27 @@ def test_the_command_recommends_one(corpus: Path, tmp_path: Path, capsys: pytest
 
 def test_wrong_requests(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no size named 'huge'"):
-        electra.plan(corpus, "2h", sizes=("huge",))
+        electra.plan(corpus, budget="2h", sizes=("huge",))
     with pytest.raises(ConfigError, match="invalid budget"):
-        electra.plan(corpus, "2 hours")
+        electra.plan(corpus, budget="2 hours")
     (tmp_path / "empty.txt").write_text(" \n")
     with pytest.raises(CorpusError, match="no text in any"):
-        electra.plan(tmp_path / "empty.txt", "2h", sizes=("tiny",))
+        electra.plan(tmp_path / "empty.txt", budget="2h", sizes=("tiny",))
 
 
 def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = {
-        purpose: electra.plan(corpus, "9steps", purpose=purpose, sizes=("tiny",), overrides=SMALL)
+        purpose: electra.plan(corpus, budget="9steps", purpose=purpose, sizes=("tiny",), overrides=SMALL)
         for purpose in (None, "pairs", "tags", "both")
     }
     names = {purpose: plan.best.recipe.objective["name"] for purpose, plan in made.items()}
     assert names == {None: "rtd", "pairs": "rtd", "tags": "mlm", "both": "rtd_mlm"}
     assert main(["plan", str(corpus), "--budget", "2steps", "--sizes", "tiny", "--purpose", "tags"]) == 0
-    assert "electra pretrain --recipe budget-mlm --model.size tiny" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="no purpose named 'tag'"):
-        electra.plan(corpus, "2h", purpose="tag")
+    assert "--recipe budget-mlm --model.size tiny" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="Did you mean 'tags'"):
+        electra.plan(corpus, budget="2h", purpose="tag")
     with pytest.raises(ConfigError, match="a recipe and a purpose"):
-        electra.plan(corpus, "2h", purpose="tags", recipe="tiny")
+        electra.plan(corpus, budget="2h", purpose="tags", recipe="tiny")
 
 
 def test_the_largest_that_is_fed() -> None:
@@ -183,7 +184,17 @@ def test_durations(seconds: float, told: str) -> None:
 def test_a_generator_alone_does_not_size_the_discriminator(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--training.length", "16", "--training.batch-size", "2", "--budget", "9steps", "--dry-run"]
+    flags = [
+        "--training.length",
+        "16",
+        "--training.batch-size",
+        "2",
+        "--budget",
+        "9steps",
+        "--dry-run",
+        "--out",
+        "none",
+    ]
     begin = ["--corpus", str(corpus), "--tokenizer.source", "tiny-en", "--init-generator", "tiny-en"]
     shape = ["--model.layers", "1", "--model.hidden-size", "128", "--model.encoder", "modern"]
     assert main(["pretrain", *begin, *shape, *flags]) == 0

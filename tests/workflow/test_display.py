@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from electra.commands.cli.arguments import expand
-from electra.commands.cli.main import as_flag
-from electra.commands.cli.pretrain import Arguments
-from electra.commands.workflow.display import Callback, Display, Notebook, Terminal, display_for
+from electra.commands.framework.display import Callback, Display, Notebook, Terminal, display_for
+from electra.commands.framework.main import as_flag
 from electra.foundation.errors import ConfigError, from_json
 
 
@@ -68,19 +66,6 @@ def test_an_error_is_spelled_by_whoever_renders_it() -> None:
     assert error.line(as_flag) == shown
     again = from_json(error.to_json())
     assert type(again) is ConfigError and again.line(as_flag) == shown
-
-
-def test_options_by_their_last_name() -> None:
-    aliases = {"--tokenizer": "--tokenizer.source"}
-    assert expand(["--learning_rate=1e-3", "--no-lowercase", "--out", "x"], Arguments, aliases) == [
-        "--training.learning-rate=1e-3",
-        "--tokenizer.no-lowercase",
-        "--out",
-        "x",
-    ]
-    assert expand(["--tokenizer", "x"], Arguments, aliases) == ["--tokenizer.source", "x"]
-    kept = ["--nothing", "--model.size", "--no-init-generator"]
-    assert expand(kept, Arguments) == kept
 
 
 def test_where_there_is_no_terminal_each_stage_is_told_as_it_begins(

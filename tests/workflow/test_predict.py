@@ -15,7 +15,7 @@ import pytest
 
 import electra
 from electra.artifacts import TuningFolder
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.finetuning.runner.all_seeds import finetune
 from electra.testing import toy_task
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import electra
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.finetuning.runner.all_seeds import finetune
 from electra.testing import toy_task
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.run import RunFolder
-from electra.commands.workflow.pretrain import compose
-from electra.commands.workflow.warm_start import SHARE_OF_RATE, rate_is_chosen, with_gentler_rate
+from electra.commands.parts.recipes import compose
+from electra.commands.parts.warm_start import SHARE_OF_RATE, rate_is_chosen, with_gentler_rate
 from electra.training.networks import WarmStart
 
 WARM = WarmStart({"discriminator": "there"}, {})
@@ -28,7 +28,7 @@ def test_trained_weights_continue_at_a_share_of_the_rate(tmp_path: Path) -> None
 
 def test_options_of_the_objective_alone_leave_its_name() -> None:
     recipe = compose("tiny", {"objective.mask_fraction": 0.2}, "5steps")
-    assert recipe.objective == {"name": "rtd", "mask_fraction": 0.2}
+    assert (recipe.objective["name"], recipe.objective["mask_fraction"]) == ("rtd", 0.2)
 
 
 def test_a_chosen_rate_is_not_touched(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
 Dtype = Literal["float32", "bfloat16", "float16"]  # of the weights
+Pooling = Literal["cls", "mean", "max", "last"]
+Judge = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 # transformers has no class for some heads: ours are then saved beside the weights of the encoder.
 HEAD = "head.safetensors"

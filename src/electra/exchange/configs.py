@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.model import CONFIG
+from electra.artifacts.model import CONFIG, Pooling
 from electra.artifacts.tuning import TuningFolder
 from electra.exchange.names import Kind
-from electra.exchange.pooling import Pooling
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.model.sizes import LARGEST, EncoderConfig

@@ -28,11 +28,12 @@ from electra.artifacts.model import (
     VOCABULARY,
     WEIGHTS,
     Dtype,
+    Pooling,
 )
 from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
 from electra.exchange.names import Kind, to_theirs
-from electra.exchange.pooling import Pooling, pooling_files
+from electra.exchange.pooling import pooling_files
 from electra.exchange.weights import write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert

@@ -22,13 +22,14 @@ from electra.artifacts.model import (
     SHARED_DIGEST,
     WEIGHTS,
     ModelFolder,
+    Pooling,
 )
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import names, run_folder
 from electra.exchange.configs import CLASSES, HALF, LOG_ODDS, FolderConfig, read_config
 from electra.exchange.names import Kind
-from electra.exchange.pooling import Pooling, TextVector, read_text_vector, transformer_folder
+from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
 from electra.exchange.source import locate
 from electra.exchange.weights import (
     digest,

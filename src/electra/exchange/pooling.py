@@ -11,16 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.model import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS
+from electra.artifacts.model import CONFIG, MODULES, POOLING, TOKENIZER_CONFIG, WEIGHTS, Pooling
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
-Pooling = Literal["cls", "mean", "max", "last"]
 Array = npt.NDArray[np.float64]
 SWITCHES = {  # ours, or the library's own name: its switch in POOLING
     "cls": "pooling_mode_cls_token",

@@ -7,10 +7,11 @@ HF_HUB_OFFLINE, HF_TOKEN.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 from electra.artifacts.folder import expanded
-from electra.artifacts.included import included
+from electra.artifacts.included import included, names
 from electra.artifacts.model import (
     CONFIG,
     GENERATOR_PICKLE,
@@ -96,16 +97,22 @@ def _download(name: str, patterns: list[str]) -> Path:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
     except RepositoryNotFoundError:
         raise ModelError(
-            "neither a folder here nor a model on the hub", where=name, fix="Check the name"
+            "neither a folder here nor a model on the hub", where=name, fix=_meant(name) or "Check the name"
         ) from None
     except RevisionNotFoundError:
         what = f"the model on the hub has no branch, tag or commit {revision}"
         raise ModelError(what, where=name, fix=f"Leave @{revision} out, or check it") from None
     except LocalEntryNotFoundError:
-        fix = "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
+        fix = _meant(name) or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
         raise ModelError("not a folder here, and the hub cannot be reached", where=name, fix=fix) from None
     except (HfHubHTTPError, HFValidationError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise ModelError(
             f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again"
         ) from None
+
+
+def _meant(name: str) -> str:
+    """The model that comes with the package and has nearly this name."""
+    near = get_close_matches(name, names(), n=1)
+    return f"Did you mean {near[0]!r}?" if near else ""

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from electra.exchange.pooling import Pooling
+from electra.artifacts.model import Pooling
 from electra.foundation.config import (
     build,
     check_least,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from electra.artifacts.model import Pooling
 from electra.exchange.load import Loaded
-from electra.exchange.pooling import PooledText, Pooling, TextVector
+from electra.exchange.pooling import PooledText, TextVector
 from electra.foundation.arrays import Vectors
 from electra.foundation.config import convert
 from electra.inference.detection import TEXTS_AT_ONCE, cut, split

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,6 @@ from electra.inference.detection import Detection, Pieces, assemble, cut, detect
 from electra.model.passes import Pass, read
 from electra.model.precision import wide
 
-Judge = Literal["auto", "discriminator", "language-model"]
 TEXTS_AT_ONCE = 16  # answered together: every word of each is a row
 OVERLAP = 0.25  # of the windows of a long text
 PLANTED = 0.1  # share of words by which a threshold is chosen

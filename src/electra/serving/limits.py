@@ -11,22 +11,22 @@ BATCH_CHARACTERS = 200_000  # of texts of several requests, computed together
 BATCH_READ = 20_000  # tokens read for several requests by a language model that judges
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     max_texts: int = 256
-    """Texts in one request."""
+    """Most texts in one request."""
     max_characters: int = 20_000
-    """Characters of one text."""
+    """Most characters in one text."""
     max_read: int = 400_000
-    """Tokens read for one request by a language model that judges: a text as often as it has words."""
+    """Most tokens to read for one request where a language model judges, which reads a text once a word."""
     max_body: int = 1 << 20
-    """Bytes of a request's body."""
+    """Most bytes in one request."""
     timeout: float = 30.0
-    """Seconds for the body to arrive, and again for the answer, whose computation ends with them."""
+    """Seconds after which an unanswered request fails."""
     queue: int = 1024
-    """Requests that wait or are computed; the next one is told to come again later (503)."""
+    """Requests that may wait; further ones are answered with 503."""
     batch_size: int = 256
-    """Texts that are computed together, in a batch of several requests."""
+    """Texts to compute together, in a batch of several requests."""
 
     def __post_init__(self) -> None:
         check_positive(self, vars(self))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.artifacts.model import ModelFolder
+from electra.artifacts.model import Judge, ModelFolder, Pooling
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.onnx_session import load_onnx
-from electra.exchange.pooling import Pooling
 from electra.exchange.source import locate
 from electra.finetuning.predict import USUAL, Predictor, Text, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork, DataError, ModelError
@@ -19,7 +18,7 @@ from electra.inference.detection import split
 from electra.inference.embedding import embed
 from electra.inference.examples import example_rows
 from electra.inference.filling import fill, to_json
-from electra.inference.mlm_detection import Judge, detect_by
+from electra.inference.mlm_detection import detect_by
 from electra.model.precision import pick_device
 
 Ability = Literal["detect", "embed", "predict", "fill", "draw"]
@@ -57,7 +56,7 @@ class Served:
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
     def judge(self, by: Judge) -> Loaded | None:
-        """As `electra.commands.workflow.Model.judge`."""
+        """As `electra.commands.results.model.Model.judge`."""
         if by == "language-model":
             return self.language_model or self.generator
         if by == "auto" and self.language_model is not None:

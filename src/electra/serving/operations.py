@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from electra.artifacts.model import Judge, Pooling
 from electra.data.rows import ID_COLUMNS
-from electra.exchange.pooling import Pooling
-from electra.inference.mlm_detection import Judge, tokens_read
+from electra.inference.mlm_detection import tokens_read
 from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, Refused
 from electra.serving.models import Ability, Served
 

@@ -23,6 +23,7 @@ import pytest
 from electra.artifacts.run import RunFolder
 
 SETTINGS = {
+    "--recipe": "tiny",
     "--model.size": "tiny",
     "--training.length": "16",
     "--training.batch-size": "8",
@@ -83,9 +84,8 @@ FORKS.set_forkserver_preload(
     [
         "__main__",
         "electra.testing.driven",
-        "electra.commands.workflow.pretrain",
-        "electra.commands.workflow.train",
-        "electra.commands.cli.pretrain",
+        "electra.commands.pretrain",
+        "electra.commands.parts.train",
         "electra.training.loop",
         "electra.inference.examples",
         "electra.exchange.huggingface",
@@ -126,7 +126,7 @@ class Forked:
 
 
 def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
-    from electra.commands.cli.main import main
+    from electra.commands.framework.main import main
     from electra.pages import svg
     from electra.testing import offline
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from electra.commands.cli.main import main
+from electra.commands.framework.main import main
 from electra.finetuning.predict import predict
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task

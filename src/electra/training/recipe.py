@@ -152,12 +152,10 @@ class EvaluationSection:
     """Mask rate of held-out evaluation, whatever the training rate, so that runs can be compared."""
 
 
-@dataclass(frozen=True)
-class TokenizerSection:
-    source: str | None = None
-    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the
-    corpus).
-    """
+@dataclass(frozen=True, kw_only=True)
+class VocabularySection:
+    """A tokenizer to train."""
+
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
     """What to train: WordPiece, as in the paper; byte-level BPE, which knows every character; or Unigram."""
     vocab_size: int = 8192
@@ -170,7 +168,15 @@ class TokenizerSection:
     """Megabytes of text to train the vocabulary on, taken evenly from the corpus."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSection(VocabularySection):
+    source: str | None = None
+    """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the
+    corpus).
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSection:
     unit: Literal["file", "blank-line", "line"] = "file"
     """What one document is in a .txt file: the file, a part between blank lines, or a line."""

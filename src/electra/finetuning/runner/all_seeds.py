@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import save
 
 from electra.artifacts import digests
+from electra.artifacts.model import Pooling
 from electra.artifacts.tuning import TuningFolder
 from electra.data.delimited import read_tsv
 from electra.exchange.huggingface import weights_of
 from electra.exchange.load import Loaded, load
-from electra.exchange.pooling import Pooling
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from electra.exchange.pooling import Pooling
+from electra.artifacts.model import Pooling
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadModule, HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead

@@ -23,9 +23,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.names import Kind
-from electra.exchange.pooling import Pooling
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import HeadKind, Task
 from electra.finetuning.windows.features import Batch, Windows

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from electra.exchange.pooling import Pooling
+from electra.artifacts.model import Pooling
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.windows.features import Batch
 from electra.model.sizes import EncoderConfig

@@ -1,0 +1,39 @@
+# Made by docs/make_cli.py.
+from electra.commands.ablate import ablate as ablate
+from electra.commands.analyze import analyze as analyze
+from electra.commands.bench import bench as bench
+from electra.commands.deepen import deepen as deepen
+from electra.commands.detect import detect as detect
+from electra.commands.embed import embed as embed
+from electra.commands.evaluate import evaluate as evaluate
+from electra.commands.export import export as export
+from electra.commands.extend import extend as extend
+from electra.commands.finetune import finetune as finetune
+from electra.commands.import_ import import_pair as import_pair
+from electra.commands.lengthen import lengthen as lengthen
+from electra.commands.log import log as log
+from electra.commands.parts.estimates import Plan as Plan
+from electra.commands.plan import plan as plan
+from electra.commands.predict import predict as predict
+from electra.commands.prepare import prepare as prepare
+from electra.commands.pretrain import pretrain as pretrain
+from electra.commands.push import push as push
+from electra.commands.report import report as report
+from electra.commands.results.analysis import Analysis as Analysis
+from electra.commands.results.evaluation import Evaluation as Evaluation
+from electra.commands.results.model import Model as Model
+from electra.commands.results.model import load as load
+from electra.commands.results.open import open as open
+from electra.commands.results.run import Run as Run
+from electra.commands.results.store import Store as Store
+from electra.commands.results.study import Study as Study
+from electra.commands.results.tuned import FineTuned as FineTuned
+from electra.commands.serve import serve as serve
+from electra.commands.show import show as show
+from electra.commands.verify import verify as verify
+from electra.foundation.errors import ElectraError as ElectraError
+from electra.foundation.errors import Interrupted as Interrupted
+from electra.foundation.extensions import trust as trust
+
+__version__: str
+__all__: list[str]

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from electra.artifacts.evaluation import EvaluationFolder
+from electra.commands.framework.command import (
+    Command,
+    RepeatedNames,
+    RepeatedSources,
+    Sections,
+    Source,
+    Sources,
+    function,
+)
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import given_names, given_path, several
+from electra.commands.results.evaluation import Evaluation
+from electra.finetuning.settings import Settings
+from electra.foundation.config import check_least
+from electra.foundation.errors import ConfigError, Interrupted
+from electra.foundation.machine import Device
+from electra.foundation.signals import StopRequest
+
+FINETUNE = "finetune"
+OWN = {"task", "data", "out", "dev", "test", "also", "seeds", "seed", "device"}
+"""Settings of a fine-tuning that the suite, or an option of this command, decides."""
+
+
+def _sections(words: Sequence[str]) -> Mapping[str, Any]:
+    return {FINETUNE: Settings}
+
+
+@dataclass(frozen=True)
+class Evaluate(
+    Command[Evaluation],
+    group="Measure",
+    examples=(
+        "electra evaluate runs/mine runs/other --suite glue --data GLUE/ --out runs/glue --seeds 3",
+        "electra evaluate tiny-en --suite tagging --data tags/ --out runs/tags --finetune.epochs 2",
+    ),
+):
+    """Run a suite of tasks (GLUE, tagging, SQuAD, BabyLM) on models, beside baselines and published numbers.
+
+    A task that fails does not stop the others: the table says which, `Evaluation.failures` in Python.
+    """
+
+    models: Sources
+    """Run folders, exported or published folders, or names on the hub: one, or several to compare."""
+    _: KW_ONLY
+    suite: str = "glue"
+    """glue, superglue-mini, tagging, squad, sentences, babylm, all; or a TOML file of your own."""
+    data: RepeatedSources
+    """A folder with the tasks' data, each in a subfolder named after its task (may be repeated)."""
+    out: Source
+    """Directory for results. Rerun the command to resume an interrupted evaluation."""
+    seeds: int = 1
+    """How many times to fine-tune each task. The published numbers are medians of many."""
+    jobs: int = 1
+    """Tasks to run at the same time, each in a process with its share of the cores. On a CPU one per core is
+    fastest.
+    """
+    random_twin: bool = False
+    """Also fine-tune fresh weights in the shape of the (first) model: what can be learned from the labelled
+    data alone.
+    """
+    floors: bool = True
+    """Also score baselines that need no network: the majority answer, and counting words."""
+    settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, frozenset(OWN))] = None
+    """Settings of electra finetune for all tasks, such as {"epochs": 1}; they win over the suite's."""
+    probe_option: RepeatedNames = ()
+    """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
+    device: Device = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
+
+    def run(self) -> Evaluation:
+        from electra.laboratory.evaluation.running import Options, entrants
+        from electra.laboratory.evaluation.running import evaluate as run_suite
+        from electra.laboratory.evaluation.suite import load_suite
+        from electra.pages.suite import write_page
+
+        folder, models = given_path(self.out, "out"), given_names(self.models, "models")
+        roots = [Path(root) for root in given_names(self.data, "data")]
+        if not models:
+            raise ConfigError("no model given", key="models")
+        if not roots:
+            raise ConfigError(
+                "no data given", key="data", fix="Pass the folder that holds the tasks' folders"
+            )
+        suite = load_suite(self.suite)
+        settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
+        probes = several(self.probe_option, "probe_option")
+        options = Options(self.seeds, self.device, self.jobs, settings, probes)
+        check_least(options, {"seeds": 1, "jobs": 1})
+        with display_for(self.progress) as display, StopRequest() as stop:
+            record = run_suite(
+                suite,
+                entrants(models, self.random_twin, self.floors),
+                roots,
+                folder,
+                options=options,
+                say=display.say,
+                stop=stop,
+            )
+            page = write_page(folder)  # of what is done so far, where it was stopped
+            if record is None:
+                raise Interrupted(str(folder), stop.exit_code or 130)
+            display.say(f"table: {EvaluationFolder(folder).table}")
+            display.say(f"page: {page}")
+            evaluation = Evaluation(folder)
+            for failure in evaluation.failures:
+                display.say(f"failed: {failure['task']} ({failure['model']}): {failure['problem']}")
+        return evaluation
+
+    def main(self) -> int:
+        return 1 if self.run().failures else 0
+
+
+evaluate = function(Evaluate)

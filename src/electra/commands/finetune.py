@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, fields
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Annotated, Any
+
+from electra.artifacts.session import refuse_strangers, with_article
+from electra.artifacts.tuning import TuningFolder
+from electra.commands.framework.command import (
+    Command,
+    Names,
+    OnCommandLine,
+    RepeatedNames,
+    RepeatedSources,
+    Source,
+    function,
+)
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import given_name, given_names, given_path, several
+from electra.commands.results.rows import records
+from electra.commands.results.tuned import FineTuned
+from electra.finetuning.labelled.splits import SPLIT_NAMES
+from electra.finetuning.settings import Settings
+from electra.foundation import durable
+from electra.foundation.errors import DataError, RunFolderError
+from electra.foundation.extensions import trust
+
+Table = Sequence[Mapping[str, Any]] | Any
+"""Rows: dicts, or a DataFrame."""
+Data = Annotated[Source | Table | Mapping[str, Table], OnCommandLine(Path)]
+TABLES = "data"  # the folder in OUT where rows are written
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Finetune(
+    Settings,
+    Command[FineTuned],
+    group="Train",
+    examples=(
+        "electra finetune runs/mine --task classification --data reviews.csv --out runs/reviews --seeds 3",
+        "electra finetune tiny-en --task ner --data conll/ --out runs/ner",
+    ),
+):
+    """Fine-tune a model on labelled texts over one or more seeds: numbers, predictions and a model folder.
+
+    A folder that was begun with the same settings is resumed; a finished one is opened.
+    """
+
+    model: Source
+    """A run folder, an exported folder, a fine-tuned one (its encoder), or a name on the hub."""
+    _: KW_ONLY
+    data: Data  # type: ignore[assignment]
+    """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,
+    jsonl, parquet, or what the task reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not. In Python
+    also rows (dicts, or a DataFrame), of which a tenth becomes the dev set, or a dict of them by split:
+    "train", "dev", "test".
+    """
+    out: Source  # type: ignore[assignment]
+    dev: Source | None = None  # type: ignore[assignment]
+    test: Source | None = None  # type: ignore[assignment]
+    also: RepeatedSources = ()  # type: ignore[assignment]
+    """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files
+    are found in the folder).
+    """
+    text_column: RepeatedNames = ()  # type: ignore[assignment]
+    """The column of the text; for a pair pass the option twice (default: the usual names)."""
+    label_column: RepeatedNames = ()  # type: ignore[assignment]
+    """The column of the answer (default: the usual names). With --multi-label the option may be repeated: a
+    column of 0 and 1 for each label.
+    """
+    columns: Names = ()  # type: ignore[assignment]
+    search: Annotated[str | int | None, OnCommandLine(str)] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        Command.__post_init__(self)
+        trust(self.task, self.head)
+
+    def run(self) -> FineTuned:
+        from electra.finetuning.runner.all_seeds import finetune as train
+        from electra.pages.tuning import write_page
+
+        start, folder = given_name(self.model, "model"), given_path(self.out, "out")
+        if isinstance(self.data, str | os.PathLike):
+            rows: dict[str, bytes] = {}
+            files = {"train": given_path(self.data, "data")}
+        else:
+            rows = tables(self.data)
+            files = {split: place(folder, split) for split in rows}
+        settings = self._settings(folder, files)
+        with display_for(self.progress) as display, laid_out(rows, folder):
+            train(start, settings, display.say)
+            display.say(f"report: {write_page(folder)}")
+            display.say(f"results: {TuningFolder(folder).results}")
+        return FineTuned(folder)
+
+    def _settings(self, out: Path, files: Mapping[str, Path]) -> Settings:
+        """What of this is recorded, with paths where Python may have given rows or texts."""
+        given = {each.name: getattr(self, each.name) for each in fields(Settings)}
+        for name in ("dev", "test"):
+            chosen = given[name] or files.get(name)
+            given[name] = None if chosen is None else given_path(chosen, name)
+        return Settings(
+            **given
+            | {
+                "out": out,
+                "data": files["train"],
+                "also": tuple(given_path(name, "also") for name in given_names(self.also, "also")),
+                "text_column": several(self.text_column, "text_column"),
+                "label_column": several(self.label_column, "label_column"),
+                "columns": several(self.columns, "columns"),
+                "search": None if self.search is None else str(self.search),
+            }
+        )
+
+
+finetune = function(Finetune)
+
+
+def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
+    """Rows as JSON lines, by split. Raises DataError for what is not a row, or holds what is not text."""
+    splits = data if isinstance(data, Mapping) else {"train": data}
+    usual = {name: split for split, names in SPLIT_NAMES.items() for name in names}
+    if len({usual.get(name, name) for name in splits}) == len(splits):
+        splits = {usual.get(name, name): rows for name, rows in splits.items()}
+    unknown = [name for name in splits if name not in ("train", "dev", "test")]
+    if unknown or "train" not in splits:
+        what = f"unknown split {unknown[0]!r}" if unknown else "no split 'train'"
+        raise DataError(what, where="data", fix="Use train, dev and test")
+    return {split: _lines(records(rows, split), split) for split, rows in splits.items()}
+
+
+def place(out: Path, split: str) -> Path:
+    return out / TABLES / f"{split}.jsonl"
+
+
+@contextmanager
+def laid_out(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
+    """The rows in OUT/data while a fine-tuning begins with them. One that is refused leaves nothing there."""
+    kind = TuningFolder(out)
+    if tables:
+        refuse_strangers(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
+    paths = {split: place(out, split) for split in tables}
+    new = {split: path for split, path in paths.items() if not path.is_file()}
+    for split, path in paths.items():
+        if split not in new and path.read_bytes() != tables[split]:
+            fix = "Use the same rows, or another `out`"
+            raise RunFolderError("holds other rows than those given now", where=path, fix=fix)
+    begun, made = kind.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
+    try:
+        for split, path in new.items():
+            durable.commit_file(path, tables[split])
+        yield
+    except BaseException as error:
+        if kind.exists() == begun:
+            for path in new.values():
+                path.unlink(missing_ok=True)
+            for folder in made:
+                with suppress(OSError):  # it holds something else
+                    folder.rmdir()
+        if isinstance(error, DataError):  # what it says of a file is true of the rows
+            for split, path in paths.items():
+                where = error.where.replace(f"{path}:", f"{split} row ")
+                error.where = where.replace(str(path), f"{split} rows")
+        raise
+
+
+def _lines(rows: Sequence[Any], split: str) -> bytes:
+    if not rows:
+        raise DataError("no rows", where=split)
+    return "".join(_line(row, f"{split} row {number}") for number, row in enumerate(rows, 1)).encode()
+
+
+def _line(row: Any, where: str) -> str:
+    if not isinstance(row, Mapping):
+        fix = "Give rows as dicts, or a DataFrame"
+        raise DataError(f"{shortened(row)} is not a row", where=where, fix=fix)
+    for column, value in row.items():
+        if isinstance(column, tuple):
+            fix = "Give each column one name: frame.columns = ['text', 'label']"
+            raise DataError(f"{column!r} is not the name of a column", where=where, fix=fix)
+        try:
+            strings = _strings(json.loads(json.dumps({column: value}, default=_plain)))
+        except (TypeError, ValueError, RecursionError):
+            what = f"column {column!r} has {shortened(value)}, not a text"
+            raise DataError(what, where=where, fix="Decode it, or leave the column out") from None
+        if found := next(filter(None, map(_NO_TEXT.search, strings)), None):
+            what = f"column {column!r} has the character {found[0]!a}, which is not text"
+            raise DataError(what, where=where, fix="Replace it")
+    return json.dumps(dict(row), ensure_ascii=False, default=_plain) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """As `records.plain`, but bytes are not text, and pandas' NA is none."""
+    from electra.finetuning.runner.records import plain
+
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError
+    return None if type(value).__name__ == "NAType" else plain(value)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All texts in what JSON can hold."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _strings(inner)

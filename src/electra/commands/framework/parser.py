@@ -1,0 +1,213 @@
+"""A command line as a command. argparse splits the words; the rules about options are here.
+
+Sections have dotted options (--training.batch-size); the last name alone will do where only one option has
+it. An underscore is as good as a hyphen, `--lowercase False` is `--no-lowercase`, and nothing is abbreviated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import typing
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+from electra.commands.framework.command import Command, Option, Words, _one, has_dry_run, name_of, options_of
+from electra.foundation.errors import ConfigError
+
+ELSEWHERE = {  # what other programs call it
+    "lr": "learning-rate",
+    "gradient-accumulation-steps": "micro-batch",
+    "grad-accumulation": "micro-batch",
+    "num-train-epochs": "epochs",
+    "max-seq-length": "max-length",
+    "max-len": "max-length",
+    "output": "out",
+    "output-dir": "out",
+    "model-name-or-path": "init",
+}
+DRY_RUN = "--dry-run"
+C = typing.TypeVar("C", bound=Command[Any])
+
+
+class Once(argparse.Action):
+    """Refuses an option that is given twice: the first value would be lost."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        if hasattr(namespace, self.dest):
+            raise argparse.ArgumentError(self, "given twice")
+        if self.nargs != 0 and values in (None, []):
+            raise argparse.ArgumentError(self, "needs a value")
+        setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
+
+
+class Each(argparse.Action):
+    """One value each time."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        if values is None:
+            raise argparse.ArgumentError(self, "needs a value")
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest, []), values])
+
+
+class Plain(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message)
+
+
+def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
+    """The command that the words give, and whether it is only to say what it would do. Raises ConfigError."""
+    options, name = options_of(command, words), name_of(command)
+    flags = flags_of(options)
+    words = _spelled(words, flags)
+    help_is = f"See electra {name} --help"
+    try:
+        namespace, extra = _parser(command, options, flags).parse_known_intermixed_args(words)
+    except argparse.ArgumentError as error:
+        flag = str(error.argument_name).split("/")[0]
+        what = error.message
+        raise ConfigError(f"{flag}: {what}", fix=help_is) from None
+    if extra:
+        raise _unknown(extra, flags, options, help_is)
+    given: dict[str, Any] = {}
+    for option in options:
+        if hasattr(namespace, option.name):
+            raw = getattr(namespace, option.name)
+            value = raw if option.is_switch else read(option, raw, help_is)
+            if option.field == option.name:
+                given[option.name] = value
+            else:
+                given.setdefault(option.field, {})[option.name] = value
+    missing = [_shown(option) for option in options if option.is_required and option.field not in given]
+    if missing:
+        listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
+        raise ConfigError(
+            f"electra {name} needs {listed}", fix=f"For example: {command.EXAMPLES[0]}. {help_is}"
+        )
+    return command(**given), bool(getattr(namespace, "dry run", False))
+
+
+def flags_of(options: Iterable[Option]) -> dict[str, Option]:
+    """Each option by every flag that means it, negatives aside."""
+    found, by_last = {}, defaultdict(list)
+    for option in options:
+        if not option.positional:
+            found[option.flag] = option
+        for alias in option.aliases:
+            found[alias] = option
+        by_last[f"--{option.flag.removeprefix('--').rpartition('.')[2]}"].append(option)
+    short = {flag: same[0] for flag, same in by_last.items() if len(same) == 1 and not same[0].positional}
+    return short | found
+
+
+def ambiguous(flag: str, options: Iterable[Option]) -> list[str]:
+    return sorted(
+        option.flag for option in options if option.flag.rpartition(".")[2] == flag.removeprefix("--")
+    )
+
+
+def _parser(command: type[Command[Any]], options: Sequence[Option], flags: Mapping[str, Option]) -> Plain:
+    parser = Plain(
+        add_help=False, allow_abbrev=False, exit_on_error=False, argument_default=argparse.SUPPRESS
+    )
+    names = defaultdict(list)
+    for flag, option in flags.items():
+        names[option.name].append(flag)
+    for option in options:
+        those = sorted(names[option.name], key=len, reverse=True)  # messages use the first, with its section
+        if option.positional:
+            parser.add_argument(option.name, nargs="*" if option.several else "?")
+        if option.is_switch:
+            parser.add_argument(*those, dest=option.name, action=Once, nargs=0, const=True)
+            off = [_negative(flag) for flag in those]
+            parser.add_argument(*off, dest=option.name, action=Once, nargs=0, const=False)
+        elif those and option.repeated:
+            parser.add_argument(*those, dest=option.name, action=Each, nargs="?")
+        elif those:
+            parser.add_argument(*those, dest=option.name, action=Once, nargs=_count(option))
+    if has_dry_run(command):
+        parser.add_argument(DRY_RUN, dest="dry run", action=Once, nargs=0, const=True)
+    return parser
+
+
+def _count(option: Option) -> Any:
+    if not option.several:
+        return "?"
+    inner = typing.get_args(_one(option.kind))
+    return "*" if inner[-1] is Ellipsis else len(inner)
+
+
+def _negative(flag: str) -> str:
+    section, dot, last = flag.removeprefix("--").rpartition(".")
+    return f"--{section}{dot}no-{last}"
+
+
+def _spelled(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
+    """The words with hyphens in names, and switches without values."""
+    spelled: list[str] = []
+    for word in words:
+        before = spelled[-1] if spelled else ""
+        if word.lower() in ("true", "false") and before in flags and flags[before].is_switch:
+            spelled[-1] = before if word.lower() == "true" else _negative(before)
+            continue
+        name, equals, value = word.partition("=")
+        if word.startswith("--"):
+            name = name.replace("_", "-")
+            if equals and value.lower() in ("true", "false") and name in flags and flags[name].is_switch:
+                name, equals, value = name if value.lower() == "true" else _negative(name), "", ""
+        spelled.append(f"{name}{equals}{value}")
+    return spelled
+
+
+def _shown(option: Option) -> str:
+    return option.metavar if option.positional else option.flag
+
+
+def _unknown(
+    extra: Sequence[str], flags: Mapping[str, Option], options: Sequence[Option], fix: str
+) -> ConfigError:
+    """What is wrong with words that no option takes, and what was probably meant."""
+    word = next((word for word in extra if word.startswith("--")), None)
+    if word is None:
+        meant = f"--{extra[0]}"
+        near = f"Did you mean {meant}? " if meant in flags else ""
+        return ConfigError(f"unexpected argument {extra[0]!r}", fix=f"{near}{fix}")
+    word = word.partition("=")[0]
+    if len(same := ambiguous(word, options)) > 1:
+        return ConfigError(f"{word} is ambiguous", fix=f"Use {' or '.join(same)}")
+    meant = ELSEWHERE.get(word.removeprefix("--"), "")
+    known = [*flags, *(_negative(flag) for flag, option in flags.items() if option.is_switch)]
+    found = [f"--{meant}"] if f"--{meant}" in flags else get_close_matches(word, known, n=1)
+    near = f"Did you mean {found[0]}? " if found else ""
+    return ConfigError(f"unknown option {word}", fix=f"{near}{fix}")
+
+
+def read(option: Option, raw: Any, fix: str) -> Any:
+    """The value of an option from its word or words. Raises ConfigError naming it."""
+    kind = _one(option.kind)
+    try:
+        if typing.get_origin(kind) is tuple:
+            inner = typing.get_args(kind)[0]
+            values = [_value(inner, word) for word in raw]
+            return Words(values) if inner is str else tuple(values)
+        if raw == "None" and type(None) in typing.get_args(option.kind):
+            return None
+        return _value(kind, raw)
+    except ValueError as error:
+        raise ConfigError(f"{_shown(option)}: {error}", fix=fix) from None
+
+
+def _value(kind: Any, word: str) -> Any:
+    if typing.get_origin(kind) is typing.Literal:
+        for choice in typing.get_args(kind):
+            if str(choice) == word:
+                return choice
+        raise ValueError(f"{word!r} is not one of {', '.join(map(str, typing.get_args(kind)))}")
+    if kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is not a {'whole ' if kind is int else ''}number") from None
+    return Path(word) if isinstance(kind, type) and issubclass(kind, Path) else word

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import given_path
+from electra.exchange.trackers.following import carry
+from electra.exchange.trackers.interface import NAMES
+from electra.foundation.signals import StopRequest
+
+
+@dataclass(frozen=True)
+class Log(
+    Command[int],
+    group="Measure",
+    examples=(
+        "electra log runs/mine --to tensorboard",
+        "electra log runs/mine --to wandb --project encoders --follow",
+    ),
+):
+    """Send the curves of a run or a fine-tuning to TensorBoard, Trackio, Weights & Biases or MLflow.
+
+    Rows that were sent before are not sent again. Returns the number of rows sent.
+    """
+
+    run_folder: Source
+    """A run folder or a fine-tuning, in progress or ended. Each seed of a fine-tuning becomes a run there."""
+    _: KW_ONLY
+    to: Literal["tensorboard", "trackio", "wandb", "mlflow"]
+    """Where to send them. Each needs its extra: pip install "electra-encoder[wandb]"."""
+    out: Source | None = None
+    """The folder of the tracker's files (default: one named after the tracker, here)."""
+    project: str = "electra"
+    """The project or experiment there. TensorBoard has none."""
+    name: str | None = None
+    """The run's name there (default: that of its folder)."""
+    follow: bool = False
+    """Keep sending until the run ends. Interrupting it loses nothing."""
+
+    def run(self) -> int:
+        run = given_path(self.run_folder, "run")
+        out = given_path(self.to if self.out is None else self.out, "out")
+        with display_for(self.progress) as display, StopRequest() as stop:
+            name = self.name or run.resolve().name
+            sent = carry(
+                run, self.to, out, self.project, name, follow=self.follow, stop=stop, say=display.say
+            )
+            display.say(f"{sent:,} row{'s' * (sent != 1)} of {run} sent to {self.to} in {out}")
+            display.say(f"to look at them: {NAMES[self.to].format(out=out)}")
+            return sent
+
+
+log = function(Log)

@@ -1,0 +1,288 @@
+"""What a recipe would come to on this machine within a budget, at one size or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electra.artifacts.store import StoreFolder
+from electra.commands.framework.command import Source
+from electra.commands.framework.display import Display
+from electra.commands.parts.stores import corpus_config, counting, existing_tokenizer, tokenizer_config
+from electra.commands.parts.train import Inputs
+from electra.commands.parts.warm_start import SHARE_OF_RATE, warm_start
+from electra.commands.results.artifact import given_path
+from electra.foundation import durable
+from electra.foundation.config import write_toml
+from electra.foundation.errors import ConfigError, nearest
+from electra.foundation.jobs import in_order
+from electra.foundation.signals import unwinding
+from electra.training.budget import steps_for
+from electra.training.experience import Expected, expected
+from electra.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from electra.model.sizes import EncoderConfig
+    from electra.training.estimate import Estimate
+    from electra.training.networks import WarmStart
+
+SIZES = ("tiny", "mini", "small")
+RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
+TOKENS_A_PARAMETER = 20  # of the layers: where more parameters begin to pay (Hoffmann et al. 2022)
+EPOCHS = 16  # the same text read more often than this teaches little (Muennighoff et al. 2023)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One recipe on this machine, within the budget."""
+
+    recipe: Recipe
+    cost: Estimate
+    steps: int
+    epochs: float
+    expected: Expected | None
+    """What runs of ours of this kind came to; None where there were none."""
+
+    @property
+    def tokens(self) -> int:
+        return self.steps * self.cost.tokens
+
+    @property
+    def seconds(self) -> float:
+        """Of updates; evaluations and checkpoints come on top."""
+        return self.steps * self.cost.seconds
+
+    @property
+    def flops(self) -> float:
+        return self.steps * self.cost.flops
+
+    @property
+    def fed(self) -> bool:
+        """Whether the layers see enough new tokens to be worth their number."""
+        new = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
+        return new >= TOKENS_A_PARAMETER * self.cost.layer_parameters
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What it comes to, line by line."""
+        cost, training = self.cost, self.recipe.training
+        return [
+            ("layers", f"{cost.layers} x {cost.hidden_size}"),
+            ("parameters", " + ".join(f"{count / 1e6:.1f} M" for count in cost.parameters.values())),
+            ("rows x tokens", f"{training.batch_size} x {training.length}"),
+            ("learning rate", f"{training.learning_rate:.3g}"),
+            ("updates", f"{self.steps:,}"),
+            ("tokens", f"{self.tokens / 1e6:,.1f} M"),
+            ("epochs", f"{self.epochs:.2g}"),
+            ("FLOPs", f"{self.flops:.2g}"),
+            ("time", duration(self.seconds)),
+            ("memory", f"{cost.memory >> 20:,} MiB"),
+            ("disk", f"{cost.disk >> 20:,} MiB"),
+            ("similar runs reached", str(self.expected or "no record")),
+        ]
+
+
+@dataclass(frozen=True)
+class Plan:
+    budget: str
+    corpus_tokens: int
+    vocab_size: int
+    options: tuple[Option, ...]
+    is_store: bool
+    """Whether the corpus is a prepared store."""
+
+    @property
+    def best(self) -> Option:
+        """The largest that is fed, or else the smallest."""
+        by_size = sorted(self.options, key=lambda option: option.cost.layer_parameters)
+        return next((option for option in reversed(by_size) if option.fed), by_size[0])
+
+    def write(self, path: Source, option: Option | None = None) -> Path:
+        """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
+        target = given_path(path, "path")
+        text = write_toml(recipe_sections((option or self.best).recipe)).encode()
+        refuse_folder(target)
+        if target.exists() and target.read_bytes() != text:
+            raise ConfigError("exists with other contents", where=target, fix="Choose another `out`")
+        durable.commit_file(target, text)
+        return target
+
+
+def refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError("this is a folder", where=path, fix="Give `out` a file to write, such as mine.toml")
+
+
+def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
+    """What a `pretrain` with these inputs would train, measured for a few seconds; nothing is written."""
+    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
+    if warm is not None:
+        recipe = like_models(recipe, inputs, warm)
+    data = [inputs.store] if inputs.store is not None else list(inputs.corpus)
+    [found], _, _ = options([recipe], lambda: corpus_of(data, recipe, display), display, warm)
+    return found
+
+
+def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
+    """The recipe with the tokenizer of the models to start from, at a share of its learning rate, and the
+    size of the one that the main network starts from.
+    """
+    from electra.objectives import module_of
+    from electra.training.networks import as_built
+
+    shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
+    if shape is not None:
+        recipe = as_built(recipe, shape)
+    name = inputs.init_discriminator or inputs.init_generator
+    rate = recipe.training.learning_rate * (1.0 if inputs.rate_is_chosen else SHARE_OF_RATE)
+    return replace(
+        recipe,
+        tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or name),
+        training=replace(recipe.training, learning_rate=rate),
+    )
+
+
+def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe at another size, with the learning rate of that width unless one was chosen."""
+    from electra.model.sizes import SIZES as KNOWN
+
+    if size not in KNOWN:
+        raise ConfigError(f"no size named {size!r}", key="sizes", fix=nearest(size, list(KNOWN)))
+    width, own = KNOWN[size].hidden_size, recipe.model.hidden_size or KNOWN[recipe.model.size].hidden_size
+    chosen = "training.learning_rate" in overrides or width == own or not {width, own} <= set(RATES)
+    rate = recipe.training.learning_rate * (1 if chosen else RATES[width] / RATES[own])
+    model = replace(recipe.model, size=size, layers=None, hidden_size=None)
+    return replace(recipe, model=model, training=replace(recipe.training, learning_rate=rate))
+
+
+def with_vocabulary(recipe: Recipe, vocab_size: int) -> Recipe:
+    if recipe.tokenizer.source is not None:
+        return recipe
+    return replace(recipe, tokenizer=replace(recipe.tokenizer, vocab_size=vocab_size))
+
+
+def corpus_of(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[int, int]:
+    """Tokens to train on, and entries of the vocabulary: exact for a store, estimated for text."""
+    from electra.data.store import TokenStore
+    from electra.data.survey import survey
+
+    if is_store(data):
+        store = TokenStore.open(Path(data[0]))
+        return store.train.num_tokens, store.vocab_size
+    section = recipe.tokenizer
+    tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
+    found = survey(data, tokenizer, corpus_config(recipe.data), counting(display))
+    display.say(
+        f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens of a"
+        f" vocabulary of {found.vocab_size:,}"
+    )
+    return found.tokens, found.vocab_size
+
+
+def is_store(data: Sequence[str]) -> bool:
+    return len(data) == 1 and StoreFolder.is_at(Path(data[0]))
+
+
+def options(
+    recipes: Sequence[Recipe],
+    read: Callable[[], tuple[int, int]],
+    display: Display,
+    warm: WarmStart | None = None,
+) -> tuple[list[Option], int, int]:
+    """Each recipe, measured one after the other in a process of their own, the smallest first; and the
+    corpus's tokens and the entries of its vocabulary, which `read` returns while that process starts.
+
+    warm: what all of them start from.
+    """
+    from electra.model.sizes import SIZES as KNOWN
+
+    def layers(number: int) -> int:
+        model = recipes[number].model
+        size = KNOWN[model.size]
+        return (model.layers or size.num_layers) * (model.hidden_size or size.hidden_size) ** 2
+
+    ordered = sorted(range(len(recipes)), key=layers)
+    made: dict[int, Option] = {}
+    tokens = vocab_size = 0
+
+    def questions() -> Iterator[tuple[Recipe, int] | None]:
+        nonlocal tokens, vocab_size
+        yield None  # the process starts
+        tokens, vocab_size = read()
+        display.progress(f"measuring size {recipes[ordered[0]].model.size}", 0)
+        for number in ordered:
+            yield with_vocabulary(recipes[number], vocab_size), vocab_size
+
+    with unwinding("the plan"):
+        costs = in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
+        next(costs)
+        for number, cost in zip(ordered, costs, strict=True):
+            made[number] = option(with_vocabulary(recipes[number], vocab_size), cost, tokens)
+            following = ordered[len(made) :]
+            what = f"measuring size {recipes[following[0]].model.size}" if following else "measured"
+            display.progress(what, len(made) / len(recipes))
+    return [made[number] for number in range(len(recipes))], tokens, vocab_size
+
+
+def _estimator(
+    shapes: Mapping[str, EncoderConfig] | None,
+) -> Callable[[tuple[Recipe, int] | None], Estimate | None]:
+    """Measures recipes for `options`, in the process that imports torch."""
+    from electra.training.estimate import estimator
+
+    measure = estimator(shapes)
+    return lambda asked: None if asked is None else measure(*asked)
+
+
+def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
+    training = recipe.training
+    steps = training.steps or steps_for(
+        training.budget or "",
+        tokens_per_step=cost.tokens,
+        flops_per_step=cost.flops,
+        steps_in_seconds=lambda seconds: seconds / cost.seconds,
+    )
+    objective = str(recipe.objective.get("name", "rtd"))
+    shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
+    found = expected(objective, *shape, flops=steps * cost.flops)
+    return Option(recipe, cost, steps, steps * cost.tokens / max(1, tokens), found)
+
+
+def duration(seconds: float) -> str:
+    """90 s, 12 min, 2.5 h, 3.1 days."""
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 86_400:.3g} days"
+
+
+def recipe_sections(recipe: Recipe) -> dict[str, Any]:
+    return {name: values for name, values in recipe.to_sections().items() if values}
+
+
+def print_table(plan: Plan) -> None:
+    """The table, and why one of its rows is recommended."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, soft_wrap=True)
+    heads = [f"{one.recipe.model.size}{' *' * (one is plan.best)}" for one in plan.options]
+    table = Table("", *heads, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, *values in zip(*(one.facts() for one in plan.options), strict=True):
+        table.add_row(name[0], *(value for _, value in (name, *values)))
+    console.print(table)
+    best, cost = plan.best, plan.best.cost
+    ratio = best.tokens / cost.layer_parameters
+    reason = (
+        f"the largest whose layers see {TOKENS_A_PARAMETER} tokens a parameter"
+        if best.fed
+        else f"the smallest, as none sees {TOKENS_A_PARAMETER} new tokens a parameter of its layers"
+    )
+    console.print(f"\n* {best.recipe.model.size}: {reason} (here {ratio:,.0f}).")
+    console.print(
+        f"Measured: {cost.measured(best.recipe.training.batch_size)}; with whatever else the machine did."
+        " Evaluations and checkpoints come on top."
+    )

@@ -1,0 +1,67 @@
+"""A training in this process or in several.
+
+Several are started from here (`launch`) as `python -m electra.commands.parts.train JOB`, or by torchrun.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from electra.commands.framework.display import Display, Terminal
+from electra.commands.parts.train import Inputs, errors_of, train_here
+from electra.foundation.errors import ConfigError, Interrupted, LostProcess, RunFailed, from_json
+from electra.foundation.machine import launched
+from electra.foundation.signals import EXIT_CODES, how_it_ended
+from electra.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from electra.commands.results.run import Run
+
+
+def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
+    """Check what can be checked at once, then train in this process or in several."""
+    from electra.commands.results.run import Run
+    from electra.training.record import read_record
+
+    if inputs.store is not None and inputs.corpus:
+        raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
+    read_record(inputs.folder)  # refuses a folder that holds something else before anything is written there
+    if inputs.processes < 1 or recipe.training.batch_size % inputs.processes:
+        what = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
+        raise ConfigError(what, key="processes", fix="Give a number that divides `training.batch_size`")
+    if inputs.processes > 1 and not launched():
+        train_in_processes(recipe, inputs, display)
+    else:
+        train_here(recipe, inputs, display)
+    return Run(inputs.out)
+
+
+def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None:
+    """Train in several processes of this machine; raises the error of the first that fails."""
+    from electra.training.launch import launch, temporary_folder
+
+    with temporary_folder() as folder:
+        job = folder / "job.json"
+        job.write_text(json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(inputs)}))
+        say = None if isinstance(display, Terminal) else display.say
+        ended = launch(["electra.commands.parts.train", str(job)], inputs.processes, say)
+        lines = errors_of(job).read_text().splitlines() if errors_of(job).exists() else []
+    failed = [from_json(json.loads(line)) for line in lines]
+    if causes := [error for error in failed if not isinstance(error, LostProcess)]:
+        raise causes[0]
+    if ended.killed is not None:
+        rank, number = ended.killed
+        how, cause = how_it_ended(-number)
+        what = f"process {rank} of {inputs.processes} {how}{', ' * bool(cause)}{cause}"
+        raise RunFailed(what, where=inputs.out, fix="Rerun to resume")
+    if failed:
+        raise failed[0]
+    if ended.code in EXIT_CODES.values():
+        raise Interrupted(inputs.out, ended.code)
+    if ended.code:
+        said = ended.said.strip().splitlines()
+        raise RunFailed(
+            f"a process ended with code {ended.code}{': ' * bool(said)}{''.join(said[-1:])}", where=inputs.out
+        )

@@ -1,0 +1,111 @@
+"""A recipe as commands take it: by name or purpose, with some settings changed by dotted name."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any
+
+from electra.commands.framework.command import Sections, Source
+from electra.commands.results.artifact import given_name
+from electra.foundation.config import build, convert, find_recipe, merge
+from electra.foundation.errors import ConfigError, one_of
+from electra.foundation.extensions import trust
+from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
+
+PURPOSES = {  # the recipe that was measured to be best for each, at 4 x 128: docs/scaling.md
+    "pairs": "budget-tiny",
+    "tags": "budget-mlm",
+    "both": "words-first",
+}
+Purpose = typing.Literal["pairs", "tags", "both"]
+
+
+@dataclass(frozen=True)
+class ObjectiveSection:
+    """Without --objective.name, --help lists this one option; with it, all options of that objective."""
+
+    name: str = "rtd"
+    """rtd, mlm, ... (one file each in electra/objectives), an installed package's, or your own: mine.py."""
+
+
+def recipe_sections(words: Sequence[str]) -> Mapping[str, Any]:
+    """The sections of the recipe that a command line names, with its values; without words, of any recipe."""
+    kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
+    if not words:
+        return {"objective": ObjectiveSection, **kinds}
+    named, in_help = _peek(words, "--objective.name"), any(word in ("-h", "--help") for word in words)
+    path = find_recipe(str(recipe_for(_peek(words, "--recipe"), _peek(words, "--purpose"))))
+    recipe = make_recipe(read_recipe(path, named), where=str(path))
+    objective: Any = ObjectiveSection(str(recipe.objective["name"]))
+    if (
+        named is not None or not in_help
+    ):  # reading its options imports torch, which a bare --help does not wait for
+        config = _config_of(objective.name)
+        kind: Any = make_dataclass(
+            "ObjectiveSection", [("name", str, field(default=objective.name))], bases=(config,), frozen=True
+        )
+        objective = build(kind, recipe.objective, where=f"{path}: objective")
+    return {"objective": objective, **{name: getattr(recipe, name) for name in kinds}}
+
+
+Overrides = typing.Annotated[
+    Mapping[str, Any] | None,
+    Sections(recipe_sections, {"objective": "objective.name", "tokenizer": "tokenizer.source"}),
+]
+"""Settings that differ from the recipe's, by dotted name."""
+
+
+def _peek(words: Sequence[str], flag: str) -> str | None:
+    """The last value given for a flag, before real parsing."""
+    value = None
+    for place, word in enumerate(words):
+        name, equals, rest = word.partition("=")
+        name = "--objective.name" if name == "--objective" else name
+        if name == flag and (equals or place + 1 < len(words)):
+            value = rest if equals else words[place + 1]
+    return value
+
+
+def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
+    """The recipe that is named, or the one for a purpose; for none, that of most use for little compute."""
+    if purpose is None:
+        return PURPOSES["pairs"] if recipe is None else recipe
+    if recipe is not None:
+        raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
+    if purpose not in PURPOSES:
+        what, fix = one_of(purpose, list(PURPOSES))
+        raise ConfigError(what, key="purpose", fix=fix)
+    return PURPOSES[purpose]
+
+
+def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
+    """A recipe with some settings changed, by dotted name; raises ConfigError naming the wrong one."""
+    path = find_recipe(given_name(recipe, "recipe"))
+    changed: dict[str, Any] = {}
+    for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
+        section, _, key = str(name).partition(".")
+        changed.setdefault(section, {})[key.replace("-", "_")] = value
+    objective = changed.get("objective", {}).get("name")
+    trust(objective or "")
+    sections = read_recipe(path, objective)
+    make_recipe(sections, where=str(path))
+    merged = make_recipe(
+        with_budget(merge(sections, changed), budget, "steps" in changed.get("training", {}))
+    )
+    return make_recipe({**merged.to_sections(), "objective": _whole(merged.objective, path, changed)})
+
+
+def _whole(objective: Mapping[str, Any], path: Path, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The section of an objective with the defaults of what it leaves out."""
+    name, given = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
+    where = "objective" if given.keys() <= changed.get("objective", {}).keys() else f"{path}: objective"
+    return {"name": name, **asdict(build(_config_of(name), given, where=where))}
+
+
+def _config_of(name: str) -> Any:
+    from electra import objectives
+
+    return objectives.module_of(name).Config

@@ -1,0 +1,114 @@
+"""The store of a text, made or opened: by `prepare`, and by commands that are given text instead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electra.artifacts.included import included
+from electra.artifacts.model import ModelFolder
+from electra.artifacts.run import PairFolder, RunFolder
+from electra.artifacts.store import StoreFolder
+from electra.commands.framework.command import Source
+from electra.commands.framework.display import Display
+from electra.foundation.errors import ConfigError
+from electra.foundation.signals import unwinding
+from electra.training.recipe import DataSection, TokenizerSection
+
+if TYPE_CHECKING:
+    from electra.commands.results.store import Store
+    from electra.data.corpus import CorpusConfig
+    from electra.data.packing import Counted
+    from electra.data.tokenizer import Tokenizer, TokenizerConfig
+
+
+def build(
+    corpus: Sequence[str],
+    out: Path,
+    tokenizer: TokenizerSection,
+    data: DataSection,
+    *,
+    workers: int | None,
+    memory: int = 1000,
+    display: Display,
+) -> Store:
+    """The store of a corpus; `display` is told how it is made and, at the end, its audit."""
+    from electra.commands.results.store import Store
+    from electra.data.packing import build_store
+
+    if workers is not None and workers < 1:
+        raise ConfigError(f"must be at least 1, not {workers}", key="workers")
+    check_memory(memory)
+    chosen = (
+        existing_tokenizer(tokenizer.source) if tokenizer.source is not None else tokenizer_config(tokenizer)
+    )
+    with unwinding(out):
+        build_store(
+            corpus,
+            chosen,
+            out,
+            config=corpus_config(data),
+            workers=workers,
+            memory=memory * 1_000_000,
+            progress=counting(display),
+        )
+    store = Store(out)
+    tell_audit(store, display)
+    made = store.tokens.vocab_size
+    if tokenizer.source is None and made < tokenizer.vocab_size:
+        display.say(f"this text supports a vocabulary of {made:,} entries, not {tokenizer.vocab_size:,}")
+    return store
+
+
+def check_memory(megabytes: int) -> None:
+    if megabytes < 1:
+        raise ConfigError(f"must be at least 1 (megabyte), not {megabytes}", key="memory")
+
+
+def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
+    """The vocabulary to train, from the section [tokenizer] of a recipe."""
+    from electra.data.tokenizer import TokenizerConfig
+
+    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
+
+
+def corpus_config(data: DataSection) -> CorpusConfig:
+    """How text is read, from the section [data] of a recipe."""
+    from electra.data.corpus import CorpusConfig
+
+    return CorpusConfig(**asdict(data))
+
+
+def tell_audit(store: Store, display: Display) -> None:
+    """What became of the text, line by line."""
+    from electra.data.audit import rows
+
+    for name, value in rows(store.audit):
+        display.say(f"{name:<16}{value}")
+
+
+def counting(display: Display) -> Counted:
+    """What building a store calls while it reads."""
+    return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
+
+
+def holds_weights(name: str | None) -> bool:
+    """Whether a tokenizer's source is a model that training can continue from."""
+    path = None if name is None else included(name) or Path(name).expanduser()
+    return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
+
+
+def existing_tokenizer(name: Source) -> Tokenizer:
+    """A tokenizer by its own name, or that of a store, a run or a pair of networks."""
+    from electra.data.tokenizer import Tokenizer
+
+    path = included(os.fspath(name)) or Path(name)
+    if RunFolder.is_at(path) or PairFolder.is_at(path):
+        from electra.exchange.run_folder import find_tokenizer
+
+        return find_tokenizer(path)
+    store = StoreFolder(path)
+    return Tokenizer.load(store.tokenizer if store.exists() else os.fspath(name))

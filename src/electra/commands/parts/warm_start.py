@@ -1,0 +1,101 @@
+"""A run that starts from trained networks: which, their shapes, and the rate at which they go on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electra.artifacts.networks import EXPORTED
+from electra.artifacts.run import RunFolder
+from electra.commands.framework.command import Source
+from electra.commands.results.artifact import name_of
+from electra.foundation.config import RECIPES, find_recipe
+from electra.foundation.errors import ConfigError
+from electra.training.recipe import Recipe, read_recipe
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
+    from electra.exchange.load import Loaded
+    from electra.model.sizes import EncoderConfig
+    from electra.training.networks import WarmStart
+
+RATE = "learning_rate"
+SHARE_OF_RATE = 0.2  # of a recipe's rate, for networks that start from trained weights
+
+
+def starts(
+    init: Source | None, discriminator: Source | None, generator: Source | None
+) -> tuple[str | None, str | None]:
+    """What discriminator and generator start from: `init` stands for both, so far as it holds them."""
+    main, auxiliary = name_of(discriminator), name_of(generator)
+    if init is not None:
+        if main is not None or auxiliary is not None:
+            fix = "Give `init` alone, or `init_discriminator` and `init_generator`"
+            raise ConfigError("one model for both networks and one for each are given", key="init", fix=fix)
+        from electra.exchange.run_folder import holds_networks, networks
+        from electra.exchange.source import locate
+
+        main, path = name_of(init), locate(os.fspath(init))
+        if holds_networks(path) and set(networks(path)) >= set(EXPORTED):
+            auxiliary = main
+    return main, auxiliary
+
+
+def rate_is_chosen(recipe: str, settings: Iterable[str]) -> bool:
+    """Whether the learning rate is the user's: among the settings given by name, or in a recipe of theirs."""
+    path = find_recipe(recipe)
+    own = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
+    return own or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
+
+
+def warm_start(
+    main: str | None, auxiliary: str | None, recipe: Recipe, tokenizer: Tokenizer | None = None
+) -> WarmStart | None:
+    """The networks take the shapes and the weights of the models named; None where none is.
+
+    tokenizer: the run's, which the models must have been trained with.
+    """
+    if main is None and auxiliary is None:
+        return None
+    from electra.exchange.load import load
+    from electra.exchange.warm_start import load_main, load_weights_into
+    from electra.training.networks import WarmStart
+
+    model = recipe.model
+
+    def shape(loaded: Loaded) -> EncoderConfig:
+        return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
+
+    shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(load_main(main))} if main else {}
+    if auxiliary:
+        shapes[EXPORTED[1]] = shape(load(auxiliary, EXPORTED[1]))
+    return WarmStart(
+        names=dict(zip(EXPORTED, (main or "", auxiliary or ""), strict=True)),
+        shapes=shapes,
+        load=lambda pair: load_weights_into(
+            pair, discriminator=main, generator=auxiliary, tokenizer=tokenizer
+        ),
+    )
+
+
+def with_gentler_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
+    """Recipes choose their learning rate for fresh weights; trained ones continue at a share of it. A run
+    that resumes keeps the rate it began with.
+    """
+    training = recipe.training
+    before = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
+    rate = float(before.get(RATE, training.learning_rate * SHARE_OF_RATE))
+    own = training.generator_learning_rate
+    gentler = replace(
+        training,
+        learning_rate=rate,
+        generator_learning_rate=None if own is None else own * rate / training.learning_rate,
+    )
+    note = (
+        f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
+        " trained weights (`training.learning_rate` sets another)"
+    )
+    return replace(recipe, training=gentler), replace(warm, notes=(*warm.notes, note))

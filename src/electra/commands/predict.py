@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from electra.commands.framework.command import Command, Names, RepeatedNames, Source, function
+from electra.commands.framework.output import json_text
+from electra.commands.parts.vectors import names_no_file
+from electra.commands.results.artifact import given_name, given_path, several
+from electra.commands.results.model import Backend
+from electra.foundation.errors import DataError
+from electra.foundation.machine import Device
+from electra.foundation.visible import from_argument
+
+if TYPE_CHECKING:
+    from electra.finetuning.predict import Predictions
+    from electra.finetuning.tasks.parts.task import Task
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True)
+class Predict(
+    Command["Predictions"],
+    group="Use",
+    examples=(
+        "electra predict runs/reviews new.csv --out predictions.csv",
+        'echo "a fine film" | electra predict runs/reviews -',
+    ),
+):
+    """Predict labels or numbers for the texts of a file with a fine-tuned model."""
+
+    model: Source
+    """What `electra finetune` wrote, or any fine-tuned ELECTRA's folder or hub name."""
+    file: Source
+    """A text, or the file to predict: csv, tsv, jsonl, parquet or another table; for taggers also CoNLL-U,
+    columns, or .txt with a sentence on each line; for questions also SQuAD's JSON. - is standard input: a
+    table with a header line, JSON lines, or a text on each line.
+    """
+    _: KW_ONLY
+    out: Source | None = None
+    """Where to write the predictions, beside the file's own columns (default: on the terminal). The file
+    extension sets the format: .tsv, .csv, .jsonl, .parquet or .json (for questions, the file of the official
+    scorers).
+    """
+    format: Literal["tsv", "csv", "jsonl", "parquet", "json"] | None = None
+    """The format (default: by the extension of --out; tsv on the terminal)."""
+    text_column: RepeatedNames = ()
+    """The column of the text; for a pair pass the option twice (default: as in fine-tuning, or the usual
+    names).
+    """
+    columns: Names = ()
+    """The columns' names, for files without a header line."""
+    encoding: str | None = None
+    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess where that fails)."""
+    threshold: float | None = None
+    """For a tagger with two labels, such as grammatical error detection: mark a word where its probability is
+    at least this (default: 0.5). For questions that may have no answer: give none where the null odds exceed
+    this (default: the best threshold on dev, else the published one).
+    """
+    scores: bool = False
+    """For a tagger: write the probability of every label for each word, not of the predicted one alone."""
+    device: Device = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
+    backend: Backend = "torch"
+    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
+
+    @property
+    def _target(self) -> Path | None:
+        return None if self.out is None or self.out == "-" else given_path(self.out, "out")
+
+    def run(self) -> Predictions:
+        from electra.finetuning.predict import open_predictor
+        from electra.finetuning.runner.records import format_of
+        from electra.foundation.durable import commit_file
+
+        kind = format_of(self._target, self.format)
+        predictor = open_predictor(given_name(self.model, "model"), self.device, self.backend)
+        columns, texts = several(self.columns, "columns"), several(self.text_column, "text_column")
+        with as_file(given_name(self.file, "file"), predictor.task, texts, columns) as path:
+            found = predictor(path, texts, columns, self.threshold, self.encoding, self.scores)
+        if self._target is not None:
+            commit_file(self._target, found.content(kind))
+        return found
+
+    def main(self) -> int:
+        predictions = self.run()
+        if self._target is None:
+            content = predictions.content(self.format or "tsv")
+            if self.format == "parquet":
+                sys.stdout.buffer.write(content)
+            else:
+                text = content.decode()
+                sys.stdout.write(json_text(text) if self.format in ("json", "jsonl") else text)
+        else:
+            counts = ", ".join(f"{label} {count}" for label, count in predictions.counts().items())
+            told = f"{len(predictions.rows()) - 1} predictions in {self.out}"
+            sys.stdout.write(f"{told}{': ' if counts else ''}{counts}\n")
+        if predictions.truncated:
+            longer = f"longer than {predictions.max_length} tokens and were cut"
+            sys.stderr.write(f"{predictions.truncated} texts are {longer}\n")
+        sys.stderr.writelines(f"{note}\n" for note in predictions.notes)
+        return 0
+
+
+predict = function(Predict)
+
+
+@contextmanager
+def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
+    """The path of a file; a text, and what comes through a pipe, becomes one, named by what it looks like."""
+    path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
+    is_text = name != STANDARD_INPUT and names_no_file(name)
+    if not is_text and name != STANDARD_INPUT and (path.is_file() or not path.exists()):
+        yield path
+        return
+    if not is_text and path.is_dir():
+        raise DataError("this is a folder", where=path, fix="Give a file")
+    if is_text:
+        content = from_argument(name).encode("utf-8", "surrogatepass")
+    else:
+        content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
+    first = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    ending = "jsonl" if first.startswith("{") else "tsv" if "\t" in first else "csv"
+    if task.head == "reader":
+        ending = "json" if first.rstrip() == "{" or '"paragraphs"' in first or '"data"' in first else "jsonl"
+    elif task.head == "tagger" and ending != "jsonl":
+        ending = "txt"
+    elif ending != "jsonl" and not columns:
+        cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first)}
+        texts = (tuple(text_column),) if text_column else task.texts
+        single = next((names[0] for names in texts if len(names) == 1), None)
+        if single is not None and not any(set(names) <= cells for names in texts):
+            lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n") if content else []
+            rows = (json.dumps({single: line.removesuffix("\r")}) + "\n" for line in lines)
+            ending, content = "jsonl", "".join(rows).encode()
+    with tempfile.TemporaryDirectory(prefix="electra-") as folder:
+        spooled = Path(folder) / f"standard-input.{ending}"
+        spooled.write_bytes(content)
+        yield spooled

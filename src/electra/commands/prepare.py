@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import ClassVar
+
+from electra.artifacts.store import StoreFolder
+from electra.commands.framework.command import Command, Source, Words, function
+from electra.commands.framework.display import Display, display_for
+from electra.commands.parts import stores
+from electra.commands.parts.texts import Corpus, is_data_set, named_sources
+from electra.commands.results.artifact import given_path, name_of
+from electra.commands.results.store import Store
+from electra.foundation.errors import ConfigError
+from electra.foundation.signals import unwinding
+from electra.training.recipe import DataSection, TokenizerSection, VocabularySection
+
+
+@dataclass(frozen=True)
+class Prepare(
+    DataSection,
+    VocabularySection,
+    Command[Store],
+    group="Train",
+    examples=(
+        "electra prepare texts/ --out store",
+        "electra prepare de=texte/ fi=tekstit/ --mix-temperature 0.5 --no-lowercase --out store",
+    ),
+):
+    """Turn text into a token store: read it, train or load a tokenizer, encode on all cores.
+
+    Every token is accounted for in the store's audit. A store that was made at OUT of the same text is
+    opened.
+    """
+
+    SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": VocabularySection, "data": DataSection}
+    corpus: Corpus
+    """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (the prose of Python's
+    own documentation). For a mixture with --mix-temperature, NAME=SOURCE. In Python also texts, a DataFrame,
+    a data set of `datasets`, or several corpora by name: {"de": ..., "fi": ...}.
+    """
+    _: KW_ONLY
+    out: Source
+    """Folder for the store. Reused if it already exists."""
+    tokenizer: Source | None = field(default=None, metadata={"flags": ("--tokenizer.source",)})
+    """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
+    train one on the corpus).
+    """
+    workers: int | None = None
+    """Processes that encode the corpus (default: all cores)."""
+    memory: int = 1000
+    """Megabytes of memory for finding duplicates; the rest is kept on disk. The store is the same for any
+    value.
+    """
+    shard: str | None = None
+    """Prepare one part of several, such as 3/8 (counted from 0), on a machine of its own. Needs --tokenizer;
+    --merge joins the parts.
+    """
+    merge: bool = False
+    """Join the shards named as CORPUS into the store that a single command would have made."""
+
+    def run(self) -> Store:
+        corpus, out = self.corpus, given_path(self.out, "out")
+        if isinstance(corpus, Words) and not corpus:
+            fix = f"For example: {self.EXAMPLES[0]}"
+            raise ConfigError("no text given", where="electra prepare", fix=fix)
+        if self.merge and self.shard is not None:
+            what = "both `shard` and `merge` are given"
+            raise ConfigError(what, where="electra prepare", fix="Give one of them")
+        if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_temperature is None:
+            fix = "Give it, such as 0.5, or a list of sources"
+            raise ConfigError("named corpora are for a mixture", key="mix_temperature", fix=fix)
+        existed = StoreFolder(out).exists()
+        with (
+            display_for(self.progress) as display,
+            named_sources(corpus, "corpus", self.text_field, self.format, display.say) as names,
+        ):
+            if self.shard is not None:
+                self._prepare_shard(names, display)
+                return None  # type: ignore[return-value]  # a shard is no store
+            store = self._merge(names, display) if self.merge else self._build(names, display)
+            state = "already complete" if existed else "written"
+            display.say(f"{state}: {out} (data {store.tokens.digest[:16]})")
+            source = name_of(self.tokenizer)
+            begin = f"--init {source} " if stores.holds_weights(source) else ""
+            display.say(f"next: electra pretrain {out} {begin}--out runs/NAME --budget 30m")
+        return store
+
+    def _build(self, names: list[str], display: Display) -> Store:
+        vocabulary = {each.name: getattr(self, each.name) for each in fields(VocabularySection)}
+        tokenizer = TokenizerSection(source=name_of(self.tokenizer, "tokenizer"), **vocabulary)
+        return stores.build(
+            names,
+            given_path(self.out, "out"),
+            tokenizer,
+            self._reading(),
+            workers=self.workers,
+            memory=self.memory,
+            display=display,
+        )
+
+    def _reading(self) -> DataSection:
+        return DataSection(**{each.name: getattr(self, each.name) for each in fields(DataSection)})
+
+    def _prepare_shard(self, names: list[str], display: Display) -> None:
+        from electra.data.sharding import build_shard, parse_shard
+
+        if self.tokenizer is None:
+            fix = "Make it from a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
+            raise ConfigError("all shards need the same tokenizer", key="shard", fix=fix)
+        stores.check_memory(self.memory)
+        tokenizer, number = stores.existing_tokenizer(self.tokenizer), parse_shard(str(self.shard))
+        with unwinding(self.out):
+            new = build_shard(
+                names,
+                tokenizer,
+                given_path(self.out, "out"),
+                number,
+                config=stores.corpus_config(self._reading()),
+                workers=self.workers,
+                memory=self.memory * 1_000_000,
+                progress=stores.counting(display),
+            )
+        display.say(f"{'written' if new else 'already complete'}: shard {self.shard} in {self.out}")
+
+    def _merge(self, names: list[str], display: Display) -> Store:
+        from electra.data.sharding import merge
+
+        out = given_path(self.out, "out")
+        with unwinding(out):
+            merge([given_path(name, "corpus") for name in names], out, stores.counting(display))
+            store = Store(out)
+            stores.tell_audit(store, display)
+        return store
+
+
+prepare = function(Prepare)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from electra.commands.framework.command import Command, Source, Sources, function
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import given_names, given_path
+from electra.foundation.signals import StopRequest
+
+
+@dataclass(frozen=True)
+class Report(
+    Command[Path],
+    group="Measure",
+    examples=(
+        "electra report runs/mine --follow",
+        "electra report runs/mine --compare runs/other runs/third --out compared.html",
+    ),
+):
+    """Write the report of a run, study, fine-tuning, evaluation or analysis: one self-contained HTML file."""
+
+    folder: Source
+    """A folder that any electra command wrote: a run (finished or in progress), study, evaluation, ..."""
+    _: KW_ONLY
+    out: Source | None = None
+    """Where to write a run's page (default: report.html in the run folder)."""
+    compare: Sources = ()
+    """Other run folders to compare with this run at equal tokens and FLOPs."""
+    follow: bool = False
+    """Rewrite a run's page while the run trains on this machine; an open page reloads itself."""
+
+    def run(self) -> Path:
+        from electra.pages import pages
+
+        others = [given_path(other, "compare") for other in given_names(self.compare, "compare")]
+        path = given_path(self.folder, "folder")
+        page = None if self.out is None else given_path(self.out, "out")
+        if not self.follow:
+            return pages.write_page(path, page, others)
+        with display_for(self.progress) as display, StopRequest() as stop:
+            return pages.follow(path, page, others, stop, display.say)
+
+    def main(self) -> int:
+        from electra.pages.svg import left_out
+
+        path = self.run()
+        sys.stdout.write(f"{path}\n")
+        if note := left_out(path):
+            sys.stderr.write(f"{note}\n")
+        return 0
+
+
+report = function(Report)

@@ -1,0 +1,1 @@
+"""What commands return in Python: the folder they wrote, as an object."""

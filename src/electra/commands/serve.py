@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, fields
+
+from electra.commands.framework.command import Command, Sources, function
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import given_names
+from electra.foundation.errors import ConfigError
+from electra.foundation.machine import MOST_THREADS, Device, not_installed
+from electra.serving.limits import Limits
+
+
+@dataclass(frozen=True)
+class Serve(
+    Limits,
+    Command[int],
+    group="Share",
+    examples=(
+        "electra serve tiny-en",
+        "electra serve runs/mine runs/reviews --host 0.0.0.0 --port 80",
+    ),
+):
+    """Serve models over HTTP: a page to try them, and detect, embed, predict and fill as a JSON API.
+
+    It serves until it is asked to stop, and returns an exit code.
+    """
+
+    models: Sources
+    """Run folders, model folders (those of ONNX graphs, too), fine-tunings or names on the hub. The page
+    needs a run: it has both networks.
+    """
+    _: KW_ONLY
+    host: str = "127.0.0.1"
+    """The address to listen on. With 0.0.0.0 other machines can connect; there is no login."""
+    port: int = 8000
+    """The port to listen on (0: any free one)."""
+    threads: int | None = None
+    """CPU threads (default: torch's choice)."""
+    device: Device = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
+
+    def __post_init__(self) -> None:
+        Command.__post_init__(self)
+        self._limits()
+
+    def _limits(self) -> Limits:
+        return Limits(**{each.name: getattr(self, each.name) for each in fields(Limits)})
+
+    def run(self) -> int:
+        models = given_names(self.models, "models")
+        if not models:
+            fix = f"For example: {self.EXAMPLES[0]}"
+            raise ConfigError("no model given", where="electra serve", fix=fix)
+        try:
+            from electra.foundation.signals import StopRequest
+            from electra.serving.models import open_models
+            from electra.serving.server import serve as run_server
+            from electra.serving.web import listen
+        except ImportError as missing:
+            raise not_installed(missing.name, "serve") from None
+        if self.threads is not None:
+            import torch
+
+            if not 1 <= self.threads <= MOST_THREADS:
+                raise ConfigError(f"must be from 1 to {MOST_THREADS}, not {self.threads}", key="threads")
+            torch.set_num_threads(self.threads)
+        with listen(self.host, self.port) as taken, display_for(self.progress) as display:
+            opened = open_models(models, self.device)
+            return run_server(opened, taken, self._limits(), say=display.say, stop=StopRequest())
+
+    def main(self) -> int:
+        return self.run()
+
+
+serve = function(Serve)
