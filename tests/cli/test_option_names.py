@@ -15,14 +15,14 @@ from electra.foundation.errors import ConfigError, ElectraError, Note, RunFolder
 
 DIFFER = {  # options whose meaning depends on the command, and why
     "what it reads or makes": "generator corpus data folder format model"
-    " models name out run_folder source store task ",
+    " models name out run_folder source store ",
     "what a command spends or repeats": "budget jobs processes recipe seed seeds steps threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
     "a setting of two different trainings": "checkpoint_every clip init keep learning_rate pooling",
     "what extend gives a trained model": "layers",
     "how a command's answers look": "json threshold",
-    "columns are those of fine-tuning, or of any table": "text_column",
+    "columns are those of fine-tuning, or of any table": "text_column label_column",
     "texts are decoded, or tables": "encoding",
     "studies, suites and analyses have several probes": "probe_option",
     "what goes on while a run does: a page, or a tracker": "follow",
