@@ -81,7 +81,7 @@ def recipe(**sections: Any) -> Recipe:
 
 def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
     shape: dict[str, Any] = {
-        "embedding_size": 32 if architecture == "modern" else 16,
+        "embedding_size": 16 if architecture == "electra" else 32,
         "hidden_size": 32,
         "num_layers": 2,
         "num_heads": 2,
