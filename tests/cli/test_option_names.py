@@ -16,7 +16,7 @@ from electra.foundation.errors import ConfigError, ElectraError, Note, RunFolder
 DIFFER = {  # options whose meaning depends on the command, and why
     "what it reads or makes": "generator corpus data folder format model"
     " models name out run_folder source store ",
-    "what a command spends or repeats": "budget jobs processes recipe seed seeds steps threads",
+    "what a command spends or repeats": "budget jobs processes recipe seed seeds threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
     "a setting of two different trainings": "checkpoint_every clip init keep learning_rate pooling",
