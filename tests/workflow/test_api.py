@@ -108,14 +108,14 @@ def test_other_settings_are_refused_and_wrong_ones_named(made: dict[str, Any], e
         electra.pretrain(made["store"], overrides={"training.warmup": 2.0}, **settings)
 
 
-def test_the_same_call_resumes_with_an_option_of_the_objective(
+def test_the_same_call_resumes_with_an_option_of_the_objective_and_without_the_recipe(
     made: dict[str, Any], example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     overrides = {**example.SMALL, "objective.mask_fraction": 0.2}
-    for _ in range(2):
+    for recipe in ("tiny", None):  # an old run of the default that was "tiny", too
         run = electra.pretrain(
-            made["store"], out=tmp_path / "run", recipe="tiny", budget="2steps", overrides=overrides
+            made["store"], out=tmp_path / "run", recipe=recipe, budget="2steps", overrides=overrides
         )
     assert run.status == "finished" and run.recipe["objective"]["mask_fraction"] == 0.2
 

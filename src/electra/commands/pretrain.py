@@ -101,7 +101,7 @@ class Pretrain(
             display.say(f"measured: {option.cost.measured(option.recipe.training.batch_size)}")
 
     def _recipe(self) -> Recipe:
-        return compose(recipe_for(self.recipe, self.purpose), self.overrides, self.budget)
+        return compose(recipe_for(self.recipe, self.purpose, self.out), self.overrides, self.budget)
 
     def _sources(self, recipe: Recipe, display: Display) -> AbstractContextManager[list[str]]:
         return named_sources(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
@@ -115,7 +115,7 @@ class Pretrain(
         if store is None and not sources:
             fix = "For example: electra pretrain texts/ --out runs/mine"
             raise ConfigError("no text and no store given", where="electra pretrain", fix=fix)
-        name = given_name(recipe_for(self.recipe, self.purpose), "recipe")
+        name = given_name(recipe_for(self.recipe, self.purpose, self.out), "recipe")
         discriminator, generator = starts(self.init, self.init_discriminator, self.init_generator)
         return Inputs(
             out=str(given_path(self.out, "out")),

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
+from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Sections, Source
-from electra.commands.results.artifact import given_name
+from electra.commands.results.artifact import given_name, given_path
 from electra.foundation.config import build, convert, find_recipe, merge
 from electra.foundation.errors import ConfigError, one_of
 from electra.foundation.extensions import trust
@@ -37,7 +38,8 @@ def recipe_sections(words: Sequence[str]) -> Mapping[str, Any]:
     if not words:
         return {"objective": ObjectiveSection, **kinds}
     named, in_help = _peek(words, "--objective.name"), any(word in ("-h", "--help") for word in words)
-    path = find_recipe(str(recipe_for(_peek(words, "--recipe"), _peek(words, "--purpose"))))
+    named_recipe = recipe_for(_peek(words, "--recipe"), _peek(words, "--purpose"), _peek(words, "--out"))
+    path = find_recipe(str(named_recipe))
     recipe = make_recipe(read_recipe(path, named), where=str(path))
     objective: Any = ObjectiveSection(str(recipe.objective["name"]))
     if (
@@ -69,16 +71,24 @@ def _peek(words: Sequence[str], flag: str) -> str | None:
     return value
 
 
-def recipe_for(recipe: Source | None, purpose: str | None) -> Source:
-    """The recipe that is named, or the one for a purpose; for none, that of most use for little compute."""
+def recipe_for(recipe: Source | None, purpose: str | None, out: Source | None = None) -> Source:
+    """The recipe that is named, or the one for a purpose. For none: that of the run in the folder `out`, to
+    resume it, or else that of most use for little compute.
+    """
     if purpose is None:
-        return PURPOSES["pairs"] if recipe is None else recipe
+        return recipe if recipe is not None else _recorded(out) or PURPOSES["pairs"]
     if recipe is not None:
         raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
     if purpose not in PURPOSES:
         what, fix = one_of(purpose, list(PURPOSES))
         raise ConfigError(what, key="purpose", fix=fix)
     return PURPOSES[purpose]
+
+
+def _recorded(out: Source | None) -> str:
+    """The name of the recipe of the run in a folder; empty: there is none."""
+    folder = None if out is None else RunFolder(given_path(out, "out"))
+    return str(folder.record.get("environment", {}).get("recipe", "")) if folder and folder.exists() else ""
 
 
 def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
