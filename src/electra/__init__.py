@@ -38,7 +38,7 @@ _HOMES = {  # where the names live that are no commands; those are in the file o
 }
 _HOMES |= {
     file.removesuffix(".py"): f"commands.{file.removesuffix('.py')}"
-    for file in sorted(os.listdir(_COMMANDS))
+    for file in sorted(os.listdir(_COMMANDS) if os.path.isdir(_COMMANDS) else ())  # the core works alone
     if file.endswith(".py") and not file.endswith("_.py")
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604

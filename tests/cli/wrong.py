@@ -433,7 +433,7 @@ RECIPES = [
     Case(
         "no Apple GPU here",
         ConfigError,
-        r"no Apple GPU found by this torch.*cpu",
+        r"no Apple GPU.*cpu",
         lambda p: p.pretrain("--training.device", "mps"),
     ),
     Case(

@@ -78,7 +78,7 @@ def test_a_temperature_of_one_is_the_plain_text_and_the_plain_store_says_nothing
 ) -> None:
     mixed = prepared(tmp_path, "mixed", mix_temperature=1.0)
     plain = electra.prepare(
-        list(write(tmp_path)), tmp_path / "plain", unit="line", vocab_size=80, heldout=0.02, workers=1
+        list(write(tmp_path)), out=tmp_path / "plain", unit="line", vocab_size=80, heldout=0.02, workers=1
     )
     assert mixed.tokens.digest == plain.tokens.digest
     assert "mix" not in (tmp_path / "plain" / "store.json").read_text() + json.dumps(plain.audit)
@@ -103,7 +103,12 @@ def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
         words = path.read_text().split(" 0")[0]
         path.write_text("\n".join(f"{words} {number}" for number in range(count)), encoding="utf-8")
     store = electra.prepare(
-        {"en": en, "de": de}, tmp_path / "mixed", unit="line", vocab_size=80, workers=1, mix_temperature=1.0
+        {"en": en, "de": de},
+        out=tmp_path / "mixed",
+        unit="line",
+        vocab_size=80,
+        workers=1,
+        mix_temperature=1.0,
     )
     assert store.audit["heldout_by"] == "hash, at least 10,000 tokens"
     found = documents(store.tokens)

@@ -166,12 +166,12 @@ def test_as_the_step_of_a_run(tmp_path: Path) -> None:
         ({"lowercase": "no"}, "lowercase: 'no' is not true or false"),
         ({"strip_accents": 1}, "strip_accents: 1 is not true or false"),
         ({"tokenizer": 3}, "tokenizer: 3 is not a path"),
-        ({"source": [None]}, "source: None is not a path"),
-        ({"source": 3}, "source: 3 is not a path"),
+        ({"corpus": [None]}, "corpus: None is not a path"),
+        ({"corpus": 3}, "corpus: 3 is not a path"),
     ],
 )
 def test_what_python_gets_wrong(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
-    arguments = {"source": corpus(tmp_path / "a.txt"), "out": tmp_path / "store", "vocab_size": 50, **wrong}
+    arguments = {"corpus": corpus(tmp_path / "a.txt"), "out": tmp_path / "store", "vocab_size": 50, **wrong}
     with pytest.raises(ConfigError) as caught:
         prepare(**arguments)
     assert str(caught.value).startswith(said)
@@ -255,7 +255,7 @@ def test_the_next_command_continues_from_the_model(
     assert (
         main(["prepare", text, "--tokenizer", "tiny-en", "--out", str(tmp_path / "a"), "--workers", "1"]) == 0
     )
-    assert "electra pretrain --init tiny-en" in "".join(capsys.readouterr())
+    assert f"electra pretrain {tmp_path}/a --init tiny-en" in "".join(capsys.readouterr())
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
     given = ["--tokenizer", str(tmp_path / "vocab.txt"), "--out", str(tmp_path / "b"), "--workers", "1"]
     assert main(["prepare", text, *given]) == 0

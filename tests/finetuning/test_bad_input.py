@@ -96,7 +96,7 @@ CASES = [
         "--text-column",
         "sentence",
     ),
-    case("no epochs", {"train.tsv": TABLE}, r"--epochs: must be above 0, not -1", "--epochs", "-1"),
+    case("no epochs", {"train.tsv": TABLE}, r"--epochs: must be 0 or more, not -1", "--epochs", "-1"),
     case(
         "a million threads",
         {"train.tsv": TABLE},
@@ -272,7 +272,7 @@ def rows(**last: Any) -> list[dict[str, Any]]:
         ({"model": None}, "model: None is not a path"),
         ({"model": "no/such/model"}, "no/such/model: no such folder"),
         ({"out": None}, "out: None is not a path"),
-        ({"epochs": -1}, "epochs: must be above 0"),
+        ({"epochs": -1}, "epochs: must be 0 or more"),
         ({"epohcs": 1}, "epohcs: no such key"),
         ({"task": "clasification"}, "task: no task named 'clasification'"),
         ({"max_length": 1000}, "max_length: 1000 tokens are more than the model's positions"),
@@ -294,8 +294,8 @@ def test_rows_corrected_after_a_refusal_are_taken(electra_folder: Path, tmp_path
     with pytest.raises(electra.ElectraError, match="train row 7: no answer"):
         electra.finetune(electra_folder, data=rows(label=""), epochs=0.1, **plain)
     assert not list((tmp_path / "out").iterdir())
-    with pytest.raises(electra.ElectraError, match="epochs: must be above 0"):
-        electra.finetune(electra_folder, data=rows(), epochs=0, **plain)
+    with pytest.raises(electra.ElectraError, match="epochs: must be 0 or more"):
+        electra.finetune(electra_folder, data=rows(), epochs=-1, **plain)
     tuned = electra.finetune(electra_folder, data=rows(), epochs=0.1, **plain)
     assert (tuned.path / "data" / "train.jsonl").read_text().count("\n") == 7
     with pytest.raises(electra.ElectraError, match="holds other rows than those given now"):

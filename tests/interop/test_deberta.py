@@ -22,6 +22,7 @@ from electra.exchange.configs import read_config
 from electra.exchange.huggingface import write_model
 from electra.exchange.load import load
 from electra.exchange.warm_start import load_weights_into
+from electra.foundation.config import RECIPES
 from electra.foundation.errors import ModelError
 from electra.model import flops
 from electra.model.hidden import attention_weights, hidden_states
@@ -331,13 +332,13 @@ def test_recipes_have_the_published_sizes(recipe: str, layers: int, backbone: fl
     """The parameters of transformers' model; the published millions; the operations that torch counts."""
     from dataclasses import replace
 
-    from electra.training.shapes import network_shapes
+    from electra.training.networks import network_table
 
-    sections = read_recipe(Path(electra.__file__).parent / "recipes" / f"{recipe}.toml")
+    sections = read_recipe(RECIPES / f"{recipe}.toml")
     made = make_recipe(sections)
     store = replace(toy.store(), vocab_size=made.tokenizer.vocab_size)
-    shapes = network_shapes(made, store, toy.objective("rtd"))
-    full, small = shapes.main, shapes.auxiliary
+    networks = network_table(made.model, store, toy.objective("rtd"))
+    full, small = networks.main, networks.auxiliary
     assert small is not None and (full.num_layers, small.num_layers) == (layers, layers // 2)
     assert full.hidden_size == small.hidden_size and small.mask_decoder and not full.mask_decoder
     with torch.device("meta"), transformers.initialization.no_init_weights():

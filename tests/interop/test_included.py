@@ -115,6 +115,15 @@ def test_a_folder_here_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_init_and_its_parts_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["pretrain", "--out", str(tmp_path / "run"), "--init", "tiny-en", "--init-generator", "tiny-en"]
+    asked = [
+        "pretrain",
+        "python-docs",
+        "--out",
+        str(tmp_path / "run"),
+        "--init",
+        "tiny-en",
+        "--init-generator",
+        "tiny-en",
+    ]
     assert main(asked) == 2
     assert "--init: one model for both networks and one for each are given" in capsys.readouterr().err

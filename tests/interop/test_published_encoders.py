@@ -261,7 +261,7 @@ def test_a_head_of_bert_is_left_out_and_said(head: str, uncased: Tokenizer, tmp_
         ({"layer_types": ["sliding_attention"] + ["full_attention"] * 3}, "an order that no ModernBERT has"),
         ({"local_attention": 1}, "a window of local attention without tokens"),
         ({"attention_bias": True}, "attention_bias is True; only False is supported"),
-        ({"model_type": "deberta-v2"}, "a model of type 'deberta-v2'"),
+        ({"model_type": "funnel"}, "a model of type 'funnel'"),
     ],
 )  # fmt: skip
 def test_what_no_encoder_of_ours_has(

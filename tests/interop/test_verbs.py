@@ -117,7 +117,7 @@ def test_show_refuses(export_pair: ExportPair, capsys: Capture) -> None:
     folder = export_pair()[1]
     assert "at most 1" in fails(capsys, "show", folder, "--masked", "0")
     assert "a generator (a masked language model) is needed" in fails(
-        capsys, "show", folder, folder / "discriminator"
+        capsys, "show", folder, "--generator", folder / "discriminator"
     )
 
 

@@ -36,7 +36,7 @@ def test_a_port_in_use_is_one_line(address: str, tmp_path: Path, capfd: pytest.C
     ("options", "said"),
     [
         (["missing"], "missing"),
-        ([], "no model given"),
+        ([], "needs MODELS"),
         (["toy", "--port", "70000"], "from 0 to 65535, not 70000"),
         (["toy", "--host", "no.such.host.invalid"], "unknown address"),
         (["toy", "--queue", "0"], "--queue: must be above 0"),

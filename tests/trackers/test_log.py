@@ -126,8 +126,8 @@ def test_curves_arrive_once(tracker: str, run: Path, tmp_path: Path, monkeypatch
     for name in ("WANDB_MODE", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     out = tmp_path / "out"
-    assert electra.log(run, tracker, out=out) == 5  # type: ignore[arg-type]
-    assert electra.log(run, tracker, out=out) == 0  # type: ignore[arg-type]
+    assert electra.log(run, to=tracker, out=out) == 5  # type: ignore[arg-type]
+    assert electra.log(run, to=tracker, out=out) == 0  # type: ignore[arg-type]
     add(run, [train(4)])
     Writer(run / "metrics.jsonl", 2).close()  # resumed from a checkpoint before what was sent
     following_it = threading.Thread(
@@ -169,7 +169,7 @@ def test_wrong_input_is_one_line(
         find_spec = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", absent)
     if "other" in words:
-        electra.log("mine", "tensorboard")
+        electra.log("mine", to="tensorboard")
         Path("other").mkdir()
         Path("other", "run.toml").write_text(TOML, encoding="utf-8")
         add(Path("other"), [train(2)])
@@ -197,8 +197,8 @@ def test_each_seed_of_a_fine_tuning_is_a_run(tmp_path: Path) -> None:
         (folder / "seeds" / f"seed-{seed}" / "results.json").write_text(json.dumps(results))
         (folder / "seeds" / f"seed-{seed}" / "manifest.json").write_text("{}")
     (folder / "finetune.json").write_text(json.dumps({"settings": {"task": "sst2", "epochs": 2}}))
-    assert electra.log(folder, "tensorboard", out=out) == 2 * 6
-    assert electra.log(folder, "tensorboard", out=out) == 0
+    assert electra.log(folder, to="tensorboard", out=out) == 2 * 6
+    assert electra.log(folder, to="tensorboard", out=out) == 0
     for seed in (0, 3):
         read = EventAccumulator(str(out / f"sst-seed-{seed}"))
         read.Reload()

@@ -152,6 +152,9 @@ def _spelled(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
         if word.lower() in ("true", "false") and before in flags and flags[before].is_switch:
             spelled[-1] = before if word.lower() == "true" else _negative(before)
             continue
+        if word.startswith("-") and before in flags and not flags[before].is_switch and _is_number(word):
+            spelled[-1] = f"{before}={word}"  # -1e9, which argparse takes for an option
+            continue
         name, equals, value = word.partition("=")
         if word.startswith("--"):
             name = name.replace("_", "-")
@@ -159,6 +162,14 @@ def _spelled(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
                 name, equals, value = name if value.lower() == "true" else _negative(name), "", ""
         spelled.append(f"{name}{equals}{value}")
     return spelled
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _shown(option: Option) -> str:
