@@ -132,7 +132,7 @@ def _pyarrow(out: Path) -> Any:
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.exists()
+        return path.exists() and not path.is_dir()
     except (OSError, ValueError):  # a long text, or one with a NUL, is no path
         return False
 
