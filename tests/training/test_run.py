@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,9 @@ class Machine:
             self.now += self.really
 
         monkeypatch.setattr(loop, "update", slow)
-        monkeypatch.setattr("electra.training.budget.time.monotonic", lambda: self.now)
+        clock = SimpleNamespace(monotonic=lambda: self.now)  # in `time` itself it would stop other threads
+        for module in ("budget", "start"):
+            monkeypatch.setattr(f"electra.training.{module}.time", clock)
         monkeypatch.setattr(rehearsal, "measure", lambda run: rehearsal.Measured(measured, 8))
 
 
