@@ -147,8 +147,21 @@ def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path
         port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", "".join(lines))[0])
         assert any("ulimit -n" in line for line in lines)
         with ExitStack() as open_:
-            for _ in range(400):
-                open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            # Others connect faster than it accepts
+            client = "import socket, sys; a = [socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5) "
+            client += "for _ in range(400)]; print(flush=True); sys.stdin.read()"
+            others = [
+                open_.enter_context(
+                    subprocess.Popen(
+                        [sys.executable, "-S", "-c", client, str(port)],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                    )
+                )
+                for _ in range(4)
+            ]
+            for other in others:
+                assert other.stdout is not None and other.stdout.readline()
             assert ask(port)[0] == 200
             text = "the cat sat on the mat " * 60
             asked = [

@@ -28,8 +28,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # names that a page of elsewhere
 GRACE = 20  # seconds in which requests that are being answered may end
 CUT_OFF = 4  # seconds later, connections that are still open are closed
 IDLE = 15  # seconds in which a connection must send a whole request head, or read what it is sent
-BACKLOG = 64  # connections accepted at once, so before any of them can be refused
-SPARE = BACKLOG + 64  # file handles for those, for files and for the logs
+WAITING = 128  # connections that the system keeps until they are accepted
+# Connections accepted in one turn of the event loop. The one whose place a new connection takes gives its handle
+# back four turns after that one was accepted.
+AT_ONCE = 16
+SPARE = 4 * AT_ONCE + 64  # file handles for those, for files and for the logs
 FEWEST = 8  # connections below which it is not worth serving
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -203,7 +206,7 @@ def serve_app(
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=BACKLOG,
+        backlog=AT_ONCE,
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=GRACE + CUT_OFF,
     )
@@ -219,7 +222,12 @@ def serve_app(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us."""
+    """Leaves signals to us, and lets more connections wait than it accepts at once."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(WAITING)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
