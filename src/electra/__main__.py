@@ -9,6 +9,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main() -> int:
+    """Runs the command line and returns its exit code."""
     try:
         from electra.commands.framework.main import main as run
 

@@ -29,8 +29,8 @@ GRACE = 20  # seconds in which requests that are being answered may end
 CUT_OFF = 4  # seconds later, connections that are still open are closed
 IDLE = 15  # seconds in which a connection must send a whole request head, or read what it is sent
 WAITING = 128  # connections that the system keeps until they are accepted
-# Connections accepted in one turn of the event loop. The one whose place a new connection takes gives its handle
-# back four turns after that one was accepted.
+# Connections accepted in one turn of the event loop. The one whose place a new connection takes gives its
+# handle back four turns after that one was accepted.
 AT_ONCE = 16
 SPARE = 4 * AT_ONCE + 64  # file handles for those, for files and for the logs
 FEWEST = 8  # connections below which it is not worth serving
