@@ -427,7 +427,7 @@ RECIPES = [
     Case(
         "no CUDA here",
         ConfigError,
-        r"no CUDA device found.*cpu",
+        r"no CUDA device.*--training.device cpu",
         lambda p: p.pretrain("--training.device", "cuda"),
     ),
     Case(

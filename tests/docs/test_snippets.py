@@ -168,8 +168,8 @@ def test_the_transformers_block_of_the_readme_runs(
     store = request.getfixturevalue("toy_store")
     monkeypatch.chdir(tmp_path)
     for recipe, out in (("budget-tiny", "runs/mine"), ("tiny", "runs/paper")):
-        words = driven.command(store, Path(out), **{"training.steps": "2", "training.device": "cpu"})
-        assert main([*words, "--recipe", recipe]) == 0
+        changes = {"recipe": recipe, "training.steps": "2", "training.device": "cpu"}
+        assert main(driven.command(store, Path(out), **changes)) == 0
     names: dict[str, Any] = {}
     exec(compile(block, "README.md", "exec"), names)
     tokens = names["tokenizer"]("the cat sees the sea", return_tensors="pt")

@@ -16,7 +16,11 @@ import pytest
 from test_snippets import FENCE, ROOT
 
 from electra.commands.framework.main import main
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
 from electra.foundation import jobs
+from electra.model.pair import build_pair
+from electra.model.sizes import EncoderConfig
 from electra.testing import driven, small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
 
@@ -129,6 +133,16 @@ def test_from_your_own_text(
     assert type(names["encoder"]).__name__ == "ModernBertModel"
 
 
+def write_deberta(folder: Path) -> Path:
+    """Both networks, as Microsoft publishes them."""
+    words = toy_task.tokenizer(folder.with_name("deberta-words"))
+    config = EncoderConfig("deberta", words.vocab_size, 32, 32, 2, 2, 64, norm_eps=1e-7, num_token_types=0)
+    pair = build_pair(config, config, sharing="disentangled", seed=3, initialisation="fan_in")
+    for kind, network in (("discriminator", pair.main), ("generator", pair.auxiliary)):
+        export_network(folder / kind, network, words, Card(name="toy", kind=kind))
+    return folder
+
+
 def test_from_a_published_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,6 +156,7 @@ def test_from_a_published_encoder(
     Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
     instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
+    instead["microsoft/deberta-v3-small"] = str(write_deberta(tmp_path / "deberta"))
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
     assert "word counting" in said[0] and "mixed: general" in said[2] and "to 600 tokens" in said[4]
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
